@@ -1,0 +1,1 @@
+"""What is planted in the training data (`canaries`) and how membership is read off a model (`scorers`)."""

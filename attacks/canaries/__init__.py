@@ -1,0 +1,1 @@
+"""What goes into the training data, one kind a file."""

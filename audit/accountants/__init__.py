@@ -1,0 +1,1 @@
+"""Upper bounds on epsilon that libraries claim, one adapter a file."""

@@ -1,0 +1,66 @@
+"""Checks on values that come from outside; each names the offending argument.
+
+>>> probability(0.5, "delta")
+0.5
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.core.errors import ConfigError, DataError
+
+
+def finite(value: float, name: str) -> float:
+    """`value` itself, or `ConfigError` where it is NaN or infinite."""
+    if not math.isfinite(value):
+        raise ConfigError(f"{name} is {value}; expected a finite number")
+    return value
+
+
+def positive(value: float, name: str) -> float:
+    """`value` itself, or `ConfigError` unless it is finite and above zero."""
+    if not math.isfinite(value) or value <= 0:
+        raise ConfigError(f"{name} is {value}; expected a finite number above 0")
+    return value
+
+
+def nonnegative(value: float, name: str) -> float:
+    """`value` itself, or `ConfigError` unless it is finite and at least zero."""
+    if not math.isfinite(value) or value < 0:
+        raise ConfigError(f"{name} is {value}; expected a finite number of at least 0")
+    return value
+
+
+def probability(value: float, name: str) -> float:
+    """`value` itself, or `ConfigError` unless it lies in [0, 1]."""
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{name} is {value}; expected a number in [0, 1]")
+    return value
+
+
+def open_probability(value: float, name: str) -> float:
+    """`value` itself, or `ConfigError` unless it lies strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise ConfigError(f"{name} is {value}; expected a number strictly between 0 and 1")
+    return value
+
+
+def frozen(array: Any, dtype: Any = None) -> NDArray[Any]:
+    """A read-only view of `array` (a copy only where the type has to change)."""
+    view = np.asarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+def without_nan(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """`array` itself, or `DataError` naming the first NaN (infinities are allowed)."""
+    bad = np.isnan(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise DataError(f"{name} has {int(bad.sum())} NaN, the first at index {where}; remove or repair those values")
+    return array

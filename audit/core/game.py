@@ -1,0 +1,106 @@
+"""The privacy game that was played, and what statistics may rely on because of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit.core import checks
+from audit.core.errors import AssumptionError, ConfigError
+from audit.core.mechanism import Adjacency
+
+
+class Access(StrEnum):
+    """What the adversary sees of a trained model, from least to most."""
+
+    LABEL_ONLY = "label_only"
+    FINAL_MODEL = "final_model"
+    FINAL_WEIGHTS = "final_weights"
+    ALL_STEPS = "all_steps"
+
+
+class Inclusion(StrEnum):
+    """How it was decided which canaries were trained on."""
+
+    COINS = "coins"  # an independent coin for each canary and run, recorded
+    SPLIT = "split"  # some other way (a train/test split): no randomness to reason from
+
+
+class Assumption(StrEnum):
+    """A property of (score, membership) pairs that a statistic can rely on."""
+
+    INDEPENDENT_COINS = "independent_coins"  # memberships are independent fair coins, scores arbitrary
+    INDEPENDENT_TRIALS = "independent_trials"  # pairs are independent and identically distributed given membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Game:
+    """The rules that one set of scores was obtained under.
+
+    Attributes:
+        runs: target trainings whose scores are pooled.
+        references: further trainings that only the attack uses.
+        canaries: canaries in each run.
+        inclusion_probability: of each coin.
+        independent_noise: the canaries of one run receive independent noise and do not touch each
+            other (orthogonal gradient canaries, no adaptive clipping, no shared normaliser).
+        canary: what was planted, in words.
+    """
+
+    adjacency: Adjacency
+    access: Access
+    inclusion: Inclusion
+    canaries: int
+    runs: int = 1
+    references: int = 0
+    inclusion_probability: float = 0.5
+    independent_noise: bool = False
+    canary: str = ""
+
+    def __post_init__(self) -> None:
+        checks.open_probability(self.inclusion_probability, "inclusion_probability")
+        if self.canaries < 1 or self.runs < 1 or self.references < 0:
+            raise ConfigError(
+                f"a game with {self.canaries} canaries, {self.runs} runs and {self.references} references; "
+                "expected at least 1, 1 and 0"
+            )
+
+    @property
+    def grants(self) -> frozenset[Assumption]:
+        """What holds in this game by construction."""
+        if self.inclusion is not Inclusion.COINS:
+            return frozenset()
+        granted = set()
+        if self.inclusion_probability == 0.5:
+            granted.add(Assumption.INDEPENDENT_COINS)
+        if self.canaries == 1 or self.independent_noise:
+            granted.add(Assumption.INDEPENDENT_TRIALS)
+        return frozenset(granted)
+
+    def require(self, assumes: frozenset[Assumption], who: str) -> None:
+        """Nothing, or `AssumptionError` naming what `who` assumes and this game does not grant."""
+        missing = sorted(assumes - self.grants)
+        if missing:
+            raise AssumptionError(
+                f"{who} assumes {', '.join(missing)}, which this game does not grant ({self.describe()}); "
+                "choose an estimator that assumes less, or change the game"
+            )
+
+    def describe(self) -> str:
+        """The game in one sentence, for reports and messages."""
+        decided = (
+            f"each planted by an independent coin with probability {self.inclusion_probability:g}"
+            if self.inclusion is Inclusion.COINS
+            else "membership fixed by a data split, not by coins"
+        )
+        seen = {
+            Access.LABEL_ONLY: "the predicted labels of the final model",
+            Access.FINAL_MODEL: "the outputs of the final model",
+            Access.FINAL_WEIGHTS: "the final weights",
+            Access.ALL_STEPS: "every noisy step, knowing all other records and which of them each step used",
+        }[self.access]
+        what = self.canary or "canaries"
+        return (
+            f"{self.canaries} {what} in each of {self.runs} training run(s), {decided}; the adversary sees {seen} "
+            f"and {self.references} reference model(s); neighbours: {self.adjacency.value.replace('_', ' or ', 1) if self.adjacency is Adjacency.ADD_REMOVE else self.adjacency.value.replace('_', ' ')}"
+        )

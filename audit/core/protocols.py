@@ -1,0 +1,110 @@
+"""The plug-in interfaces, one method each. Implementations are frozen dataclasses whose fields are their YAML keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from audit.core.game import Access, Assumption
+from audit.core.mechanism import Adjacency, Mechanism
+from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, TargetView, TrainedModels
+from audit.core.results import AuditReport, Claim, LowerBound
+from audit.core.seeds import Seed
+
+Job = TypeVar("Job", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingJob:
+    """Some models of one game, trained together.
+
+    Attributes:
+        dataset: its `train` records are in every model.
+        canaries: and `included` `(N, m)`: which of them each model may sample.
+        seeds: one per model; initialisation, batches and noise come from their children
+            "init", "batches" and "noise", so a model does not depend on its neighbours in the job.
+        mechanism: what has to be executed.
+        model: model spec `{"kind": name, ...}` or `{"factory": "package.module:callable", ...}`.
+        optimizer: `{"kind": "sgd"|"adam", "learning_rate": float, "momentum": float, "weight_decay": float}`.
+        access: the most that any attack will look at; decides what the trainer records.
+        device: "cpu" or "cuda" (or "cuda:1").
+    """
+
+    dataset: Dataset
+    canaries: Canaries
+    included: Array
+    seeds: tuple[Seed, ...]
+    mechanism: Mechanism
+    model: Mapping[str, Any]
+    optimizer: Mapping[str, Any]
+    access: Access
+    device: str = "cpu"
+
+
+Progress = Callable[[int], None]
+"""Called with the number of model-steps done since the last call."""
+
+
+class Trainer(Protocol):
+    """Trains the models of a job as the mechanism says."""
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels: ...
+
+
+class CanaryMaker(Protocol):
+    """Makes `count` canaries from the pool. `parameters` is the number of trainable parameters of the model."""
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What an attack looks at: the least access that gives it, and the fewest reference models."""
+
+    access: Access = Access.FINAL_MODEL
+    references: int = 0
+    gradients: bool = False
+
+
+class Attack(Protocol):
+    """Scores the canaries of one target run. A function of arrays: trains nothing, sees no coins of the target."""
+
+    @property
+    def needs(self) -> Needs: ...
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array: ...
+
+
+class Estimator(Protocol):
+    """Turns scores with known coins into a lower bound on epsilon at delta."""
+
+    @property
+    def assumes(self) -> frozenset[Assumption]: ...
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound: ...
+
+
+class Accountant(Protocol):
+    """States the epsilon that a mechanism is entitled to. Raises `UnsupportedMechanism`, never guesses."""
+
+    def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim: ...
+
+
+class Executor(Protocol):
+    """Runs independent jobs somewhere and yields results in the order of the jobs."""
+
+    def map(self, work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]: ...
+
+
+class Target(Protocol):
+    """A model somebody else trained: gives its outputs for records."""
+
+    def logits(self, inputs: Array) -> Array: ...
+
+
+class Renderer(Protocol):
+    """Turns a finished report into files: name to bytes."""
+
+    def render(self, report: AuditReport) -> Mapping[str, bytes]: ...

@@ -1,0 +1,1 @@
+"""Ways to read a model that is already trained, one a file."""

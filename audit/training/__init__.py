@@ -1,0 +1,1 @@
+"""Torch mechanics: data, models, sampling, clipping, the ensemble."""

@@ -1,0 +1,1 @@
+"""A finished `AuditReport` as PDF, JSON, JUnit, SARIF and figures. Imports `audit.core` only."""
