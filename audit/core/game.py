@@ -100,7 +100,12 @@ class Game:
             Access.ALL_STEPS: "every noisy step, knowing all other records and which of them each step used",
         }[self.access]
         what = self.canary or "canaries"
+        neighbours = {
+            Adjacency.ADD_REMOVE: "add or remove one record",
+            Adjacency.REPLACE_ONE: "replace one record",
+            Adjacency.ZERO_OUT: "zero out one record",
+        }[self.adjacency]
         return (
             f"{self.canaries} {what} in each of {self.runs} training run(s), {decided}; the adversary sees {seen} "
-            f"and {self.references} reference model(s); neighbours: {self.adjacency.value.replace('_', ' or ', 1) if self.adjacency is Adjacency.ADD_REMOVE else self.adjacency.value.replace('_', ' ')}"
+            f"and {self.references} reference model(s) of its own; neighbouring data sets: {neighbours}"
         )

@@ -12,8 +12,8 @@ from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, 
 from audit.core.results import AuditReport, Claim, LowerBound
 from audit.core.seeds import Seed
 
-Job = TypeVar("Job", contravariant=True)
-Result = TypeVar("Result", covariant=True)
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
