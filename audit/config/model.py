@@ -1,0 +1,162 @@
+"""The keys of a config, their types, bounds and defaults."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from audit.core.game import Access
+from audit.core.mechanism import Adjacency
+
+VERSION = 1
+
+
+class Section(BaseModel):
+    """Every part of a config: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _spec(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Spec = Annotated[dict[str, Any], BeforeValidator(_spec)]
+"""A plug-in: its name alone, or a mapping with `kind` and the plug-in's own keys."""
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Rate = Annotated[float, Field(gt=0, le=1)]
+
+
+class Training(Section):
+    """How a model is trained; a mechanism can override single keys."""
+
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    learning_rate: Positive = 0.5
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    batch_size: Annotated[int, Field(gt=0)] | None = None
+    sample_rate: Rate | None = None
+    steps: Annotated[int, Field(gt=0)] | None = None
+    epochs: Positive | None = None
+
+
+class TrainingOverride(Section):
+    """The same keys, all optional."""
+
+    optimizer: Literal["sgd", "adam"] | None = None
+    learning_rate: Positive | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    batch_size: Annotated[int, Field(gt=0)] | None = None
+    sample_rate: Rate | None = None
+    steps: Annotated[int, Field(gt=0)] | None = None
+    epochs: Positive | None = None
+
+
+class DeclaredClaim(Section):
+    """A guarantee that somebody states without an accountant."""
+
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    delta: Share | None = None
+    source: str = "declared"
+
+
+class MechanismSpec(Section):
+    """One training recipe to compare: with or without differential privacy."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$")]
+    kind: Literal["non_private", "dp_sgd"]
+    clip_norm: Positive = 1.0
+    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    target_epsilon: Positive | None = None
+    claim: DeclaredClaim | None = None
+    trainer: Spec | None = None
+    training: TrainingOverride = TrainingOverride()
+
+    @model_validator(mode="after")
+    def _one_source_of_noise(self) -> MechanismSpec:
+        given = [self.noise_multiplier, self.target_epsilon]
+        if self.kind == "dp_sgd" and given.count(None) != 1:
+            raise ValueError("dp_sgd takes exactly one of noise_multiplier and target_epsilon")
+        if self.kind == "non_private" and given.count(None) != 2:
+            raise ValueError("non_private takes neither noise_multiplier nor target_epsilon")
+        return self
+
+
+class GameSpec(Section):
+    """One game: what is planted, what the adversary sees, how it is scored and bounded."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$")]
+    access: Access = Access.FINAL_MODEL
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    runs: Annotated[int, Field(ge=1)] = 1
+    references: Annotated[int, Field(ge=0)] = 0
+    inclusion_probability: Share = 0.5
+    canaries: Spec
+    count: Annotated[int, Field(ge=1)]
+    scorers: Annotated[list[Spec], Field(min_length=1)]
+    estimators: Annotated[list[Spec], Field(min_length=1)]
+    mechanisms: list[str] | None = None
+
+
+class Policy(Section):
+    """Gates for release; each is optional. A gate that is not met makes the exit code 1."""
+
+    max_claimed_epsilon: Positive | None = None
+    max_proven_epsilon: Positive | None = None
+    max_tpr_at_1_percent_fpr: Share | None = None
+    max_auc: Share | None = None
+    min_accuracy: Share | None = None
+
+
+class Execution(Section):
+    """Where and in what portions models are trained."""
+
+    kind: str = "serial"
+    models_per_job: Annotated[int, Field(ge=1)] = 32
+    workers: Annotated[int, Field(ge=1)] = 1
+
+
+class Output(Section):
+    """Where results go and in which forms."""
+
+    directory: str = "runs"
+    formats: list[Literal["pdf", "json", "junit", "sarif", "figures"]] = ["pdf", "json", "junit", "sarif", "figures"]
+
+
+class Config(Section):
+    """A whole audit."""
+
+    version: int
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    title: str = ""
+    seed: Annotated[int, Field(ge=0)] = 0
+    delta: Share = 1e-5
+    confidence: Share = 0.95
+    device: str = "cpu"
+    data: Spec
+    model: Spec
+    training: Training = Training()
+    mechanisms: Annotated[list[MechanismSpec], Field(min_length=1)]
+    games: Annotated[list[GameSpec], Field(min_length=1)]
+    accountants: list[Spec] = [{"kind": "pld"}, {"kind": "rdp"}, {"kind": "rdp_classic"}]
+    policy: Policy = Policy()
+    execution: Execution = Execution()
+    output: Output = Output()
+    unaccounted: list[str] = []
+    """What touched the private data outside the claim (tuning runs, statistics, vocabularies), in words."""
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Config:
+        for kind, entries in (("mechanisms", self.mechanisms), ("games", self.games)):
+            given = [entry.name for entry in entries]
+            if len(set(given)) != len(given):
+                raise ValueError(f"two {kind} have the same name: {given}")
+        known = {mechanism.name for mechanism in self.mechanisms}
+        for game in self.games:
+            if missing := sorted(set(game.mechanisms or ()) - known):
+                raise ValueError(f"game '{game.name}' names mechanisms that do not exist: {missing}; there are {sorted(known)}")
+        return self

@@ -1,0 +1,259 @@
+"""From YAML text and overrides to a validated `Config`, with errors that name file, line, key and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from audit.config.model import VERSION, Config
+from audit.core.errors import ConfigError
+
+ENVIRONMENT_PREFIX = "AUDIT_SET_"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A validated config, its canonical text, that text's sha256, and where each value came from."""
+
+    config: Config
+    text: str
+    sha256: str
+    origins: tuple[tuple[str, str], ...]
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that reads `1e-5` as a number, as YAML 1.2 and people do, and refuses a key given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise ConfigError(f"line {key.start_mark.line + 1}: key '{key.value}' is given twice; keep one")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
+    list("-+0123456789."),
+)
+
+
+def named(name: str) -> Path:
+    """The file of a config: a path, or the name of one that comes with the project.
+
+    Raises:
+        ConfigError: neither exists; names the configs there are.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        if not path.is_file():
+            raise ConfigError(
+                f"config file '{name}' does not exist; give a path to a YAML file or one of: {', '.join(shipped())}"
+            )
+        return path
+    for folder in _folders():
+        if (folder / f"{name}.yaml").is_file():
+            return folder / f"{name}.yaml"
+    near = difflib.get_close_matches(name, shipped(), n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise ConfigError(f"no config is called '{name}'.{hint} There are: {', '.join(shipped())}; or give a path to a YAML file")
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the configs that come with the project."""
+    return tuple(sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")}))
+
+
+def _folders() -> list[Path]:
+    here = Path(__file__).resolve().parents[1]
+    return [folder for folder in (here / "_configs", here.parent / "configs") if folder.is_dir()]
+
+
+def load(name: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Resolved:
+    """The config of that name or path, with `a.b=c` overrides (defaults < file < environment < overrides)."""
+    path = named(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read config '{path}': {error}") from error
+    return parse(text, overrides, os.environ if environment is None else environment, where=path.name)
+
+
+def parse(
+    text: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None, where: str = "config"
+) -> Resolved:
+    """The config that YAML text describes.
+
+    Raises:
+        ConfigError: not YAML, an unknown key (with the nearest match), a wrong value, a newer version.
+    """
+    raw, lines = _read_yaml(text, where)
+    origins = dict.fromkeys(_paths(raw), where)
+    given = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
+    for key, value in sorted(given):
+        path = key.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+        _set(raw, path, value)
+        origins[path] = f"environment {key}"
+    for override in overrides:
+        path, separator, value = override.partition("=")
+        if not separator:
+            raise ConfigError(f"--set {override}: expected KEY=VALUE, for example --set delta=1e-6")
+        _set(raw, path, value)
+        origins[path] = "--set"
+    config = _validate(raw, lines, origins, where)
+    values = config.model_dump(mode="json")
+    canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
+    everything = tuple((path, _origin(path, origins)) for path in _paths(values))
+    return Resolved(config, canonical, hashlib.sha256(canonical.encode()).hexdigest(), everything)
+
+
+def _read_yaml(text: str, where: str) -> tuple[dict[str, Any], dict[str, int]]:
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        raw = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where} is not YAML: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}, {error}") from error
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{where} holds {type(raw).__name__}; expected a mapping with version, name, data, model, ...")
+    return raw, dict(_lines(node, ""))
+
+
+def _lines(node: yaml.Node | None, path: str) -> list[tuple[str, int]]:
+    if isinstance(node, yaml.MappingNode):
+        inner = [(f"{path}.{key.value}".lstrip("."), key, value) for key, value in node.value]
+        return [pair for name, key, value in inner for pair in [(name, key.start_mark.line + 1), *_lines(value, name)]]
+    if isinstance(node, yaml.SequenceNode):
+        rows = [(f"{path}.{index}", value) for index, value in enumerate(node.value)]
+        return [pair for name, value in rows for pair in [(name, value.start_mark.line + 1), *_lines(value, name)]]
+    return []
+
+
+def _set(raw: dict[str, Any], path: str, text: str) -> None:
+    """Put a YAML scalar or list at `a.b.0.c`; lists take an index or the name of an entry."""
+    keys = path.split(".")
+    place: Any = raw
+    for key in keys[:-1]:
+        place = _step(place, key, path)
+    try:
+        value = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {path}: '{text}' is not a YAML value: {error}") from error
+    if isinstance(place, list):
+        place[_index(place, keys[-1], path)] = value
+    elif isinstance(place, dict):
+        place[keys[-1]] = value
+    else:
+        raise ConfigError(f"--set {path}: '{'.'.join(keys[:-1])}' is a plain value, it has no '{keys[-1]}'")
+
+
+def _step(place: Any, key: str, path: str) -> Any:
+    if isinstance(place, list):
+        return place[_index(place, key, path)]
+    if isinstance(place, dict):
+        if not isinstance(place.get(key), dict | list):
+            place[key] = {} if place.get(key) is None else _as_spec(place[key])
+        return place[key]
+    raise ConfigError(f"--set {path}: there is no '{key}' to go into")
+
+
+def _as_spec(value: Any) -> dict[str, Any]:
+    return {"kind": value}
+
+
+def _index(place: list[Any], key: str, path: str) -> int:
+    entries = [entry.get("name", entry.get("kind")) if isinstance(entry, dict) else entry for entry in place]
+    if key in entries:
+        return entries.index(key)
+    if key.isdigit() and int(key) < len(place):
+        return int(key)
+    raise ConfigError(f"--set {path}: no entry '{key}'; there are {entries} (by name or by number from 0)")
+
+
+def _validate(raw: dict[str, Any], lines: Mapping[str, int], origins: Mapping[str, str], where: str) -> Config:
+    version = raw.get("version")
+    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+        raise ConfigError(
+            f"{where}: version {version} is newer than this program reads ({VERSION}); install a newer epsilon-audit"
+        )
+    if "version" in raw and version != VERSION:
+        raise ConfigError(f"{where}: version is {version!r}; expected {VERSION}")
+    try:
+        return Config.model_validate_json(json.dumps(raw, default=str), strict=True)
+    except ValidationError as error:
+        problems = [_problem(one, lines, origins, where) for one in error.errors()]
+        raise ConfigError("\n".join(problems)) from error
+
+
+def _problem(error: Any, lines: Mapping[str, int], origins: Mapping[str, str], where: str) -> str:
+    loc = [str(part) for part in error["loc"]]
+    path = ".".join(loc)
+    place = _place(path, lines, origins, where)
+    if error["type"] == "extra_forbidden":
+        allowed = _keys_at(loc[:-1])
+        near = difflib.get_close_matches(loc[-1], allowed, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        return f"{place}: unknown key '{path}'.{hint} Allowed here: {', '.join(allowed)}"
+    message = error["msg"].removeprefix("Value error, ")
+    found = "" if error["type"] in ("missing", "value_error") else f" (found {error['input']!r})"
+    return f"{place}: {path or 'config'}: {message}{found}"
+
+
+def _place(path: str, lines: Mapping[str, int], origins: Mapping[str, str], where: str) -> str:
+    """Where a value was given: `file:line`, or the override or environment variable it came from."""
+    origin = _origin(path, origins)
+    if origin not in ("default", where):
+        return origin
+    parts = path.split(".")
+    known = (lines.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
+    line = next((number for number in known if number is not None), None)
+    return f"{where}:{line}" if line else where
+
+
+def _keys_at(loc: Sequence[str]) -> list[str]:
+    """The keys that the config model allows at a location."""
+    model: Any = Config
+    for part in loc:
+        if part.isdigit():
+            continue
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            field = model.model_fields.get(part)
+            model = None if field is None else _model_within(field.annotation)
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _model_within(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _model_within(inner)) is not None), None)
+
+
+def _paths(value: Any, path: str = "") -> list[str]:
+    """Dotted paths of all leaves."""
+    if isinstance(value, dict) and value:
+        return [leaf for key, inner in value.items() for leaf in _paths(inner, f"{path}.{key}".lstrip("."))]
+    if isinstance(value, list) and value:
+        return [leaf for index, inner in enumerate(value) for leaf in _paths(inner, f"{path}.{index}")]
+    return [path]
+
+
+def _origin(path: str, origins: Mapping[str, str]) -> str:
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:length])
+        if prefix in origins:
+            return origins[prefix]
+    return "default"
