@@ -126,12 +126,12 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
     Raises:
         DataError: no npz file, a damaged one, or one that holds pickled objects.
     """
+    if content.startswith(b"\x93NUMPY"):
+        raise DataError(f"{place} is a single array; expected an npz file with named arrays (numpy.savez)")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{place} is a single array; expected an npz file with named arrays (numpy.savez)")
             return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, MemoryError) as error:
         reason = (
             "it holds pickled Python objects, which could run code; store plain numbers or text"
             if "allow_pickle" in str(error)

@@ -1,0 +1,18 @@
+"""Fixtures that several test packages share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder with the real data sets: AUDIT_DATA, else `shared/data` beside the checkout; skips where absent."""
+    named = os.environ.get("AUDIT_DATA")
+    root = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not root.is_dir():
+        pytest.skip(f"no real data: {root} is no folder; set AUDIT_DATA to the folder that holds MNIST, adult, ...")
+    return root
