@@ -1,0 +1,27 @@
+"""Held-out records: plain membership inference on data like the training data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks import pool
+from audit.core.records import Canaries, Dataset
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Random records of the audit pool, each at most once, unchanged."""
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` pool records in random order."""
+        chosen = pool.choose(dataset, count, seed.child("held_out"), "held_out")
+        return Canaries(
+            kind="held_out",
+            description=f"random records held out of {dataset.name}",
+            records=dataset.pool.take(chosen),
+            identifiers=dataset.pool_index[chosen],
+        )
+
+
+PLUGIN = HeldOut

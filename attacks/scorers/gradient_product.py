@@ -1,0 +1,57 @@
+"""White-box: how much of the canary's gradient is in what was released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.errors import ObservationError
+from audit.core.game import Access
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import normal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientProduct:
+    """Scores each gradient canary by inner products of the released noisy sums with its direction.
+
+    Seen at all steps of DP-SGD: the log-likelihood ratio of the Poisson-subsampled Gaussian, added over
+    steps, which is the most powerful statistic against a canary that sees no other canary (Neyman and
+    Pearson). Seen once (the difference of weights), or without noise: the plain sum of the products.
+    Scores are finite.
+
+    References:
+        Nasr et al. 2023, arXiv 2302.07956; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, section 6.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Final weights or more, and gradient canaries."""
+        return Needs(access=Access.FINAL_WEIGHTS, gradients=True)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Log-likelihood ratio or sum of products of each canary, `(m,)` float64."""
+        if target.products is None:
+            raise ObservationError(
+                "attack 'gradient_product' reads inner products with gradient canaries and none were recorded; "
+                "use canaries dirac_gradient or random_gradient with access final_weights or all_steps"
+            )
+        products = np.asarray(target.products, dtype=np.float64)
+        if products.ndim != 2 or not np.isfinite(products).all():
+            raise ObservationError(
+                f"attack 'gradient_product' got products of shape {products.shape}, "
+                f"{int(products.size - np.isfinite(products).sum())} of them not finite; expected finite (m, steps)"
+            )
+        mechanism = target.mechanism
+        noisy_steps = isinstance(mechanism, DpSgd) and mechanism.noise_multiplier > 0 and products.shape[1] > 1
+        if not (noisy_steps and isinstance(mechanism, DpSgd)):
+            return np.asarray(products.sum(axis=1))
+        steps = normal.log_likelihood_ratio_subsampled_gaussian(products, mechanism.noise_multiplier, mechanism.sample_rate)
+        return np.asarray(steps.sum(axis=1))
+
+
+PLUGIN = GradientProduct

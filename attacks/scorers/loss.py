@@ -1,0 +1,34 @@
+"""Loss threshold: a record that the model predicts well is taken for a member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Scores each canary with minus its cross-entropy loss in nats, averaged over queries.
+
+    Scores are finite. A loss is computed from the logit-scaled confidence, so small losses keep their
+    order long after the probability has rounded to one.
+
+    References:
+        Yeom et al. 2018, arXiv 1709.01604.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; no references."""
+        return Needs()
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Minus the loss of each canary, `(m,)` float64."""
+        return -views.losses(target, views.NO_REFERENCE, "loss")[0]
+
+
+PLUGIN = Loss

@@ -1,0 +1,128 @@
+"""Reads one signal off what the adversary sees, the same way for the target and for the reference models.
+
+Logits may carry an axis of queries before the records, `(queries, m, classes)` for the target and
+`(k, queries, m, classes)` for references: several augmented views of the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from audit.core.errors import ObservationError
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.stats import signals
+
+NO_REFERENCE = ReferenceView(included=np.empty((0, 0), dtype=bool))
+"""For attacks that look at the target alone."""
+
+
+def confidences(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:
+    """Logit-scaled confidences of the target `(queries, m)` and of the references `(k, queries, m)`.
+
+    Raises:
+        ObservationError: neither logits nor losses were observed, or they are not finite.
+    """
+    if target.logits is not None:
+        labels = _labels(target, attack)
+        return (
+            _with_queries(signals.scaled_confidence(_finite(target.logits, attack), labels), 2),
+            _with_queries(_of_references(signals.scaled_confidence, reference, labels, attack), 3),
+        )
+    if target.losses is not None:
+        of_losses = signals.scaled_confidence_of_losses
+        return (
+            _with_queries(of_losses(_finite(target.losses, attack)), 2),
+            _with_queries(of_losses(_losses_of(reference, np.shape(target.losses), attack)), 3),
+        )
+    raise ObservationError(
+        f"attack '{attack}' reads logits or losses of records and the target shows neither; "
+        "gradient canaries are scored by gradient_product"
+    )
+
+
+def mean_confidences(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:
+    """The same averaged over queries: `(m,)` and `(k, m)`."""
+    ours, theirs = confidences(target, reference, attack)
+    return ours.mean(axis=0), theirs.mean(axis=1)
+
+
+def losses(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:
+    """Losses in nats, averaged over queries: `(m,)` and `(k, m)`.
+
+    Raises:
+        ObservationError: neither logits nor losses were observed, or they are not finite.
+    """
+    if target.logits is None and target.losses is not None:
+        ours = np.asarray(_finite(target.losses, attack), dtype=np.float64)
+        theirs = np.asarray(_losses_of(reference, ours.shape, attack), dtype=np.float64)
+        return _with_queries(ours, 2).mean(axis=0), _with_queries(theirs, 3).mean(axis=1)
+    ours, theirs = confidences(target, reference, attack)
+    return np.logaddexp(0.0, -ours).mean(axis=0), np.logaddexp(0.0, -theirs).mean(axis=1)
+
+
+def logits(target: TargetView, attack: str) -> tuple[Array, Array]:
+    """The target's logits `(queries, m, classes)` and its labels `(m,)`, both checked.
+
+    Raises:
+        ObservationError: no logits or labels were observed, or they are not finite.
+    """
+    if target.logits is None:
+        raise ObservationError(
+            f"attack '{attack}' reads the logits of all classes and the target shows none; "
+            "give logits, or use an attack that needs losses only (loss, lira, offset, attack_r, attack_p)"
+        )
+    values = _finite(target.logits, attack)
+    return values.reshape(-1, *values.shape[-2:]), _labels(target, attack)
+
+
+def require_references(reference: ReferenceView, fewest: int, attack: str) -> None:
+    """Nothing, or `ObservationError` where there are fewer than `fewest` reference models."""
+    if len(reference) < fewest:
+        raise ObservationError(
+            f"attack '{attack}' got {len(reference)} reference model(s) and needs at least {fewest}; "
+            "raise game.references or choose an attack that needs fewer (loss needs none)"
+        )
+
+
+def _labels(target: TargetView, attack: str) -> Array:
+    if target.labels is None:
+        raise ObservationError(f"attack '{attack}' reads the confidence in the true label and no labels were given")
+    labels = np.asarray(target.labels)
+    if labels.dtype.kind not in "iu":
+        raise ObservationError(
+            f"attack '{attack}' needs class labels and got labels of type {labels.dtype}; for regression give losses"
+        )
+    return labels
+
+
+def _of_references(signal: Callable[[Array, Array], Array], reference: ReferenceView, labels: Array, attack: str) -> Array:
+    if len(reference) == 0:
+        return np.empty((0, len(labels)))
+    if reference.logits is None:
+        raise ObservationError(f"attack '{attack}' got logits of the target but none of its {len(reference)} references")
+    return signal(_finite(reference.logits, attack), labels)
+
+
+def _losses_of(reference: ReferenceView, shape: tuple[int, ...], attack: str) -> Array:
+    if len(reference) == 0:
+        return np.empty((0, *shape))
+    if reference.losses is None:
+        raise ObservationError(f"attack '{attack}' got losses of the target but none of its {len(reference)} references")
+    return _finite(reference.losses, attack)
+
+
+def _with_queries(values: Array, axes: int) -> Array:
+    return values if values.ndim == axes else values.reshape(*values.shape[:-1], 1, values.shape[-1])
+
+
+def _finite(values: Array, attack: str) -> Array:
+    values = np.asarray(values)
+    bad = int(values.size - np.isfinite(values).sum())
+    if bad:
+        raise ObservationError(
+            f"attack '{attack}': {bad} of {values.size} observed values are not finite; "
+            "did the training diverge? lower the learning rate or check the records"
+        )
+    return values

@@ -1,0 +1,154 @@
+"""Membership signals of classifiers, read off logits in float64; every function is vectorised over leading axes.
+
+Logits have shape `(..., m, classes)` and labels `(m,)`; results have shape `(..., m)`. A log-probability
+never passes through a probability: `log(p) - log(1 - p)` saturates where `p` rounds to one, the
+difference of logits does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_BLOCK = 1 << 21  # logits handled at once (16 MiB in float64): bounds memory whatever the number of models
+
+
+def cross_entropy(logits: Array, labels: Array) -> Array:
+    """Loss `-log p_y` of each record, `(..., m)`, in nats.
+
+    >>> cross_entropy(np.array([[0.0, 0.0]]), np.array([1])).round(4).tolist()
+    [0.6931]
+    """
+    return np.asarray(np.logaddexp(0.0, -scaled_confidence(logits, labels)))
+
+
+def scaled_confidence(logits: Array, labels: Array) -> Array:
+    """Logit-scaled confidence `z_y - logsumexp(z_j, j != y)` of each record, which equals `log(p_y / (1 - p_y))`.
+
+    References:
+        Carlini et al. 2022, arXiv 2112.03570, section IV-A.
+
+    >>> scaled_confidence(np.array([[2.0, 0.0, 0.0]]), np.array([0])).round(4).tolist()
+    [1.3069]
+    """
+    return _blockwise(_scaled_confidence, logits, labels)
+
+
+def scaled_confidence_of_losses(losses: Array) -> Array:
+    """The same quantity from losses `-log p_y` alone: `-loss - log(1 - exp(-loss))`.
+
+    A loss below half the spacing of its floating type at one (where the probability was rounded to
+    one before the logarithm) is read as that value, so the result is finite.
+
+    >>> bool(abs(scaled_confidence_of_losses(np.log([2.0]))[0]) < 1e-12)
+    True
+    """
+    losses = np.asarray(losses)
+    spacing = np.finfo(losses.dtype if losses.dtype.kind == "f" else np.float64).eps / 2
+    floored = np.maximum(losses.astype(np.float64), spacing)
+    return np.asarray(-floored - np.log(-np.expm1(-floored)))
+
+
+def entropy(logits: Array) -> Array:
+    """Shannon entropy of the predicted distribution in nats, `(..., m)`.
+
+    >>> entropy(np.array([[1.0, 1.0]])).round(4).tolist()
+    [0.6931]
+    """
+    return _blockwise(lambda z, _: _entropy(z), logits, np.zeros(np.shape(logits)[-2], dtype=np.int64))
+
+
+def modified_entropy(logits: Array, labels: Array) -> Array:
+    """Entropy that also knows the label: `-(1 - p_y) log p_y - sum_{j != y} p_j log(1 - p_j)`.
+
+    Zero for a certain and right prediction, unbounded for a certain and wrong one.
+
+    References:
+        Song and Mittal 2021, arXiv 2003.10595, equation 8.
+
+    >>> modified_entropy(np.array([[50.0, 0.0]]), np.array([0])).round(6).tolist()
+    [0.0]
+    """
+    return _blockwise(_modified_entropy, logits, labels)
+
+
+def correct(logits: Array, labels: Array) -> Array:
+    """True where the label has the (first) largest logit, `(..., m)` bool.
+
+    >>> correct(np.array([[1.0, 3.0], [2.0, 0.0]]), np.array([1, 1])).tolist()
+    [True, False]
+    """
+    return np.asarray(np.argmax(logits, axis=-1) == np.asarray(labels))
+
+
+def top_confidences(logits: Array, labels: Array, count: int) -> Array:
+    """The `count` (at most `classes`) largest log-probabilities, falling, then that of the label, `(..., m, features)`."""
+    z = np.asarray(logits, dtype=np.float64)
+    log_p = z - _logsumexp(z)[..., None]
+    kept = min(count, z.shape[-1])
+    top = -np.sort(-log_p, axis=-1)[..., :kept]
+    return np.concatenate([top, _at_label(log_p, np.asarray(labels))], axis=-1)
+
+
+def _scaled_confidence(z: Array, labels: Array) -> Array:
+    own = _at_label(z, labels)[..., 0]
+    np.put_along_axis(z, _label_index(z, labels), -np.inf, axis=-1)
+    return np.asarray(own - _logsumexp(z))
+
+
+def _entropy(z: Array) -> Array:
+    log_p = z - _logsumexp(z)[..., None]
+    return np.asarray(-np.sum(np.exp(log_p) * log_p, axis=-1))
+
+
+def _modified_entropy(z: Array, labels: Array) -> Array:
+    # log p_j and log(1 - p_j) from u_j = log(p_j / (1 - p_j)), itself from the two halves of the sum without j
+    log_p = z - _logsumexp(z)[..., None]
+    p = np.exp(log_p)
+    order = _label_index(z, labels)
+    top = np.argmax(z, axis=-1)[..., None]
+    log_rest = np.log1p(-np.minimum(p, 0.75))  # accurate for all but a dominating class
+    others = z.copy()
+    np.put_along_axis(others, top, -np.inf, axis=-1)
+    np.put_along_axis(log_rest, top, (_logsumexp(others) - _logsumexp(z))[..., None], axis=-1)
+    terms = p * log_rest
+    np.put_along_axis(terms, order, np.exp(np.take_along_axis(log_rest, order, -1)) * _at_label(log_p, labels), axis=-1)
+    return np.asarray(np.maximum(-terms.sum(axis=-1), 0.0))
+
+
+def _logsumexp(z: Array) -> Array:
+    peak = z.max(axis=-1, keepdims=True)
+    return np.asarray(peak[..., 0] + np.log(np.exp(z - peak).sum(axis=-1)))
+
+
+def _label_index(z: Array, labels: Array) -> Array:
+    return np.broadcast_to(labels[:, None], (*z.shape[:-1], 1))
+
+
+def _at_label(z: Array, labels: Array) -> Array:
+    return np.take_along_axis(z, _label_index(z, labels), axis=-1)
+
+
+def _blockwise(signal: Callable[[Array, Array], Array], logits: Array, labels: Array) -> Array:
+    """`signal` over flattened leading axes, a bounded number of logits at a time, each block in float64."""
+    logits, labels = np.asarray(logits), np.asarray(labels)
+    m, classes = logits.shape[-2:]
+    if labels.shape != (m,):
+        raise ValueError(f"labels of shape {labels.shape} with logits of shape {logits.shape}; expected ({m},)")
+    if classes < 2:
+        raise ValueError(f"logits of shape {logits.shape}; expected at least 2 classes on the last axis")
+    if m and (labels.min() < 0 or labels.max() >= classes):
+        raise ValueError(f"labels from {labels.min()} to {labels.max()} with {classes} classes; expected 0 to {classes - 1}")
+    flat = logits.reshape(-1, m, classes)
+    out = np.empty(flat.shape[:2])
+    rows = max(1, _BLOCK // max(classes, 1))
+    for model in range(len(flat)):
+        for start in range(0, m, rows):
+            part = slice(start, start + rows)
+            out[model, part] = signal(np.array(flat[model, part], dtype=np.float64), labels[part].astype(np.int64))
+    return out.reshape(logits.shape[:-1])

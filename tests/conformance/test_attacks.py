@@ -1,0 +1,182 @@
+"""What every attack must do: finite scores, the right sign, no dependence on order, no hidden randomness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attacks import views
+from audit import plugins
+from audit.core.errors import ObservationError
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import Attack
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+
+SCORERS = plugins.names("attacks.scorers")
+SEED = Seed(11)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """One target and its references, with the coins that the attack may not see."""
+
+    target: TargetView
+    reference: ReferenceView
+    included: Array
+
+    def permuted(self, order: Array) -> Toy:
+        def along(array: Any, axis: int) -> Any:
+            return None if array is None else np.take(array, order, axis=axis)
+
+        one, many = self.target, self.reference
+        return Toy(
+            target=TargetView(
+                labels=along(one.labels, 0),
+                logits=along(one.logits, 0),
+                losses=along(one.losses, 0),
+                products=along(one.products, 0),
+                mechanism=one.mechanism,
+            ),
+            reference=ReferenceView(
+                included=along(many.included, 1),
+                logits=along(many.logits, 1),
+                losses=along(many.losses, 1),
+                products=along(many.products, 1),
+            ),
+            included=self.included[order],
+        )
+
+
+def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, classes: int = 5) -> Toy:
+    """Ridge regressions on one-hot labels with more freedom than data: members are fitted, others are not."""
+    random = np.random.default_rng(3)
+    inputs = random.standard_normal((records, features))
+    labels = (inputs @ random.standard_normal((features, classes)) + 4 * random.standard_normal((records, classes))).argmax(1)
+    included = random.random((models, records)) < 0.5
+    targets = np.eye(classes)[labels]
+    logits = []
+    for coins in included:
+        x, y = inputs[coins], targets[coins]
+        weights = np.linalg.solve(x.T @ x + 3.0 * np.eye(features), x.T @ y)
+        logits.append(6 * inputs @ weights)
+    stacked = np.asarray(logits, dtype=np.float32)
+    return Toy(
+        target=TargetView(labels=labels, logits=stacked[0]),
+        reference=ReferenceView(included=included[1:], logits=stacked[1:]),
+        included=included[0],
+    )
+
+
+def gradient_toy(records: int = 400, steps: int = 60) -> Toy:
+    """Inner products as Poisson-subsampled DP-SGD releases them for orthogonal canaries."""
+    random = np.random.default_rng(4)
+    mechanism = DpSgd(noise_multiplier=0.8, clip_norm=1.0, sample_rate=0.3, steps=steps)
+    included = random.random(records) < 0.5
+    sampled = included[:, None] & (random.random((records, steps)) < mechanism.sample_rate)
+    products = sampled + mechanism.noise_multiplier * random.standard_normal((records, steps))
+    return Toy(
+        target=TargetView(products=products, mechanism=mechanism),
+        reference=ReferenceView(included=np.empty((0, records), dtype=bool)),
+        included=included,
+    )
+
+
+TOYS = {False: overfitted_toy(), True: gradient_toy()}
+
+
+def prepared(name: str) -> tuple[Attack, Toy]:
+    attack = plugins.build("attacks.scorers", {"kind": name})
+    return attack, TOYS[attack.needs.gradients]
+
+
+def run(attack: Attack, toy: Toy) -> Array:
+    return attack.score(toy.target, toy.reference, SEED)
+
+
+def auc(scores: Array, included: Array) -> float:
+    above = scores[included][:, None] - scores[~included][None, :]
+    return float(np.mean((above > 0) + 0.5 * (above == 0)))
+
+
+def test_there_are_attacks() -> None:
+    assert {"loss", "lira", "gradient_product"} <= set(SCORERS)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_one_finite_score_a_canary(name: str) -> None:
+    attack, toy = prepared(name)
+    scores = run(attack, toy)
+    assert scores.shape == toy.included.shape
+    assert scores.dtype == np.float64
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_members_score_higher(name: str) -> None:
+    attack, toy = prepared(name)
+    assert auc(run(attack, toy), toy.included) > 0.55
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_order_of_canaries_does_not_matter(name: str) -> None:
+    attack, toy = prepared(name)
+    order = np.random.default_rng(5).permutation(len(toy.included))
+    np.testing.assert_allclose(run(attack, toy.permuted(order)), run(attack, toy)[order], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_the_same_call_gives_the_same_scores(name: str) -> None:
+    attack, toy = prepared(name)
+    np.testing.assert_array_equal(run(attack, toy), run(attack, toy))
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_inputs_are_left_alone(name: str) -> None:
+    attack, toy = prepared(name)
+    shown = [a for a in (toy.target.logits, toy.target.products, toy.reference.logits, toy.reference.included) if a is not None]
+    before = [a.copy() for a in shown]
+    run(attack, toy)
+    for array, copy in zip(shown, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_needs_are_kept(name: str) -> None:
+    attack, toy = prepared(name)
+    fewest = attack.needs.references
+    few = ReferenceView(
+        included=toy.reference.included[:fewest],
+        logits=None if toy.reference.logits is None else toy.reference.logits[:fewest],
+    )
+    assert np.isfinite(attack.score(toy.target, few, SEED)).all()
+    if fewest:
+        too_few = ReferenceView(included=few.included[:-1], logits=few.logits[:-1] if few.logits is not None else None)
+        with pytest.raises(ObservationError, match="reference"):
+            attack.score(toy.target, too_few, SEED)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_nothing_observed_is_an_error(name: str) -> None:
+    attack, toy = prepared(name)
+    empty = TargetView(labels=toy.target.labels)
+    with pytest.raises(ObservationError, match=name):
+        attack.score(empty, toy.reference, SEED)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_a_value_that_is_not_finite_is_an_error(name: str) -> None:
+    attack, toy = prepared(name)
+    field = "products" if attack.needs.gradients else "logits"
+    broken = np.array(getattr(toy.target, field))
+    broken[3, 0] = np.nan
+    view = TargetView(labels=toy.target.labels, mechanism=toy.target.mechanism, **{field: broken})
+    with pytest.raises(ObservationError, match="finite"):
+        attack.score(view, toy.reference, SEED)
+
+
+def test_the_empty_reference_is_empty() -> None:
+    assert len(views.NO_REFERENCE) == 0

@@ -1,0 +1,125 @@
+"""What every canary maker must do: the right number, from the seed alone, outside the training data, without touching it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit import plugins
+from audit.core.errors import ConfigError
+from audit.core.records import Canaries, Dataset, Records
+from audit.core.seeds import Seed
+
+MAKERS = plugins.names("attacks.canaries")
+PARAMETERS = 500
+
+
+def images(random: np.random.Generator, count: int) -> Records:
+    inputs = random.random((count, 1, 6, 6)).astype(np.float32)
+    return Records(inputs=inputs, labels=random.integers(0, 4, count))
+
+
+def small_dataset() -> Dataset:
+    random = np.random.default_rng(0)
+    return Dataset(
+        name="toy",
+        source="made up",
+        sha256="0" * 64,
+        classes=4,
+        train=images(random, 80),
+        pool=images(random, 60),
+        test=images(random, 20),
+        pool_index=np.arange(1000, 1060),
+    )
+
+
+def make(name: str, count: int = 24, seed: int = 7, dataset: Dataset | None = None) -> Canaries:
+    return plugins.build("attacks.canaries", {"kind": name}).make(dataset or small_dataset(), count, PARAMETERS, Seed(seed))
+
+
+def content(canaries: Canaries) -> bytes:
+    parts = [canaries.coordinates, canaries.directions]
+    if canaries.records is not None:
+        parts += [canaries.records.inputs, canaries.records.labels]
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts if part is not None)
+
+
+def test_there_are_canaries() -> None:
+    assert {"held_out", "mislabelled", "out_of_distribution", "dirac_gradient", "random_gradient"} <= set(MAKERS)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("count", [1, 24])
+def test_as_many_as_asked_for(name: str, count: int) -> None:
+    canaries = make(name, count)
+    assert len(canaries) == count
+    assert canaries.kind == name
+    assert len(canaries.description) > 10
+    assert canaries.identifiers is None or len(canaries.identifiers) == count
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_seed_decides(name: str) -> None:
+    assert content(make(name, seed=7)) == content(make(name, seed=7))
+    assert content(make(name, seed=7)) != content(make(name, seed=8))
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_data_set_is_left_alone(name: str) -> None:
+    dataset = small_dataset()
+    before = [part.copy() for part in (dataset.train.inputs, dataset.pool.inputs, dataset.pool.labels, dataset.pool_index)]
+    make(name, dataset=dataset)
+    after = (dataset.train.inputs, dataset.pool.inputs, dataset.pool.labels, dataset.pool_index)
+    for now, then in zip(after, before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_no_canary_is_a_training_record(name: str) -> None:
+    dataset = small_dataset()
+    canaries = make(name, dataset=dataset)
+    if canaries.records is None:
+        return
+    assert canaries.records.inputs.shape[1:] == dataset.train.inputs.shape[1:]
+    assert canaries.records.inputs.dtype == dataset.train.inputs.dtype
+    assert canaries.records.labels.dtype == dataset.train.labels.dtype
+    assert canaries.records.labels.min() >= 0
+    assert canaries.records.labels.max() < dataset.classes
+    training = {row.tobytes() for row in dataset.train.inputs}
+    assert not any(row.tobytes() in training for row in canaries.records.inputs)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_identifiers_name_the_source_row(name: str) -> None:
+    dataset = small_dataset()
+    canaries = make(name, dataset=dataset)
+    if canaries.records is None or canaries.identifiers is None:
+        return
+    for row, identifier in zip(canaries.records.inputs, canaries.identifiers, strict=True):
+        if identifier >= 0:
+            position = int(np.flatnonzero(dataset.pool_index == identifier)[0])
+            np.testing.assert_array_equal(row, dataset.pool.inputs[position])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_gradients_have_unit_norm_and_keep_their_promise(name: str) -> None:
+    canaries = make(name)
+    if canaries.directions is not None:
+        np.testing.assert_allclose(np.linalg.norm(canaries.directions, axis=1), 1.0, rtol=1e-12)
+        gram = canaries.directions @ canaries.directions.T
+        assert (np.abs(gram - np.eye(len(canaries))).max() < 1e-12) == canaries.orthogonal
+    if canaries.coordinates is not None:
+        assert len(np.unique(canaries.coordinates)) == len(canaries)
+        assert 0 <= canaries.coordinates.min() <= canaries.coordinates.max() < PARAMETERS
+        assert canaries.orthogonal
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_more_canaries_than_there_is_room_for(name: str) -> None:
+    canaries = plugins.build("attacks.canaries", {"kind": name})
+    with pytest.raises(ConfigError, match=r"^0 (orthogonal )?canaries"):
+        canaries.make(small_dataset(), 0, PARAMETERS, Seed(7))
+    identifiers = make(name).identifiers
+    if identifiers is not None and identifiers.min() >= 0:
+        with pytest.raises(ConfigError, match=r"61 canaries.*60 records"):
+            canaries.make(small_dataset(), 61, PARAMETERS, Seed(7))
