@@ -1,0 +1,127 @@
+"""Noise for a privacy budget, and the budget spent over the steps of a training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from audit.core import checks
+from audit.core.errors import ConfigError
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.protocols import Accountant
+from audit.core.results import Trajectory
+
+_TOLERANCE = 1e-3  # of the target that the calibrated noise may leave unspent
+_LEAST, _MOST = 1e-2, 1e6  # noise multipliers that are searched
+_EVALUATIONS = 60
+
+
+def calibrate_noise(
+    accountant: Accountant,
+    *,
+    target_epsilon: float,
+    delta: float,
+    sample_rate: float,
+    steps: int,
+    clip_norm: float = 1.0,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+) -> DpSgd:
+    """DP-SGD with about the least noise whose claim stays within `target_epsilon` at `delta`.
+
+    Guarantee:
+        The accountant's claim for the mechanism returned is at most `target_epsilon`: the noise is the last one
+        evaluated on the safe side of the bracket, and the bracket is narrowed until at most 0.1 % of the
+        budget is left.
+
+    Raises:
+        ConfigError: no noise multiplier up to 1e6 meets the target (an accountant may have a floor).
+        UnsupportedMechanism: the accountant does not cover such a mechanism.
+    """
+    checks.positive(target_epsilon, "target_epsilon")
+
+    def with_noise(noise: float) -> DpSgd:
+        return DpSgd(noise_multiplier=noise, clip_norm=clip_norm, sample_rate=sample_rate, steps=steps)
+
+    def excess(noise: float) -> float:
+        """Logarithm of the claim over the target: negative is within the budget."""
+        epsilon = accountant.claim(with_noise(noise), delta=delta, adjacency=adjacency).epsilon
+        if math.isnan(epsilon):
+            raise ConfigError(f"the accountant claims NaN at noise_multiplier {noise:g}; it cannot be calibrated")
+        return math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
+
+    bracket = _bracket(excess, target_epsilon)
+    for turn in range(_EVALUATIONS):
+        if bracket.done:
+            break
+        noise = bracket.next(halve=turn % 3 == 2)
+        bracket = bracket.narrowed(noise, excess(noise))
+    return with_noise(bracket.high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bracket:
+    """Two noise multipliers, `high` within the budget and `low` not, with the excess at each."""
+
+    low: float
+    high: float
+    excess_low: float
+    excess_high: float
+
+    @property
+    def done(self) -> bool:
+        return self.excess_high >= math.log1p(-_TOLERANCE) or self.high <= self.low * (1 + 1e-9)
+
+    def next(self, *, halve: bool) -> float:
+        """A noise inside: where a power law through both ends just meets the target, or the geometric middle."""
+        share = 0.5
+        if not halve and math.isfinite(self.excess_low) and math.isfinite(self.excess_high):
+            wanted = math.log1p(-_TOLERANCE / 2)  # just inside the budget
+            share = (self.excess_low - wanted) / (self.excess_low - self.excess_high)
+        share = min(max(share, 0.01), 0.99)
+        return math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
+
+    def narrowed(self, noise: float, found: float) -> _Bracket:
+        if found <= 0:
+            return _Bracket(self.low, noise, self.excess_low, found)
+        return _Bracket(noise, self.high, found, self.excess_high)
+
+
+def _bracket(excess: Callable[[float], float], target: float) -> _Bracket:
+    noise = 1.0
+    found = excess(noise)
+    while found > 0:
+        below, excess_below = noise, found
+        noise *= 2
+        if noise > _MOST:
+            raise ConfigError(
+                f"no noise_multiplier up to {_MOST:g} meets epsilon {target:g}: the claim is still "
+                f"{target * math.exp(found):.4g}; raise the target or delta, or choose an accountant without a floor"
+            )
+        found = excess(noise)
+        if found <= 0:
+            return _Bracket(below, noise, excess_below, found)
+    while noise > _LEAST:
+        above, excess_above = noise, found
+        noise /= 2
+        found = excess(noise)
+        if found > 0:
+            return _Bracket(noise, above, found, excess_above)
+    return _Bracket(noise, noise, found, found)
+
+
+def trajectory(accountant: Accountant, mechanism: DpSgd, *, delta: float, adjacency: Adjacency, points: int = 40) -> Trajectory:
+    """The claim after each of about `points` step counts, evenly spaced, the last being the whole training.
+
+    The name in the result is the claim's source. A running maximum is taken, since what is released stays released.
+    """
+    if points < 1:
+        raise ConfigError(f"points is {points}; expected at least 1")
+    count = min(points, max(mechanism.steps, 1))
+    steps = sorted({math.ceil(mechanism.steps * (index + 1) / count) for index in range(count)})
+    source, epsilons = "", [0.0]
+    for step in steps:
+        claim = accountant.claim(replace(mechanism, steps=step), delta=delta, adjacency=adjacency)
+        source = claim.source
+        epsilons.append(max(epsilons[-1], claim.epsilon))
+    return Trajectory(accountant=source, steps=tuple(steps), epsilon=tuple(epsilons[1:]))
