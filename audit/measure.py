@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import math
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -154,7 +155,8 @@ def _thin(fpr: Array, resolution: float) -> Array:
         return last
     grid = np.geomspace(resolution, 1, CURVE_POINTS - 1)
     picked = np.searchsorted(fpr[last], grid, side="right") - 1
-    return last[np.unique(np.concatenate([[0], np.maximum(picked, 0), [len(last) - 1]]))]
+    kept: Array = last[np.unique(np.concatenate([[0], np.maximum(picked, 0), [len(last) - 1]]))]
+    return kept
 
 
 def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, claim: Claim | None) -> TprAtFpr:
@@ -196,7 +198,9 @@ def _histogram(scores: Scores) -> Histogram:
     return Histogram(edges=tuple(edges.tolist()), members=tuple(members.tolist()), nonmembers=tuple(nonmembers.tolist()))
 
 
-def exposures(scores: Scores, identifiers: Sequence[str], labels: Sequence[str], *, count: int = 30) -> tuple[RecordExposure, ...]:
+def exposures(
+    scores: Scores, identifiers: Sequence[str], labels: Sequence[str], *, count: int = 30
+) -> tuple[RecordExposure, ...]:
     """The `count` records with the highest scores; `fpr` is the share of nonmembers scored at least as high."""
     nonmembers = np.sort(scores.nonmembers)
     order = np.argsort(-scores.values, kind="stable")[:count]
@@ -269,6 +273,8 @@ def _commit() -> str:
     if not (root / ".git").exists():
         return "release"
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    if shutil.which("git") is None:
+        return "unknown"
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
@@ -276,5 +282,3 @@ def _commit() -> str:
 def command_line(arguments: Sequence[str] | None = None) -> str:
     """The command as typed, for the report; the program's own path is left out."""
     return " ".join(["audit", *(sys.argv[1:] if arguments is None else arguments)])
-
-

@@ -41,7 +41,9 @@ def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed
     best = max(admissible, key=lambda bound: bound.epsilon, default=None)
     reach = max((bound.ceiling for bound in admissible), default=0.0)
     if not trusted:
-        return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason="the negative control found more than chance allows")
+        return Verdict(
+            claim=claim, outcome=Outcome.INVALID, bound=best, reason="the negative control found more than chance allows"
+        )
     if best is not None and best.epsilon > claim.epsilon:
         return Verdict(claim=claim, outcome=Outcome.VIOLATED, bound=best, reason=_above(claim, best))
     if not executed:

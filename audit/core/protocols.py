@@ -93,9 +93,12 @@ class Accountant(Protocol):
 
 
 class Executor(Protocol):
-    """Runs independent jobs somewhere and yields results in the order of the jobs."""
+    """Runs independent jobs somewhere and yields results in the order of the jobs.
 
-    def map(self, work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]: ...
+    `work(job, progress)` must be importable by name where jobs leave the process.
+    """
+
+    def map(self, work: Callable[[Job, Progress], Result], jobs: Sequence[Job], progress: Progress) -> Iterator[Result]: ...
 
 
 class Target(Protocol):

@@ -48,6 +48,7 @@ class Dataset:
         source: where they came from, in words (no machine path).
         pool_index: `(len(pool),)` row of each pool record in the source.
         groups: user-given column per pool record, or None.
+        unaccounted: what reading took from the records that no accountant covers, in words.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Dataset:
     test: Records
     pool_index: Array
     groups: Array | None = None
+    unaccounted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -88,6 +88,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
         test=_take(held, chosen["test"], scaling),
         pool_index=chosen["pool"],
         groups=None if source.main.groups is None else source.main.groups[chosen["pool"]],
+        unaccounted=tuple(f"inputs {text}" for text in (STANDARDISED, VOCABULARY) if text in source.origin),
     )
     _demand_two_classes(dataset)
     return dataset

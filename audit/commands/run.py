@@ -1,0 +1,189 @@
+"""`audit run` and `audit plan`: a whole audit from a config."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from audit.config import Resolved
+    from audit.core.results import AuditReport
+    from audit.design import Experiment
+    from audit.rounds import Played
+    from audit.store import Store
+
+ConfigName = Annotated[
+    str, typer.Argument(metavar="CONFIG|NAME", help="A YAML file, or the name of a shipped config (see `audit ls configs`).")
+]
+Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override one value; may repeat.")]
+
+
+def run(
+    config: ConfigName,
+    override: Overrides = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of this run; default runs/<time>-<name>.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run of the same config.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what it could show; train nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Train, attack, bound, judge and report, as a config says."""
+    from audit import config as configs
+
+    resolved = configs.load(config, override or ())
+    if dry_run:
+        return _show_plan(resolved, as_json)
+    return _Run(resolved, output, resume, quiet or as_json).go(as_json)
+
+
+def plan(
+    config: ConfigName,
+    override: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
+) -> int:
+    """Ceilings, error budget and cost of an audit, before anything is trained."""
+    from audit import config as configs
+
+    return _show_plan(configs.load(config, override or ()), as_json)
+
+
+class _Run:
+    """One `audit run`, from a resolved config to a finished folder."""
+
+    def __init__(self, resolved: Resolved, output: Path | None, resume: bool, quiet: bool) -> None:
+        self.resolved, self.quiet = resolved, quiet
+        self.final = self._folder(output, resume)
+        self.resume = resume
+
+    def _folder(self, output: Path | None, resume: bool) -> Path:
+        from audit import store
+
+        if output is not None:
+            return output
+        directory, name = Path(self.resolved.config.output.directory), self.resolved.config.name
+        if not resume:
+            return store.new_folder(directory, name)
+        found = store.unfinished(directory, name, self.resolved.sha256)
+        if found is None:
+            raise ConfigError(f"no unfinished run of this config under '{directory}'; start one without --resume")
+        return found
+
+    def go(self, as_json: bool) -> int:
+        from audit import assemble, summary
+        from audit.store import Store
+
+        started = time.monotonic()
+        store = Store.start(self.final, self.resolved.sha256, resume=self.resume)
+        _log_to(store.folder / "audit.log")
+        experiment = assemble.assemble(self.resolved.config)
+        store.ensure_space(_bytes_needed(experiment))
+        self._say(experiment)
+        found, played = self._audit(experiment, store)
+        frame = self._frame(store, experiment)
+        finished = summary.report(experiment, found, frame)
+        folder = self._write(finished, played, store, time.monotonic() - started)
+        code = summary.code(finished)
+        _print_outcome(finished, folder, code, as_json)
+        return code
+
+    def _say(self, experiment: Experiment) -> None:
+        if not self.quiet:
+            models = sum(play.models for _, play in experiment.pairs)
+            print(
+                f"{experiment.name}: {models} models, {experiment.model_steps:,} model-steps, "
+                f"{experiment.comparisons} bounds that hold together with {experiment.confidence:.0%} confidence",
+                file=sys.stderr,
+            )
+
+    def _audit(self, experiment: Experiment, store: Store) -> tuple[Any, tuple[Played, ...]]:
+        from audit import experiment as line
+        from audit.commands.progress import bar
+
+        with bar("training (model-steps)", experiment.model_steps, quiet=self.quiet) as progress:
+            return line.run(experiment, store, progress)
+
+    def _frame(self, store: Store, experiment: Experiment) -> Any:
+        from audit import measure, summary
+        from audit.training import device
+
+        config = self.resolved.config
+        text, threads = device.describe(experiment.device)
+        return summary.Frame(
+            title=config.title,
+            created=store.created,
+            gates={gate: limit for gate, limit in config.policy.model_dump().items() if limit is not None},
+            unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
+            config=self.resolved.text,
+            origins=self.resolved.origins,
+            provenance=measure.provenance(
+                command=f"audit run {config.name}",
+                seed=config.seed,
+                config_sha256=self.resolved.sha256,
+                device=text,
+                threads=threads,
+            ),
+        )
+
+    def _write(self, finished: AuditReport, played: tuple[Played, ...], store: Store, seconds: float) -> Path:
+        import reports
+        from audit import tables
+
+        for name, content in reports.render(finished, self.resolved.config.output.formats).items():
+            store.write(name, content)
+        store.write("config.resolved.yaml", self.resolved.text.encode())
+        store.write("scores.parquet", tables.scores_parquet(finished, played))
+        store.write("environment.json", tables.environment(finished, seconds))
+        return store.finish()
+
+
+def _log_to(path: Path) -> None:
+    import logging
+
+    log = logging.getLogger("audit")
+    log.setLevel(logging.INFO)
+    writer = logging.FileHandler(path)
+    writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(writer)
+
+
+def _bytes_needed(experiment: Experiment) -> int:
+    """An upper estimate of what the run folder will hold."""
+    per_record = max(experiment.dataset.classes, 1) * 4
+    total = 0
+    for recipe, play in experiment.pairs:
+        logits = (len(experiment.dataset.test) + play.count) * per_record
+        products = play.count * recipe.mechanism.steps * 4 if play.access.value == "all_steps" else 0
+        total += play.models * (experiment.parameters * 4 + logits + products + recipe.mechanism.steps * 8)
+    return 2 * total
+
+
+def _print_outcome(report: AuditReport, folder: Path, code: int, as_json: bool) -> None:
+    from audit.commands import screen
+
+    if as_json:
+        print(json.dumps({**screen.digest(report), "exit_code": code, "folder": str(folder)}, indent=1))
+        return
+    print("\n".join(screen.lines(report, folder)))
+
+
+def _show_plan(resolved: Resolved, as_json: bool) -> int:
+    from audit import assemble
+    from audit.commands import screen
+
+    rows = screen.plan(assemble.assemble(resolved.config))
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    screen.show_plan(rows)
+    return 0

@@ -1,0 +1,86 @@
+"""An audit as objects: what is compared, which games are played, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from audit import measure
+from audit.core.game import Access
+from audit.core.mechanism import Adjacency, Mechanism
+from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Trainer
+from audit.core.records import Dataset
+from audit.core.results import Claim
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recipe:
+    """One way to train, and who states what about it."""
+
+    name: str
+    mechanism: Mechanism
+    trainer: Trainer
+    model: Mapping[str, object]
+    optimizer: Mapping[str, object]
+    accountants: tuple[Accountant, ...]
+    declared: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Play:
+    """One game to play on some recipes."""
+
+    name: str
+    access: Access
+    adjacency: Adjacency
+    runs: int
+    references: int
+    inclusion_probability: float
+    count: int
+    maker: CanaryMaker
+    attacks: tuple[tuple[str, Attack], ...]
+    estimators: tuple[Estimator, ...]
+    recipes: frozenset[str]
+
+    @property
+    def models(self) -> int:
+        """Trainings that this game needs for one recipe."""
+        return self.runs + self.references
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Experiment:
+    """An audit as objects: everything `run` needs, no names left to look up."""
+
+    name: str
+    dataset: Dataset
+    recipes: tuple[Recipe, ...]
+    plays: tuple[Play, ...]
+    parameters: int
+    delta: float
+    confidence: float
+    seed: Seed
+    device: str
+    models_per_job: int
+    executor: Executor
+
+    @property
+    def pairs(self) -> list[tuple[Recipe, Play]]:
+        """Every recipe with every game that is played on it."""
+        return [(recipe, play) for recipe in self.recipes for play in self.plays if recipe.name in play.recipes]
+
+    @property
+    def comparisons(self) -> int:
+        """Bounds among which the error budget is split."""
+        return sum(len(play.attacks) * len(play.estimators) for _, play in self.pairs)
+
+    @property
+    def bound_confidence(self) -> float:
+        """The confidence of each single bound."""
+        return measure.share(self.confidence, self.comparisons)
+
+    @property
+    def model_steps(self) -> int:
+        """Total work in model-steps, for progress."""
+        return sum(play.models * recipe.mechanism.steps for recipe, play in self.pairs)
