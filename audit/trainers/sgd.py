@@ -1,0 +1,37 @@
+"""Plain stochastic gradient training: what the same model leaks without protection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core.errors import UnsupportedMechanism
+from audit.core.mechanism import NonPrivate
+from audit.core.protocols import Progress, TrainingJob
+from audit.core.records import TrainedModels
+from audit.training.ensemble import Settings, train
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SgdTrainer:
+    """Trains with Poisson batches, without clipping and without noise.
+
+    Attributes:
+        model_chunk: models trained together; None finds a number that suits cache and memory.
+    """
+
+    model_chunk: int | None = None
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        """The trained models of `job`.
+
+        Raises:
+            UnsupportedMechanism: the job is not `NonPrivate`.
+        """
+        if not isinstance(job.mechanism, NonPrivate):
+            raise UnsupportedMechanism(
+                f"trainer 'sgd' trains without privacy but the job demands {type(job.mechanism).__name__}; use trainer 'dpsgd'"
+            )
+        return train(job, progress, Settings(model_chunk=self.model_chunk))
+
+
+PLUGIN = SgdTrainer

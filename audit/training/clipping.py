@@ -1,0 +1,322 @@
+"""Clipped sums of per-example gradients for N models at once.
+
+Two ways to the same numbers. `TapeGradients` runs all models in one forward and one backward pass to the layer
+outputs and gets norms and sums from the recorded uses. `LoopGradients` takes any module, one model after another,
+through `torch.func`.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.training.layers import EnsembleLayer, Layout, Tape, Use, covered, ensemble_layer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """The same number of rows for each of N models, model-major; `mask` `(N, rows)` says which rows are real.
+
+    Attributes:
+        inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
+        labels: `(N * rows * copies,)`.
+        copies: the gradient of an example is the mean over its copies, clipped once.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    mask: Tensor
+    copies: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clipped:
+    """What happened to each row: `norms` `(N, rows)` before clipping, `factors` that multiplied the gradients."""
+
+    norms: Tensor
+    factors: Tensor
+
+
+class Gradients(Protocol):
+    """N models of one architecture whose flat parameters `(N, width)` are updated in place from outside."""
+
+    layout: Layout
+    flat: Tensor
+
+    def forward(self, inputs: Tensor) -> Tensor: ...
+
+    def add_sum(self, rows: Rows, clip_norm: float | None, total: Tensor) -> Clipped | None: ...
+
+    def state(self) -> dict[str, Tensor]: ...
+
+
+def example_losses(outputs: Tensor, labels: Tensor) -> Tensor:
+    """`(rows,)` cross-entropy for integer labels, squared error for real ones."""
+    if labels.dtype == torch.int64:
+        return F.cross_entropy(outputs, labels, reduction="none")
+    return (outputs.reshape(len(labels)) - labels).square()
+
+
+def clip_factors(norms: Tensor, clip_norm: float, mask: Tensor) -> Tensor:
+    """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or whose norm is not finite."""
+    factors = (clip_norm / norms).clamp_(max=1.0)
+    return torch.where(mask & norms.isfinite(), factors, torch.zeros_like(factors))
+
+
+def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
+    """Parameters and buffers of `modules`, name to `(N, ...)`; floating ones as `dtype`. A shared one appears once."""
+    first = dict(modules[0].named_parameters()) | dict(modules[0].named_buffers())
+    tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
+    stacked = {}
+    for name, value in first.items():
+        column = torch.stack([table[name].detach() for table in tables])
+        stacked[name] = column.to(device, dtype if value.is_floating_point() else value.dtype)
+    return stacked
+
+
+def gradients_of(module: nn.Module, state: Mapping[str, Tensor], *, force_loop: bool = False) -> Gradients:
+    """N models with the architecture of `module` and the parameters of `state` (name to `(N, ...)`).
+
+    Models made of supported layers share every kernel launch; others are run one after another, which is said once.
+    """
+    reason = "asked for" if force_loop else uncovered(module, state)
+    if reason is None:
+        return TapeGradients(module, state)
+    if not force_loop:
+        log.warning("the models are trained one after another, which is slower: %s", reason)
+    return LoopGradients(module, state)
+
+
+def uncovered(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
+    """Why the tape cannot run this module, or None where it can."""
+    for path, layer in module.named_modules():
+        own = [name for name, _ in layer.named_parameters(recurse=False)]
+        if own and not covered(layer):
+            return (
+                f"layer '{path or '(the model itself)'}' ({type(layer).__name__}) holds parameters that only torch.func covers"
+            )
+        if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
+            return f"layer '{path or '(the model itself)'}' has hooks"
+        if isinstance(layer, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._BatchNorm):
+            return f"layer '{path}' ({type(layer).__name__}) has a state of its own"
+    for name, _ in module.named_buffers():
+        if not torch.equal(state[name], state[name][:1].expand_as(state[name])):
+            return f"buffer '{name}' differs between the models"
+    return None
+
+
+class TapeGradients:
+    """All models in one pass: ghost norms where they are cheaper, whole gradients where a parameter is used twice."""
+
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor]) -> None:
+        self.layout = Layout.of(module)
+        any_value = next(iter(state.values()))
+        self.models = any_value.shape[0]
+        self.tape = Tape(models=self.models)
+        self._state = dict(state)
+        trainable = {slot.name: slot for slot in self.layout.slots}
+        self.flat = _flat_storage(self.layout, state)
+        for name, slot in trainable.items():
+            self._state[name] = slot.view(self.flat)
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        self.module = self._replaced(module, names)
+
+    def _replaced(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
+        trainable = {slot.name: slot for slot in self.layout.slots}
+        made: dict[int, EnsembleLayer] = {}
+        for layer in module.modules():
+            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=False)}
+            if own:
+                values = {role: self._state[name] for role, name in own.items()}
+                slots = {role: trainable[name] for role, name in own.items() if name in trainable}
+                made[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
+        # deep copy with a memo: wherever the module refers to a replaced layer, the copy refers to its replacement
+        copied = copy.deepcopy(module, dict(made))
+        reference = next(iter(self._state.values()))
+        for buffer in copied.buffers():
+            if buffer.is_floating_point():
+                buffer.data = buffer.data.to(reference.device, self.flat.dtype)
+            else:
+                buffer.data = buffer.data.to(reference.device)
+        for layer in copied.modules():
+            if getattr(layer, "inplace", False) is True:
+                setattr(layer, "inplace", False)  # noqa: B010
+        return copied
+
+    def state(self) -> dict[str, Tensor]:
+        """Name to `(N, ...)`, as it stands."""
+        return dict(self._state)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
+        self.module.eval()
+        with torch.no_grad():
+            out: Tensor = self.module(inputs)
+        return out
+
+    def add_sum(self, rows: Rows, clip_norm: float | None, total: Tensor) -> Clipped | None:
+        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        uses, signals = self._signals(rows)
+        count = rows.mask.shape[1]
+        if clip_norm is None:
+            for use, signal in zip(uses, signals, strict=True):
+                use.layer.add_weighted(use, signal, None, total)
+            return None
+        shared = self._shared_uses(uses)
+        whole: dict[str, Tensor] = {}
+        squared = total.new_zeros(self.models, count)
+        for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
+            if number in shared:
+                for role, gradient in use.layer.example_gradients(use, signal, count).items():
+                    name = use.layer.slots[role].name
+                    whole[name] = whole[name] + gradient if name in whole else gradient
+            else:
+                squared += use.layer.squared_norms(use, signal, count)
+        for gradient in whole.values():
+            squared += gradient.flatten(2).square().sum(-1)
+        norms = squared.sqrt()
+        factors = clip_factors(norms, clip_norm, rows.mask)
+        if not bool(norms.isfinite().all()):
+            signals = _without(uses, signals, whole, norms.isfinite())
+        for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
+            if number not in shared:
+                use.layer.add_weighted(use, signal, factors, total)
+        for slot in self.layout.slots:
+            if slot.name in whole:
+                slot.view(total).add_(torch.einsum("nr,nr...->n...", factors, whole[slot.name]))
+        return Clipped(norms=norms, factors=factors)
+
+    def _signals(self, rows: Rows) -> tuple[list[Use], list[Tensor]]:
+        self.module.train()
+        self.tape.active, self.tape.uses = True, []
+        try:
+            losses = example_losses(self.module(rows.inputs), rows.labels)
+        finally:
+            self.tape.active = False
+        uses, self.tape.uses = self.tape.uses, []
+        weight = rows.mask.to(losses.dtype) / rows.copies
+        weight = weight.flatten() if rows.copies == 1 else weight.flatten().repeat_interleave(rows.copies)
+        found = torch.autograd.grad(losses, [use.edge for use in uses], grad_outputs=weight, allow_unused=True)
+        kept = [(use, signal) for use, signal in zip(uses, found, strict=True) if signal is not None]
+        return [use for use, _ in kept], [signal for _, signal in kept]
+
+    def _shared_uses(self, uses: list[Use]) -> set[int]:
+        times: dict[str, int] = {}
+        for use in uses:
+            for slot in use.layer.slots.values():
+                times[slot.name] = times.get(slot.name, 0) + 1
+        return {number for number, use in enumerate(uses) if any(times[slot.name] > 1 for slot in use.layer.slots.values())}
+
+
+def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], finite: Tensor) -> list[Tensor]:
+    """Signals with the rows that are not `finite` `(N, rows)` set to zero, as is all that is multiplied with them."""
+
+    def zeroed(values: Tensor) -> Tensor:
+        shape = values.shape
+        split = values.reshape(*finite.shape, -1)
+        return torch.where(finite.unsqueeze(-1), split, torch.zeros((), dtype=values.dtype)).reshape(shape)
+
+    for use in uses:
+        if use.saved.is_floating_point():
+            use.saved = zeroed(use.saved)
+        use.gradients = {role: zeroed(gradient) for role, gradient in use.gradients.items()}
+    for name, gradient in whole.items():
+        whole[name] = zeroed(gradient)
+    return [zeroed(signal) for signal in signals]
+
+
+class LoopGradients:
+    """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover."""
+
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor]) -> None:
+        self.layout = Layout.of(module)
+        self.flat = _flat_storage(self.layout, state)
+        self.models = self.flat.shape[0]
+        self._state = dict(state)
+        for slot in self.layout.slots:
+            self._state[slot.name] = slot.view(self.flat)
+        self.module = copy.deepcopy(module).to(self.flat.device, self.flat.dtype)
+
+    def state(self) -> dict[str, Tensor]:
+        """Name to `(N, ...)`, as it stands."""
+        return dict(self._state)
+
+    def _one(self, model: int) -> dict[str, Tensor]:
+        return {name: value[model] for name, value in self._state.items()}
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
+        self.module.eval()
+        with torch.no_grad():
+            parts = inputs.unflatten(0, (self.models, -1))
+            return torch.cat([torch.func.functional_call(self.module, self._one(n), (parts[n],)) for n in range(self.models)])
+
+    def add_sum(self, rows: Rows, clip_norm: float | None, total: Tensor) -> Clipped | None:
+        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        self.module.train()
+        inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
+        labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
+        done = []
+        for model in range(self.models):
+            real = rows.mask[model].nonzero().flatten()
+            if clip_norm is None:
+                self._add_plain(model, inputs[model, real], labels[model, real], total)
+            else:
+                one = Rows(inputs=inputs[model], labels=labels[model], mask=rows.mask[model], copies=rows.copies)
+                done.append(self._add_clipped(model, one, clip_norm, total))
+        if clip_norm is None:
+            return None
+        return Clipped(norms=torch.stack([one.norms for one in done]), factors=torch.stack([one.factors for one in done]))
+
+    def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        trainable = {slot.name for slot in self.layout.slots}
+        values = self._one(model)
+        return {k: v for k, v in values.items() if k in trainable}, {k: v for k, v in values.items() if k not in trainable}
+
+    def _add_plain(self, model: int, inputs: Tensor, labels: Tensor, total: Tensor) -> None:
+        if len(inputs) == 0:
+            return
+        trained, fixed = self._split(model)
+        leaves = {name: value.detach().requires_grad_() for name, value in trained.items()}
+        outputs = torch.func.functional_call(self.module, {**leaves, **fixed}, (inputs.flatten(0, 1),))
+        loss = example_losses(outputs, labels.flatten()).sum() / inputs.shape[1]
+        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        for slot in self.layout.slots:
+            gradient = found[list(leaves).index(slot.name)]
+            if gradient is not None:
+                slot.view(total)[model].add_(gradient)
+
+    def _add_clipped(self, model: int, rows: Rows, clip_norm: float, total: Tensor) -> Clipped:
+        trained, fixed = self._split(model)
+
+        def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
+            outputs = torch.func.functional_call(self.module, {**values, **fixed}, (one,))
+            return example_losses(outputs, label).mean()
+
+        found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(trained, rows.inputs, rows.labels)
+        squared = torch.stack([gradient.flatten(1).square().sum(-1) for gradient in found.values()]).sum(0)
+        norms = squared.sqrt()
+        factors = clip_factors(norms, clip_norm, rows.mask)
+        for slot in self.layout.slots:
+            flat = found[slot.name].flatten(1)
+            flat = torch.where(norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
+            slot.view(total)[model].add_((factors @ flat).view(slot.shape))
+        return Clipped(norms=norms, factors=factors)
+
+
+def _flat_storage(layout: Layout, state: Mapping[str, Tensor]) -> Tensor:
+    values = [state[slot.name] for slot in layout.slots]
+    reference = values[0]
+    flat = torch.zeros(reference.shape[0], layout.width, dtype=reference.dtype, device=reference.device)
+    for slot, value in zip(layout.slots, values, strict=True):
+        slot.view(flat).copy_(value)
+    return flat

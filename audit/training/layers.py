@@ -1,0 +1,443 @@
+"""Layers that hold N models at once, and what each knows about its per-example gradients.
+
+Activations stay folded as `(N * rows, ...)`, model-major, so a model's own `forward` runs unchanged on all N
+models; only layers with parameters are replaced. Each use of such a layer is recorded on a tape with its input
+and the autograd edge of its output, which is all that per-example norms and clipped sums need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.training.sampling import aligned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Where one parameter lies in the flat storage of `(N, width)`."""
+
+    name: str
+    shape: torch.Size
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return math.prod(self.shape)
+
+    def view(self, flat: Tensor) -> Tensor:
+        """The parameter of all models, `(N, *shape)`, as a view of `flat`."""
+        return flat[:, self.start : self.start + self.size].view(flat.shape[0], *self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Trainable parameters in the order of `named_parameters`, each starting at a multiple of 16 numbers.
+
+    The alignment makes every model see the same memory alignment, without which matrix kernels may order
+    their sums differently for different models and results would depend on the neighbours.
+    """
+
+    slots: tuple[Slot, ...]
+
+    @staticmethod
+    def of(module: nn.Module) -> Layout:
+        """The layout of the trainable parameters of `module`; a shared parameter appears once, under its first name."""
+        slots, start = [], 0
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                slots.append(Slot(name=name, shape=parameter.shape, start=start))
+                start += aligned(parameter.numel())
+        return Layout(slots=tuple(slots))
+
+    @property
+    def parameters(self) -> int:
+        """Number of trainable parameters of one model."""
+        return sum(slot.size for slot in self.slots)
+
+    @property
+    def width(self) -> int:
+        """Numbers stored for one model, padding included."""
+        return sum(aligned(slot.size) for slot in self.slots)
+
+    def columns(self) -> Tensor:
+        """`(parameters,)` column of each flattened coordinate in the storage."""
+        return torch.cat([torch.arange(slot.start, slot.start + slot.size) for slot in self.slots])
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Use:
+    """One application of a layer in one forward pass."""
+
+    layer: EnsembleLayer
+    saved: Tensor
+    edge: Any
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Tape:
+    """The uses of the layers since the last `clear`, in order; nothing is recorded while `active` is false."""
+
+    models: int
+    uses: list[Use] = field(default_factory=list)
+    active: bool = False
+
+    def record(self, layer: EnsembleLayer, saved: Tensor, output: Tensor) -> Tensor:
+        """`output`, after noting that `layer` made it from `saved`."""
+        if self.active:
+            if not output.requires_grad:
+                output.requires_grad_()
+            self.uses.append(Use(layer=layer, saved=saved.detach(), edge=torch.autograd.graph.get_gradient_edge(output)))
+        return output
+
+
+class EnsembleLayer(nn.Module):
+    """A layer of N models. `values` maps a role ("weight", "bias") to `(N, ...)`, `slots` the trainable roles to slots."""
+
+    def __init__(self, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__()
+        self.tape = tape
+        self.values = dict(values)
+        self.slots = dict(slots)
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        """`(N, rows)` squared l2 norm of each example's gradient of this use, over all trainable roles."""
+        use.gradients = self.example_gradients(use, signal, rows)
+        parts = [gradient.flatten(2).square().sum(-1) for gradient in use.gradients.values()]
+        return torch.stack(parts).sum(0)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        """Role to `(N, rows, *shape)` gradient of each example."""
+        raise NotImplementedError
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        """Adds the sum over examples of `factors` `(N, rows)` times gradient to `total`, the flat `(N, width)`.
+
+        With `factors` None every example counts once.
+        """
+        rows = signal.shape[0] // self.tape.models if factors is None else factors.shape[1]
+        gradients = use.gradients or self.example_gradients(use, signal, rows)
+        for role, gradient in gradients.items():
+            flat = gradient.flatten(2)
+            summed = flat.sum(1) if factors is None else (flat * factors.unsqueeze(-1)).sum(1)
+            self.slots[role].view(total).add_(summed.view(-1, *self.slots[role].shape))
+
+
+class MatrixLayer(EnsembleLayer):
+    """A layer `columns @ weight.T + bias`, applied at one or several positions of each example.
+
+    Per-example norms without per-example gradients ("ghost" norms): for one position the norm of an outer product is
+    the product of norms; for P positions it follows from the P x P Gram matrices of inputs and signals.
+
+    References:
+        Goodfellow 2015, arXiv 1510.01799; Li et al. 2022, arXiv 2110.05679; Bu et al. 2022, arXiv 2205.10683.
+    """
+
+    outputs: int
+    ghost: bool | None = None
+
+    def weight_rows(self) -> Tensor:
+        """The weight as `(N, outputs, columns)`."""
+        return self.values["weight"]
+
+    def to_weight(self, gradient: Tensor) -> Tensor:
+        """A gradient `(..., outputs, columns)` in the shape of the parameter."""
+        return gradient
+
+    def product(self, columns: Tensor) -> Tensor:
+        """`(N, rows, outputs)` from `(N, rows, columns)`; recorded on the tape."""
+        weight, bias = self.weight_rows(), self.values.get("bias")
+        if weight.shape[1] == 1:  # a matrix with one row goes through kernels whose sums depend on N
+            made = (columns * weight).sum(-1, keepdim=True)
+            made = made if bias is None else made + bias.unsqueeze(1)
+        elif bias is None:
+            made = torch.bmm(columns, weight.transpose(1, 2))
+        else:
+            made = torch.baddbmm(bias.unsqueeze(1), columns, weight.transpose(1, 2))
+        return self.tape.record(self, columns, made)
+
+    def takes_ghost(self, positions: int, columns: int) -> bool:
+        """True where norms from Gram matrices are cheaper than per-example gradients (see docs/performance.md)."""
+        if positions == 1:
+            return True
+        if self.ghost is not None:
+            return self.ghost
+        return positions * positions * (columns + self.outputs) <= 4 * columns * self.outputs
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        models, total_rows, columns = use.saved.shape
+        positions = total_rows // rows
+        bias = 1.0 if "bias" in self.slots else 0.0
+        if positions == 1 and "weight" in self.slots:
+            return signal.square().sum(-1) * (use.saved.square().sum(-1) + bias)
+        if "weight" not in self.slots or not self.takes_ghost(positions, columns):
+            return super().squared_norms(use, signal, rows)
+        inputs = use.saved.view(models * rows, positions, columns)
+        signals = signal.view(models * rows, positions, self.outputs)
+        gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
+        return gram.sum((1, 2)).clamp_(min=0.0).view(models, rows)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        models, total_rows, columns = use.saved.shape
+        positions = total_rows // rows
+        signals = signal.reshape(models * rows, positions, self.outputs)
+        made = {}
+        if "weight" in self.slots:
+            inputs = use.saved.reshape(models * rows, positions, columns)
+            made["weight"] = self.to_weight(
+                torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
+            )
+        if "bias" in self.slots:
+            made["bias"] = signals.sum(1).view(models, rows, self.outputs)
+        return made
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.gradients:
+            super().add_weighted(use, signal, factors, total)
+            return
+        if factors is not None:
+            positions = use.saved.shape[1] // factors.shape[1]
+            spread = factors if positions == 1 else factors.repeat_interleave(positions, dim=1)
+            signal = signal * spread.unsqueeze(-1)
+        if "bias" in self.slots:
+            self.slots["bias"].view(total).add_(signal.sum(1))
+        if "weight" in self.slots:
+            self.add_weight(signal, use.saved, total)
+
+    def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
+        """Adds `signal.T @ columns` to the weight's place in `total`."""
+        slot = self.slots["weight"]
+        if self.outputs == 1:
+            slot.view(total).add_((signal * columns).sum(1).view(-1, *slot.shape))
+        else:
+            slot.view(total).baddbmm_(signal.transpose(1, 2), columns)
+
+
+class LinearLayer(MatrixLayer):
+    """`nn.Linear` of N models."""
+
+    def __init__(self, plain: nn.Linear, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.outputs = plain.out_features
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        columns = inputs.reshape(self.tape.models, -1, inputs.shape[-1])
+        made: Tensor = self.product(columns).view(*inputs.shape[:-1], self.outputs)
+        return made
+
+
+class _Unfold(torch.autograd.Function):
+    """Patches of an image in channels-last order: `(n, h, w, c)` to `(n, out_h, out_w, kernel_h, kernel_w, c)`."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, geometry: _Geometry) -> Tensor:  # type: ignore[override]
+        ctx.geometry, ctx.shape = geometry, inputs.shape
+        (top, left) = geometry.padding
+        padded = F.pad(inputs, (0, 0, left, left, top, top)) if top or left else inputs.contiguous()
+        count, height, width, planes = padded.shape
+        out_h, out_w = geometry.out(height, width)
+        (sn, sh, sw, sc) = padded.stride()
+        (stride_h, stride_w), (dil_h, dil_w) = geometry.stride, geometry.dilation
+        return padded.as_strided(
+            (count, out_h, out_w, *geometry.kernel, planes),
+            (sn, sh * stride_h, sw * stride_w, sh * dil_h, sw * dil_w, sc),
+        ).contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        geometry: _Geometry = ctx.geometry
+        count, height, width, planes = ctx.shape
+        (top, left), (stride_h, stride_w), (dil_h, dil_w) = geometry.padding, geometry.stride, geometry.dilation
+        out_h, out_w = signal.shape[1:3]
+        padded = signal.new_zeros(count, height + 2 * top, width + 2 * left, planes)
+        for i in range(geometry.kernel[0]):
+            for j in range(geometry.kernel[1]):
+                rows = slice(i * dil_h, i * dil_h + stride_h * (out_h - 1) + 1, stride_h)
+                cols = slice(j * dil_w, j * dil_w + stride_w * (out_w - 1) + 1, stride_w)
+                padded[:, rows, cols].add_(signal[:, :, :, i, j])
+        return padded[:, top : top + height, left : left + width], None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Geometry:
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+    def out(self, height: int, width: int) -> tuple[int, int]:
+        """Rows and columns of the result, for a padded image."""
+        sizes = zip((height, width), self.kernel, self.stride, self.dilation, strict=True)
+        rows, cols = ((size - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, dilation in sizes)
+        return rows, cols
+
+
+class ConvLayer(MatrixLayer):
+    """`nn.Conv2d` of N models: patches in channels-last order, then one matrix product a model.
+
+    The result has channels-last strides, so a chain of convolutions copies nothing but its patches.
+    """
+
+    def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.outputs = plain.out_channels
+        self.inner = (*plain.kernel_size, plain.in_channels)
+        self.geometry = _Geometry(
+            kernel=(plain.kernel_size[0], plain.kernel_size[1]),
+            stride=(plain.stride[0], plain.stride[1]),
+            padding=_padding(plain),
+            dilation=(plain.dilation[0], plain.dilation[1]),
+        )
+
+    def weight_rows(self) -> Tensor:
+        weight = self.values["weight"]
+        return weight.permute(0, 1, 3, 4, 2).reshape(weight.shape[0], self.outputs, -1)
+
+    def to_weight(self, gradient: Tensor) -> Tensor:
+        return gradient.unflatten(-1, self.inner).movedim(-1, -3)
+
+    def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
+        self.slots["weight"].view(total).add_(self.to_weight(torch.bmm(signal.transpose(1, 2), columns)))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        patches = _Unfold.apply(inputs.permute(0, 2, 3, 1), self.geometry)
+        images, out_h, out_w = patches.shape[:3]
+        made = self.product(patches.view(self.tape.models, -1, math.prod(self.inner)))
+        return made.view(images, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
+
+
+class ScaleLayer(EnsembleLayer):
+    """The elementwise scale and shift of `nn.GroupNorm` or `nn.LayerNorm` of N models, after the normalisation."""
+
+    def __init__(
+        self,
+        normalise: Callable[[Tensor], Tensor],
+        channels_first: bool,
+        tape: Tape,
+        values: Mapping[str, Tensor],
+        slots: Mapping[str, Slot],
+    ) -> None:
+        super().__init__(tape, values, slots)
+        self.normalise = normalise
+        self.channels_first = channels_first
+
+    def spread(self, values: Tensor, dimensions: int) -> Tensor:
+        """`(N, *shape)` made to multiply activations `(N, rows, ...)` of `dimensions` axes."""
+        inner = values.shape[1:]
+        if self.channels_first:
+            return values.view(values.shape[0], 1, *inner, *(1,) * (dimensions - 3))
+        return values.view(values.shape[0], *(1,) * (dimensions - 1 - len(inner)), *inner)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        normal = self.normalise(inputs).unflatten(0, (self.tape.models, -1))
+        made = normal
+        if "weight" in self.values:
+            made = made * self.spread(self.values["weight"], normal.dim())
+        if "bias" in self.values:
+            made = made + self.spread(self.values["bias"], normal.dim())
+        return (self.tape.record(self, normal, made) if self.slots else made).flatten(0, 1)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        made = {}
+        for role, slot in self.slots.items():
+            parts = signal * use.saved if role == "weight" else signal
+            if self.channels_first:
+                split = parts.reshape(parts.shape[0], rows, -1, slot.shape[0], math.prod(parts.shape[3:]))
+                made[role] = split.sum((2, 4))
+            else:
+                made[role] = parts.reshape(parts.shape[0], rows, -1, *slot.shape).sum(2)
+        return made
+
+
+class LookupLayer(EnsembleLayer):
+    """`nn.Embedding` of N models. Two tokens of one example that are equal add their signals before the norm."""
+
+    def __init__(self, plain: nn.Embedding, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.padding = plain.padding_idx
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        table = self.values["weight"]
+        tokens = inputs.reshape(table.shape[0], -1)
+        made = table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens]
+        made = self.tape.record(self, tokens, made) if self.slots else made
+        return made.view(*inputs.shape, table.shape[2])
+
+    def _seen(self, use: Use, signal: Tensor) -> Tensor:
+        return signal if self.padding is None else signal * (use.saved != self.padding).unsqueeze(-1)
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        models, size = signal.shape[0], signal.shape[-1]
+        tokens = use.saved.view(models * rows, -1)
+        signals = self._seen(use, signal).reshape(models * rows, -1, size)
+        same = (tokens.unsqueeze(1) == tokens.unsqueeze(2)).to(signals.dtype)
+        return (torch.bmm(signals, signals.transpose(1, 2)) * same).sum((1, 2)).clamp_(min=0.0).view(models, rows)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        models, size = signal.shape[0], signal.shape[-1]
+        words = self.slots["weight"].shape[0]
+        row = torch.arange(models * rows, device=signal.device).view(models, rows, 1)
+        place = (row * words + use.saved.view(models, rows, -1)).flatten()
+        made = signal.new_zeros(models * rows * words, size)
+        made.index_add_(0, place, self._seen(use, signal).reshape(-1, size))
+        return {"weight": made.view(models, rows, words, size)}
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.gradients:
+            super().add_weighted(use, signal, factors, total)
+            return
+        models, size = signal.shape[0], signal.shape[-1]
+        words = self.slots["weight"].shape[0]
+        signals = self._seen(use, signal)
+        if factors is not None:
+            signals = signals * factors.repeat_interleave(signal.shape[1] // factors.shape[1], dim=1).unsqueeze(-1)
+        place = use.saved + torch.arange(models, device=signal.device).view(models, 1) * words
+        made = signal.new_zeros(models * words, size)
+        made.index_add_(0, place.flatten(), signals.reshape(-1, size))
+        self.slots["weight"].view(total).add_(made.view(models, words, size))
+
+
+def _padding(plain: nn.Conv2d) -> tuple[int, int]:
+    if plain.padding == "valid":
+        return 0, 0
+    if isinstance(plain.padding, str):
+        sizes = zip(plain.kernel_size, plain.dilation, strict=True)
+        top, left = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
+        return top, left
+    return plain.padding[0], plain.padding[1]
+
+
+def covered(module: nn.Module) -> bool:
+    """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
+    if type(module) is nn.Conv2d:
+        even_same = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
+        return module.groups == 1 and module.padding_mode == "zeros" and not even_same
+    if type(module) is nn.Embedding:
+        return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
+    return type(module) in (nn.Linear, nn.GroupNorm, nn.LayerNorm)
+
+
+def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
+    """The layer that does for N models what `plain`, which must be `covered`, does for one."""
+    match plain:
+        case nn.Linear():
+            return LinearLayer(plain, tape, values, slots)
+        case nn.Conv2d():
+            return ConvLayer(plain, tape, values, slots)
+        case nn.Embedding():
+            return LookupLayer(plain, tape, values, slots)
+        case nn.GroupNorm():
+            groups, epsilon = plain.num_groups, plain.eps
+            return ScaleLayer(lambda x: F.group_norm(x, groups, eps=epsilon), True, tape, values, slots)
+        case nn.LayerNorm():
+            shape, epsilon = plain.normalized_shape, plain.eps
+            return ScaleLayer(lambda x: F.layer_norm(x, shape, eps=epsilon), False, tape, values, slots)
+    raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")

@@ -1,0 +1,136 @@
+"""Optimisers on the flat parameters of N models: one fused update for all of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from audit.core import checks
+from audit.core.errors import ConfigError
+
+
+class Optimizer(Protocol):
+    """Updates the flat parameters in place from the flat gradient, both `(N, width)`."""
+
+    def step(self, flat: Tensor, gradient: Tensor) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sgd:
+    """Options of stochastic gradient descent; `weight_decay` is added to the gradient."""
+
+    learning_rate: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.positive(self.learning_rate, "optimizer.learning_rate")
+        checks.nonnegative(self.weight_decay, "optimizer.weight_decay")
+        if not 0 <= self.momentum < 1:
+            raise ConfigError(f"optimizer.momentum is {self.momentum}; expected a number in [0, 1)")
+
+    def start(self) -> Optimizer:
+        """A fresh state."""
+        return _SgdState(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adam:
+    """Options of Adam; `decoupled` makes `weight_decay` act on the parameters (AdamW).
+
+    References:
+        Kingma and Ba 2015, arXiv 1412.6980; Loshchilov and Hutter 2019, arXiv 1711.05101.
+    """
+
+    learning_rate: float
+    beta1: float = 0.9
+    beta2: float = 0.999
+    stability: float = 1e-8
+    weight_decay: float = 0.0
+    decoupled: bool = False
+
+    def __post_init__(self) -> None:
+        checks.positive(self.learning_rate, "optimizer.learning_rate")
+        checks.positive(self.stability, "optimizer.stability")
+        checks.nonnegative(self.weight_decay, "optimizer.weight_decay")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"optimizer.{name} is {getattr(self, name)}; expected a number in [0, 1)")
+
+    def start(self) -> Optimizer:
+        """A fresh state."""
+        return _AdamState(self)
+
+
+class _SgdState:
+    def __init__(self, options: Sgd) -> None:
+        self._options = options
+        self._velocity: Tensor | None = None
+
+    def step(self, flat: Tensor, gradient: Tensor) -> None:
+        options = self._options
+        if options.weight_decay:
+            gradient = gradient.add(flat, alpha=options.weight_decay)
+        if options.momentum:
+            if self._velocity is None:
+                self._velocity = torch.zeros_like(flat)
+            gradient = self._velocity.mul_(options.momentum).add_(gradient)
+        flat.add_(gradient, alpha=-options.learning_rate)
+
+
+class _AdamState:
+    def __init__(self, options: Adam) -> None:
+        self._options = options
+        self._first: Tensor | None = None
+        self._second: Tensor | None = None
+        self._steps = 0
+
+    def step(self, flat: Tensor, gradient: Tensor) -> None:
+        options = self._options
+        if self._first is None or self._second is None:
+            self._first, self._second = torch.zeros_like(flat), torch.zeros_like(flat)
+        self._steps += 1
+        if options.weight_decay and options.decoupled:
+            flat.mul_(1.0 - options.learning_rate * options.weight_decay)
+        elif options.weight_decay:
+            gradient = gradient.add(flat, alpha=options.weight_decay)
+        self._first.lerp_(gradient, 1.0 - options.beta1)
+        self._second.mul_(options.beta2).addcmul_(gradient, gradient, value=1.0 - options.beta2)
+        rate = options.learning_rate / (1.0 - options.beta1**self._steps)
+        scale = (1.0 - options.beta2**self._steps) ** 0.5
+        flat.addcdiv_(self._first, self._second.sqrt().div_(scale).add_(options.stability), value=-rate)
+
+
+def parse(spec: Mapping[str, Any]) -> Sgd | Adam:
+    """The options that an `optimizer` section names.
+
+    Raises:
+        ConfigError: unknown kind or key (with the nearest match), or a value out of range.
+
+    >>> parse({"kind": "sgd", "learning_rate": 0.1}).momentum
+    0.0
+    """
+    options = dict(spec)
+    kind = options.pop("kind", "sgd")
+    kinds: dict[str, type[Sgd] | type[Adam]] = {"sgd": Sgd, "adam": Adam, "adamw": Adam}
+    if kind not in kinds:
+        raise ConfigError(f"optimizer: kind {kind!r} is not known. It may be: {', '.join(kinds)}")
+    if kind == "adamw":
+        options["decoupled"] = True
+    if kind != "sgd" and options.get("momentum") == 0:
+        del options["momentum"]  # a default of the config that says nothing about Adam
+    allowed = [one.name for one in fields(kinds[kind])]
+    for key in options:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise ConfigError(f"optimizer.{kind}: unknown key '{key}'.{hint} It takes: {', '.join(allowed)}")
+    try:
+        return kinds[kind](**options)
+    except TypeError as error:
+        raise ConfigError(f"optimizer.{kind}: {error}") from error
