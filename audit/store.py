@@ -83,7 +83,7 @@ class Store:
             if found is not None:
                 return found
             LOG.warning("%s is damaged; computing it again", path.name)
-        value = {name: np.ascontiguousarray(array) for name, array in compute().items()}
+        value = {name: np.asarray(array, order="C") for name, array in compute().items()}
         _write(path, save(value, metadata={"sha256": _digest(value)}))
         return value
 

@@ -104,14 +104,12 @@ def parse(
     given = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
     for key, value in sorted(given):
         path = key.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
-        _set(raw, path, value)
-        origins[path] = f"environment {key}"
+        origins[_set(raw, path, value)] = f"environment {key}"
     for override in overrides:
         path, separator, value = override.partition("=")
         if not separator:
             raise ConfigError(f"--set {override}: expected KEY=VALUE, for example --set delta=1e-6")
-        _set(raw, path, value)
-        origins[path] = "--set"
+        origins[_set(raw, path, value)] = "--set"
     config = _validate(raw, lines, origins, where)
     values = config.model_dump(mode="json")
     canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
@@ -142,36 +140,30 @@ def _lines(node: yaml.Node | None, path: str) -> list[tuple[str, int]]:
     return []
 
 
-def _set(raw: dict[str, Any], path: str, text: str) -> None:
-    """Put a YAML scalar or list at `a.b.0.c`; lists take an index or the name of an entry."""
+def _set(raw: dict[str, Any], path: str, text: str) -> str:
+    """Put a YAML value at `a.b.0.c` and return that path with numbers; list entries go by name or number."""
     keys = path.split(".")
     place: Any = raw
+    exact: list[str] = []
     for key in keys[:-1]:
-        place = _step(place, key, path)
+        at = _at(place, key, path)
+        here = place[at] if isinstance(place, list) else place.get(at)
+        if not isinstance(here, dict | list):  # a plug-in written as its bare name becomes a mapping
+            place[at] = {} if here is None else {"kind": here}
+        place = place[at]
+        exact.append(str(at))
     try:
         value = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {path}: '{text}' is not a YAML value: {error}") from error
-    if isinstance(place, list):
-        place[_index(place, keys[-1], path)] = value
-    elif isinstance(place, dict):
-        place[keys[-1]] = value
-    else:
-        raise ConfigError(f"--set {path}: '{'.'.join(keys[:-1])}' is a plain value, it has no '{keys[-1]}'")
+    last = _at(place, keys[-1], path)
+    place[last] = value
+    return ".".join([*exact, str(last)])
 
 
-def _step(place: Any, key: str, path: str) -> Any:
-    if isinstance(place, list):
-        return place[_index(place, key, path)]
-    if isinstance(place, dict):
-        if not isinstance(place.get(key), dict | list):
-            place[key] = {} if place.get(key) is None else _as_spec(place[key])
-        return place[key]
-    raise ConfigError(f"--set {path}: there is no '{key}' to go into")
-
-
-def _as_spec(value: Any) -> dict[str, Any]:
-    return {"kind": value}
+def _at(place: Any, key: str, path: str) -> Any:
+    """What to index `place` with: the key itself in a mapping, the number of the entry in a list."""
+    return _index(place, key, path) if isinstance(place, list) else key
 
 
 def _index(place: list[Any], key: str, path: str) -> int:

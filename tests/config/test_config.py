@@ -1,0 +1,102 @@
+"""A config is read strictly, and every mistake is answered with file, line, key and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from audit.config import load, parse
+from audit.config.read import shipped
+from audit.core.errors import ConfigError
+from tests.tiny import CONFIG
+
+
+def test_reads_numbers_as_people_write_them() -> None:
+    config = parse(CONFIG).config
+    assert config.delta == 1e-5
+    assert isinstance(config.delta, float)
+    assert config.games[0].canaries == {"kind": "mislabelled"}
+
+
+def test_the_resolved_text_is_a_config_again() -> None:
+    resolved = parse(CONFIG, ["delta=1e-6"])
+    again = parse(resolved.text)
+    assert again.config == resolved.config
+    assert again.sha256 == resolved.sha256
+
+
+def test_origins_name_file_environment_override_and_default() -> None:
+    resolved = parse(CONFIG, ["games.inside.count=30"], {"AUDIT_SET_DATA__TRAIN": "100"}, where="mine.yaml")
+    origins = dict(resolved.origins)
+    assert origins["games.1.count"] == "--set"
+    assert origins["data.train"] == "environment AUDIT_SET_DATA__TRAIN"
+    assert origins["seed"] == "mine.yaml"
+    assert origins["confidence"] == "default"
+    assert resolved.config.games[1].count == 30
+    assert resolved.config.data["train"] == 100
+
+
+def test_a_whole_entry_named_as_a_string_can_be_gone_into() -> None:
+    resolved = parse(CONFIG, ["games.outside.canaries.kind=held_out", "games.outside.scorers.lira.online=false"])
+    assert resolved.config.games[0].canaries == {"kind": "held_out"}
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ("delta=0", ["delta", "greater than 0"]),
+        ("delta=1.5", ["delta", "less than 1"]),
+        ("delta=one", ["delta", "number"]),
+        ("delta=.nan", ["delta"]),
+        ("confidence=1", ["confidence", "less than 1"]),
+        ("version=7", ["version 7 is newer", "install a newer"]),
+        ("version=0", ["version is 0"]),
+        ("gamess=1", ["unknown key 'gamess'", "Did you mean 'games'?"]),
+        ("mechanisms.dp.clip_norm=0", ["clip_norm", "greater than 0"]),
+        ("mechanisms.dp.noise_multiplier=-1", ["noise_multiplier", "greater than or equal to 0"]),
+        ("mechanisms.dp.noise_multipler=1", ["Did you mean 'noise_multiplier'?"]),
+        ("mechanisms.dp.target_epsilon=8", ["exactly one of noise_multiplier and target_epsilon"]),
+        ("mechanisms.plain.target_epsilon=8", ["takes neither"]),
+        ("games.outside.mechanisms=[nobody]", ["mechanisms that do not exist", "nobody"]),
+        ("games.outside.access=all_stepps", ["all_steps"]),
+        ("games.outside.count=0", ["count", "greater than or equal to 1"]),
+        ("games.nowhere.count=3", ["no entry 'nowhere'", "outside"]),
+        ("training.steps=1.5", ["training.steps", "integer"]),
+        ("seed=-1", ["seed"]),
+        ("seed", ["KEY=VALUE"]),
+    ],
+)
+def test_mistakes_are_named(change: str, parts: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(CONFIG, [change])
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_errors_carry_the_line() -> None:
+    text = CONFIG.replace("batch_size: 50", "batch_sise: 50")
+    line = next(number for number, row in enumerate(text.splitlines(), start=1) if "batch_sise" in row)
+    with pytest.raises(ConfigError, match=f"mine.yaml:{line}: unknown key 'training.batch_sise'. Did you mean 'batch_size'"):
+        parse(text, where="mine.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "- 1", "a: [", "seed: 1\nseed: 2", "!!python/object/apply:os.system ['true']"])
+def test_what_is_not_a_config_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse(text)
+
+
+def test_missing_files_and_names(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        load(str(tmp_path / "none.yaml"))
+    with pytest.raises(ConfigError, match="Did you mean 'quickstart'"):
+        load("quickstrat")
+    (tmp_path / "latin.yaml").write_bytes(b"title: \xff\xfe")
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(str(tmp_path / "latin.yaml"))
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_config_is_valid(name: str) -> None:
+    assert load(name, environment={}).config.name
