@@ -1,1 +1,44 @@
-"""A finished `AuditReport` as PDF, JSON, JUnit, SARIF and figures. Imports `audit.core` only."""
+"""From a finished `AuditReport` to files: PDF, JSON, JUnit, SARIF, figures. Every file is a view of report.json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from audit.core.errors import ConfigError
+from audit.core.protocols import Renderer
+from audit.core.results import AuditReport
+
+FORMATS = {
+    "pdf": ("reports.pdf", "Pdf"),
+    "json": ("reports.report_json", "Json"),
+    "junit": ("reports.junit", "JUnit"),
+    "sarif": ("reports.sarif", "Sarif"),
+    "figures": ("reports.figures", "Figures"),
+}
+"""The formats, each with the module and class that renders it; a module is imported when its format is asked for."""
+
+
+def renderer(name: str) -> Renderer:
+    """The renderer of one format.
+
+    Raises:
+        ConfigError: there is no such format.
+    """
+    if name not in FORMATS:
+        raise ConfigError(f"there is no report format '{name}'; choose among {', '.join(FORMATS)}")
+    module, kind = FORMATS[name]
+    found: Renderer = getattr(import_module(module), kind)()
+    return found
+
+
+def render(report: AuditReport, formats: Sequence[str] = tuple(FORMATS)) -> dict[str, bytes]:
+    """The files of the report in each of `formats`, by name. Equal reports give equal bytes.
+
+    Raises:
+        OutputError: a format could not be rendered; nothing is skipped in silence.
+    """
+    files: dict[str, bytes] = {}
+    for name in formats:
+        files.update(renderer(name).render(report))
+    return files

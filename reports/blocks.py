@@ -1,0 +1,176 @@
+"""What a page is made of. Text is a value, never markup, so no name of a user's can become a command of the typesetter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Tone(StrEnum):
+    """The mood of a box, a number or a word; the template gives it a colour and a mark."""
+
+    PLAIN = "plain"
+    CLAIM = "claim"
+    MEASURED = "measured"
+    CHANCE = "chance"
+    GOOD = "good"
+    OPEN = "open"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Mono:
+    """A word set in a typewriter face: a name, a hash, a command."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """A word that carries the sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A status word with its mark."""
+
+    text: str
+    tone: Tone
+
+
+Piece = str | Mono | Strong | Mark
+Text = Piece | tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paragraph:
+    """Running text; `small` for remarks below a table or figure."""
+
+    text: Text
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """A heading inside a section, one level below the section's own."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: its title, its alignment and its share of the width (0 for as wide as its text)."""
+
+    title: str
+    right: bool = False
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under a header that is repeated on every page."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A drawing by its file name, with the text a screen reader says in its place."""
+
+    name: str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One of the numbers on the cover."""
+
+    label: str
+    value: str
+    detail: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """The verdict: a title, a sentence, and the notes that are still open."""
+
+    title: str
+    text: Text
+    notes: tuple[str, ...]
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """The numbers of the cover, side by side."""
+
+    items: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """The sentence that may be quoted alone."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formula:
+    """A displayed formula of the template, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Terms with what they mean."""
+
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Text exactly as it stands in a file."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """Points in a list."""
+
+    items: tuple[Text, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A part that this audit cannot fill, printed as missing instead of left out."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """Lines for the persons who answer for the report."""
+
+    roles: tuple[str, ...]
+
+
+Block = Paragraph | Heading | Table | Figure | Numbers | Box | Quote | Formula | Terms | Listing | Items | Missing | Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading with its blocks; `new_page` where it must not share the page before it."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    new_page: bool = False
+    level: int = field(default=1)

@@ -1,0 +1,171 @@
+"""Every judgement of a report as one flat list, with stable rule ids: the source of JUnit, SARIF and `audit diff`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, Outcome, Status, Verdict
+from reports import reading
+from reports.rounding import down, percent, significant, up
+
+
+class State(StrEnum):
+    """How a judgement ended."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    OPEN = "open"  # nothing was tested, or only declared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One judgement.
+
+    Attributes:
+        rule: stable id; the part after a slash comes from the check or gate itself.
+        subject: mechanism, or mechanism.game.attack, or "" for the whole report.
+        figures: the numbers behind it, by name.
+    """
+
+    rule: str
+    subject: str
+    title: str
+    state: State
+    message: str
+    figures: tuple[tuple[str, float], ...] = ()
+
+
+RULES = {
+    "AU001": "A claim is not contradicted by any admissible lower bound",
+    "AU002": "The audit could have contradicted the claim",
+    "AU003": "The negative control proves nothing more often than chance allows",
+    "AU004": "The class of attack was run",
+    "AU005": "A lower bound of one estimator lies under the claim",
+    "DP": "What was run is what the claim assumes",
+    "PO": "A gate of the release policy is met",
+}
+"""Rule ids with what holds when they hold."""
+
+
+def findings(report: AuditReport) -> tuple[Finding, ...]:
+    """All judgements of the report, in the order of its pages."""
+    found: list[Finding] = []
+    for mechanism in report.mechanisms:
+        for verdict in mechanism.verdicts:
+            found += _of_verdict(mechanism, verdict)
+        found += _of_checks(mechanism)
+        for game in mechanism.games:
+            for attack in game.attacks:
+                found += _of_attack(mechanism, game, attack)
+    found += _of_policy(report)
+    found += _of_coverage(report)
+    return tuple(found)
+
+
+def rule_family(rule: str) -> str:
+    """The key of `RULES` that a rule id belongs to.
+
+    >>> rule_family("DP/noise")
+    'DP'
+    """
+    return rule.partition("/")[0]
+
+
+def slug(text: str) -> str:
+    """Lower-case letters, digits and dashes.
+
+    >>> slug("TPR at 0.1 % FPR")
+    'tpr-at-0-1-fpr'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Finding]:
+    claim = verdict.claim
+    able = reading.admissible(claim, mechanism)
+    ceiling = max((one.bound.ceiling for one in able), default=0.0)
+    proven = verdict.bound.epsilon if verdict.bound else 0.0
+    figures = (("claimed_epsilon", claim.epsilon), ("proven_epsilon", proven), ("ceiling", ceiling), ("delta", claim.delta))
+    states = {Outcome.CONSISTENT: State.HOLDS, Outcome.VIOLATED: State.FAILS, Outcome.INVALID: State.FAILS}
+    yield Finding(
+        rule="AU001",
+        subject=mechanism.name,
+        title=f"claim of {claim.source}",
+        state=states.get(verdict.outcome, State.OPEN),
+        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(proven)}, ceiling {down(ceiling)}; {verdict.reason}",
+        figures=figures,
+    )
+    yield Finding(
+        rule="AU002",
+        subject=mechanism.name,
+        title=f"reach against the claim of {claim.source}",
+        state=State.OPEN if verdict.outcome is Outcome.OUT_OF_REACH else State.HOLDS,
+        message=f"perfect scores would have proven up to {down(ceiling)}, claimed is {up(claim.epsilon)}",
+        figures=figures,
+    )
+
+
+def _of_checks(mechanism: MechanismResult) -> Iterator[Finding]:
+    states = {Status.CHECKED: State.HOLDS, Status.FAILED: State.FAILS}
+    for one in mechanism.checks:
+        yield Finding(
+            rule=f"DP/{slug(one.code)}",
+            subject=mechanism.name,
+            title=one.item,
+            state=states.get(one.status, State.OPEN),
+            message=f"{one.item}: {one.value} ({one.status.value})",
+        )
+
+
+def _of_attack(mechanism: MechanismResult, game: GameResult, attack: AttackResult) -> Iterator[Finding]:
+    subject = f"{mechanism.name}.{game.name}.{attack.scorer}"
+    if attack.control is not None:
+        control = attack.control
+        yield Finding(
+            rule="AU003",
+            subject=subject,
+            title="negative control",
+            state=State.HOLDS if control.passed else State.FAILS,
+            message=f"{control.false_alarms} false alarms in {control.repetitions} repetitions, {control.allowed} allowed",
+            figures=(("false_alarms", control.false_alarms), ("allowed", control.allowed)),
+        )
+    claim = reading.tightest(mechanism)
+    for bound in attack.bounds:
+        able = claim is not None and bound.delta == claim.delta and bound.family in (None, claim.family)
+        above = able and claim is not None and bound.epsilon > claim.epsilon
+        kind = f" inside the family {bound.family}" if bound.family else ""
+        against = f", claimed {up(claim.epsilon)}" if claim else ", nothing claimed"
+        yield Finding(
+            rule="AU005",
+            subject=subject,
+            title=f"lower bound of {bound.estimator}",
+            state=State.FAILS if above else State.HOLDS if able else State.OPEN,
+            message=f"proven {down(bound.epsilon)}{kind} of at most {down(bound.ceiling)}{against}; AUC {percent(attack.auc)}",
+            figures=(("proven_epsilon", bound.epsilon), ("ceiling", bound.ceiling), ("confidence", bound.confidence)),
+        )
+
+
+def _of_policy(report: AuditReport) -> Iterator[Finding]:
+    for one in report.policy:
+        found = "not measured" if one.found is None else significant(one.found)
+        yield Finding(
+            rule=f"PO/{slug(one.gate)}",
+            subject="",
+            title=one.gate,
+            state=State.HOLDS if one.met else State.FAILS,
+            message=f"{one.gate}: found {found}, limit {significant(one.limit)}",
+        )
+
+
+def _of_coverage(report: AuditReport) -> Iterator[Finding]:
+    for one in report.coverage:
+        yield Finding(
+            rule="AU004",
+            subject="",
+            title=one.attack_class,
+            state=State.HOLDS if one.status == "run" else State.OPEN,
+            message=f"{one.attack_class}: {one.status} ({one.done})",
+        )

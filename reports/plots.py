@@ -1,0 +1,180 @@
+"""How drawings look and where their labels go. matplotlib is imported here, on first use, and its global state is left alone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.blocks import Tone
+
+Floats = NDArray[np.float64]
+
+INK = "#1b2733"
+SOFT = "#5b6670"
+FAINT = "#d9dee3"
+COLOURS = {
+    Tone.CLAIM: "#1f5fa8",
+    Tone.MEASURED: "#b3321f",
+    Tone.CHANCE: "#7a848c",
+    Tone.PLAIN: INK,
+}
+WIDTH_MM = 166.0
+PIXELS_PER_INCH = 150
+MOST_POINTS = 400
+STYLE: dict[str, Any] = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.labelsize": 8.0,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.minor.width": 0.5,
+    "ytick.minor.width": 0.5,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "xtick.minor.size": 1.6,
+    "ytick.minor.size": 1.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "svg.hashsalt": "audit-report",
+    "svg.fonttype": "path",
+    "mathtext.fontset": "dejavusans",
+    "savefig.facecolor": "white",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A line in data coordinates with the words that name it ("" for an obstacle without a name)."""
+
+    x: Floats
+    y: Floats
+    name: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
+    """The drawing that `paint` puts on an empty figure, as SVG and as PNG. Equal input gives equal bytes."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH_MM / 25.4, height_mm / 25.4), dpi=PIXELS_PER_INCH, layout=None)
+        canvas = FigureCanvasAgg(figure)
+        paint(figure)
+        png, svg = io.BytesIO(), io.BytesIO()
+        canvas.print_png(png, metadata={"Software": None})
+        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
+    return svg.getvalue(), png.getvalue()
+
+
+def grid(axes: Any, which: str = "both") -> None:
+    """Faint lines behind the data."""
+    axes.grid(True, axis=which, color=FAINT, linewidth=0.5)
+
+
+def thin(*columns: Sequence[float]) -> tuple[Floats, ...]:
+    """Equal-length columns cut to at most `MOST_POINTS` rows, the first and the last kept."""
+    arrays = tuple(np.asarray(one, dtype=np.float64) for one in columns)
+    size = len(arrays[0])
+    if size <= MOST_POINTS:
+        return arrays
+    index = np.unique(np.linspace(0, size - 1, MOST_POINTS).round().astype(int))
+    return tuple(one[index] for one in arrays)
+
+
+def write(axes: Any, x: float, y: float, text: str, tone: Tone, **options: Any) -> Any:
+    """A label in data coordinates with a white rim, so that it stays legible on a line."""
+    from matplotlib.patheffects import withStroke
+
+    options = {"ha": "left", "va": "center", "fontsize": 7.5} | options
+    return axes.text(
+        x, y, text, color=COLOURS[tone], path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.9)], **options
+    )
+
+
+def label(axes: Any, curves: Sequence[Curve]) -> None:
+    """Writes each curve's name beside it, at the place that covers least of all curves and names.
+
+    Every name is tried at many points of its own curve and in eight directions; the place with the fewest
+    covered curve pixels wins, the one nearer to the middle of the axes among equals.
+    """
+    renderer = axes.figure.canvas.get_renderer()
+    frame = axes.get_window_extent(renderer)
+    obstacles = np.concatenate([_dense(axes, one) for one in curves])
+    taken: list[tuple[float, float, float, float]] = []
+    for curve in curves:
+        if not curve.name:
+            continue
+        text = write(axes, 0.5, 0.5, curve.name, curve.tone, transform=axes.transAxes, ha="center")
+        extent = text.get_window_extent(renderer)
+        middle = _best(frame, _dense(axes, curve), obstacles, taken, (extent.width, extent.height))
+        text.set_position(axes.transAxes.inverted().transform(middle))
+        half = (extent.width / 2 + 2, extent.height / 2 + 1)
+        taken.append((middle[0] - half[0], middle[1] - half[1], middle[0] + half[0], middle[1] + half[1]))
+
+
+def _dense(axes: Any, curve: Curve) -> Floats:
+    """`(k, 2)` pixels about three apart along a curve, those inside the axes."""
+    points = axes.transData.transform(np.column_stack([curve.x, curve.y]))
+    points = points[np.isfinite(points).all(axis=1)]
+    if len(points) < 2:
+        return np.asarray(points, dtype=np.float64)
+    steps = np.maximum(1, (np.hypot(*np.diff(points, axis=0).T) / 3).astype(int))
+    parts = [
+        np.linspace(a, b, min(int(k), 2000), endpoint=False) for a, b, k in zip(points[:-1], points[1:], steps, strict=True)
+    ]
+    dense = np.concatenate([*parts, points[-1:]])
+    frame = axes.get_window_extent()
+    inside = (dense[:, 0] >= frame.x0) & (dense[:, 0] <= frame.x1) & (dense[:, 1] >= frame.y0) & (dense[:, 1] <= frame.y1)
+    return np.asarray(dense[inside], dtype=np.float64)
+
+
+def _best(
+    frame: Any, own: Floats, obstacles: Floats, taken: list[tuple[float, float, float, float]], size: tuple[float, float]
+) -> tuple[float, float]:
+    width, height = size
+    best, cost_of_best = (frame.x0 + frame.width / 2, frame.y0 + frame.height / 2), np.inf
+    gap = 5.0
+    for x, y in own[:: max(1, len(own) // 40)]:
+        for across, along in ((0, 1), (0, -1), (-1, 1), (1, -1), (1, 1), (-1, -1), (1, 0), (-1, 0)):
+            middle = (float(x + across * (width / 2 + gap)), float(y + along * (height / 2 + gap)))
+            box = (middle[0] - width / 2, middle[1] - height / 2, middle[0] + width / 2, middle[1] + height / 2)
+            cost = _cost(frame, box, obstacles, taken)
+            cost += 0.01 * abs(middle[0] - frame.x0 - frame.width / 2) / frame.width + (0.002 if across else 0.0)
+            if cost < cost_of_best:
+                best, cost_of_best = middle, cost
+    return best
+
+
+def _cost(
+    frame: Any, box: tuple[float, float, float, float], obstacles: Floats, taken: list[tuple[float, float, float, float]]
+) -> float:
+    pad = 3.0
+    left, low, right, high = box
+    covered = (
+        (obstacles[:, 0] > left - pad)
+        & (obstacles[:, 0] < right + pad)
+        & (obstacles[:, 1] > low - pad)
+        & (obstacles[:, 1] < high + pad)
+    )
+    outside = left < frame.x0 + pad or right > frame.x1 - pad / 2 or low < frame.y0 + pad or high > frame.y1 - pad / 2
+    clash = any(left < x1 and right > x0 and low < y1 and high > y0 for x0, y0, x1, y1 in taken)
+    return float(covered.sum()) + 1e4 * outside + 1e3 * clash

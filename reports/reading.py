@@ -1,0 +1,142 @@
+"""What a report says at a glance: which mechanism, claim and bound the cover speaks of. Pure functions of `AuditReport`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from audit.core.game import Inclusion
+from audit.core.results import (
+    AttackResult,
+    AuditReport,
+    Claim,
+    GameResult,
+    LowerBound,
+    MechanismResult,
+    Outcome,
+    TprAtFpr,
+    Verdict,
+)
+
+GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONSISTENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A bound with the game and attack it comes from."""
+
+    bound: LowerBound
+    game: GameResult
+    attack: AttackResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What the cover speaks of: one mechanism, the claim that decides, the evidence against it."""
+
+    mechanism: MechanismResult
+    verdict: Verdict
+    proven: Placed | None
+    ceiling: float
+
+
+def placed(mechanism: MechanismResult) -> Iterator[Placed]:
+    """Every bound of a mechanism with where it comes from."""
+    for game in mechanism.games:
+        for attack in game.attacks:
+            for bound in attack.bounds:
+                yield Placed(bound=bound, game=game, attack=attack)
+
+
+def strongest(found: Sequence[Placed]) -> Placed | None:
+    """The largest bound; of equal ones the first."""
+    return max(found, key=lambda one: one.bound.epsilon, default=None)
+
+
+def free(mechanism: MechanismResult) -> Placed | None:
+    """The largest bound that holds for any mechanism."""
+    return strongest([one for one in placed(mechanism) if one.bound.family is None])
+
+
+def in_family(mechanism: MechanismResult) -> Placed | None:
+    """The largest bound that holds inside a declared family of trade-off curves."""
+    return strongest([one for one in placed(mechanism) if one.bound.family is not None])
+
+
+def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[Placed, ...]:
+    """The bounds that are able to refute `claim`: assumption-free ones, and those of the family it asserts."""
+    return tuple(
+        one for one in placed(mechanism) if one.bound.delta == claim.delta and one.bound.family in (None, claim.family)
+    )
+
+
+def deciding(mechanism: MechanismResult) -> Verdict | None:
+    """The verdict that gives the mechanism its outcome: among those of that outcome the tightest claim."""
+    same = [one for one in mechanism.verdicts if one.outcome is mechanism.outcome]
+    return min(same, key=lambda one: one.claim.epsilon, default=None)
+
+
+def headline(report: AuditReport) -> Headline | None:
+    """What the cover speaks of, or None where nothing was claimed."""
+    judged = [one for one in report.mechanisms if one.outcome is not None and deciding(one) is not None]
+    mechanism = min(judged, key=lambda one: GRAVEST.index(one.outcome or Outcome.CONSISTENT), default=None)
+    verdict = deciding(mechanism) if mechanism else None
+    if mechanism is None or verdict is None:
+        return None
+    able = admissible(verdict.claim, mechanism)
+    proven = next((one for one in able if one.bound == verdict.bound), strongest(able))
+    ceiling = max((one.bound.ceiling for one in able), default=0.0)
+    return Headline(mechanism=mechanism, verdict=verdict, proven=proven, ceiling=ceiling)
+
+
+def tightest(mechanism: MechanismResult) -> Claim | None:
+    """The smallest finite claim, whose limit the figures draw."""
+    finite = [one for one in mechanism.claims if math.isfinite(one.epsilon)]
+    return min(finite, key=lambda one: one.epsilon, default=None)
+
+
+def unclaimed(report: AuditReport) -> tuple[MechanismResult, ...]:
+    """The mechanisms without a claim: what the same training gives away when nothing protects it."""
+    return tuple(one for one in report.mechanisms if not one.claims)
+
+
+def leading(game: GameResult) -> AttackResult:
+    """The attack a figure shows in full: the largest assumption-free bound decides, then the AUC."""
+    return max(game.attacks, key=lambda one: (max((b.epsilon for b in one.bounds if b.family is None), default=0.0), one.auc))
+
+
+def rate_at(game: GameResult, rate: float) -> tuple[AttackResult, TprAtFpr] | None:
+    """The attack with the largest TPR at a false positive rate, or None where no attack resolves it."""
+    found = [
+        (attack, one) for attack in game.attacks for one in attack.tpr_at if one.target_fpr == rate and one.tpr is not None
+    ]
+    return max(found, key=lambda pair: pair[1].tpr or 0.0, default=None)
+
+
+def has_coins(report: AuditReport) -> bool:
+    """True where some game decided membership by recorded coins."""
+    return any(game.game.inclusion is Inclusion.COINS for one in report.mechanisms for game in one.games)
+
+
+def allowed_tpr(fpr: float, epsilon: float, delta: float) -> float:
+    """The largest true positive rate that (epsilon, delta)-DP leaves an attack at a false positive rate.
+
+    Guarantee: `tpr <= e^epsilon fpr + delta` and `1 - fpr <= e^epsilon (1 - tpr) + delta` for every attack.
+
+    References:
+        Kairouz, Oh, Viswanath 2015, arXiv 1311.0776, Theorem 2.1.
+
+    >>> allowed_tpr(0.01, 0.0, 0.0)
+    0.01
+    """
+    if epsilon == math.inf:
+        return 1.0
+    low = math.exp(min(epsilon, 700.0)) * fpr + delta
+    high = 1 - math.exp(-epsilon) * (1 - fpr - delta)
+    return max(0.0, min(1.0, low, high))
+
+
+def passed(report: AuditReport) -> bool:
+    """True where every policy gate is met."""
+    return all(gate.met for gate in report.policy)

@@ -1,0 +1,264 @@
+"""report.json: the whole report as canonical JSON, both ways, and its published schema.
+
+The classes of `audit.core.results` are the only description of the format: encoder, decoder and schema
+all walk the same type hints. Conventions that JSON lacks:
+
+- keys sorted, no white space, one final newline, so that equal reports are equal bytes;
+- an infinite number is the string "Infinity" or "-Infinity"; NaN is refused;
+- an object of a union carries its class name under "type".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from audit.core.errors import AuditError, DataError, OutputError
+from audit.core.results import SCHEMA, AuditReport
+
+FILE = "report.json"
+TAG = "type"
+INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_json(report: AuditReport) -> bytes:
+    """The report as canonical bytes; `from_json` gives back an equal report.
+
+    Raises:
+        OutputError: a number of the report is NaN.
+    """
+    plain = _encode(report, AuditReport, "report")
+    return (json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n").encode()
+
+
+def from_json(data: bytes) -> AuditReport:
+    """The report that `data` holds.
+
+    Raises:
+        DataError: not JSON, another schema version, an unknown or missing field, or a value of a wrong type.
+    """
+    try:
+        plain = json.loads(data, parse_constant=_no_constant)
+    except ValueError as error:
+        raise DataError(f"{FILE} is not JSON ({error}); expected a report that `audit` wrote") from error
+    if not isinstance(plain, dict):
+        raise DataError(f"{FILE} holds a {type(plain).__name__}; expected an object with the fields of a report")
+    if plain.get("schema") != SCHEMA:
+        raise DataError(
+            f"{FILE} has schema {plain.get('schema')!r}; this version reads {SCHEMA!r}: use the version of audit that wrote it"
+        )
+    report: AuditReport = _decode(plain, AuditReport, "report")
+    return report
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of report.json.
+
+    >>> schema()["properties"]["schema"]
+    {'const': 'audit-report/1.0'}
+    """
+    definitions: dict[str, Any] = {}
+    _describe(AuditReport, definitions)
+    root = definitions.pop(AuditReport.__name__)
+    root["properties"]["schema"] = {"const": SCHEMA}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA,
+        "title": "Privacy audit report",
+        **root,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def schema_text() -> str:
+    """The schema as it is published in docs/report-schema.json."""
+    return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+class Json:
+    """Renders report.json."""
+
+    def render(self, report: AuditReport) -> Mapping[str, bytes]:
+        """The canonical bytes under the name report.json."""
+        return {FILE: to_json(report)}
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, None left out; empty for anything else."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return tuple(one for one in typing.get_args(kind) if one is not type(None))
+    return ()
+
+
+def _optional(kind: Any) -> bool:
+    return type(None) in typing.get_args(kind) and bool(_members(kind))
+
+
+def _element(kind: Any, index: int) -> Any:
+    arguments = typing.get_args(kind)
+    return arguments[0] if arguments[-1] is Ellipsis else arguments[index]
+
+
+def _encode(value: Any, kind: Any, where: str) -> Any:
+    members = _members(kind)
+    if len(members) == 1:
+        kind = members[0]
+    if value is None or isinstance(value, bool | str):  # StrEnum is a str
+        return value.value if isinstance(value, StrEnum) else value
+    if kind is float and isinstance(value, int | float):
+        return _number(float(value), where)
+    if kind is int and isinstance(value, int):
+        return value
+    if isinstance(value, tuple):
+        return [_encode(one, _element(kind, i), f"{where}[{i}]") for i, one in enumerate(value)]
+    if dataclasses.is_dataclass(value):
+        hints = _hints(type(value))
+        names = [one.name for one in dataclasses.fields(value)]
+        plain = {name: _encode(getattr(value, name), hints[name], f"{where}.{name}") for name in names}
+        return plain | ({TAG: type(value).__name__} if len(members) > 1 else {})
+    raise OutputError(f"{where} is {value!r:.60} ({type(value).__name__}); expected a {getattr(kind, '__name__', kind)}")
+
+
+def _number(value: float, where: str) -> float | str:
+    if math.isnan(value):
+        raise OutputError(f"{where} is NaN; expected a number: NaN is an error where it is born, and no report may hold one")
+    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"the constant {name}")
+
+
+def _decode(value: Any, kind: Any, where: str) -> Any:
+    if value is None and _optional(kind):
+        return None
+    members = _members(kind)
+    if len(members) > 1:
+        return _tagged(value, members, where)
+    if members:
+        kind = members[0]
+    if dataclasses.is_dataclass(kind):
+        return _object(value, kind, where)
+    if typing.get_origin(kind) is tuple:
+        return _array(value, kind, where)
+    return _scalar(value, kind, where)
+
+
+def _tagged(value: Any, members: tuple[Any, ...], where: str) -> Any:
+    known = {one.__name__: one for one in members}
+    name = value.get(TAG) if isinstance(value, dict) else None
+    if name not in known:
+        raise DataError(f"{FILE}: {where} has {TAG} {name!r}; expected one of {', '.join(sorted(known))}")
+    return _object({key: one for key, one in value.items() if key != TAG}, known[name], where)
+
+
+def _object(value: Any, kind: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise DataError(f"{FILE}: {where} is {value!r:.60}; expected an object ({kind.__name__})")
+    fields = {one.name: one for one in dataclasses.fields(kind)}
+    unknown = sorted(set(value) - set(fields))
+    if unknown:
+        raise DataError(f"{FILE}: {where} has the unknown field {unknown[0]!r}; {kind.__name__} has {', '.join(fields)}")
+    required = [
+        name
+        for name, one in fields.items()
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+    ]
+    missing = [name for name in required if name not in value]
+    if missing:
+        raise DataError(f"{FILE}: {where} lacks the field {missing[0]!r} of {kind.__name__}")
+    hints = _hints(kind)
+    try:
+        return kind(**{name: _decode(one, hints[name], f"{where}.{name}") for name, one in value.items()})
+    except DataError:
+        raise
+    except AuditError as error:  # a value that the class itself refuses
+        raise DataError(f"{FILE}: {where}: {error}") from error
+
+
+def _array(value: Any, kind: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise DataError(f"{FILE}: {where} is {value!r:.60}; expected an array")
+    arguments = typing.get_args(kind)
+    if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+        raise DataError(f"{FILE}: {where} has {len(value)} entries; expected {len(arguments)}")
+    return tuple(_decode(one, _element(kind, i), f"{where}[{i}]") for i, one in enumerate(value))
+
+
+def _scalar(value: Any, kind: Any, where: str) -> Any:
+    if kind is float:
+        if isinstance(value, str) and value in INFINITIES:
+            return INFINITIES[value]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    elif isinstance(kind, type) and issubclass(kind, StrEnum):
+        if isinstance(value, str) and value in {one.value for one in kind}:
+            return kind(value)
+        raise DataError(f"{FILE}: {where} is {value!r:.60}; expected one of {', '.join(one.value for one in kind)}")
+    elif type(value) is kind:
+        return value
+    raise DataError(f"{FILE}: {where} is {value!r:.60}; expected a {getattr(kind, '__name__', kind)}")
+
+
+def _describe(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of one type; classes and enums go into `definitions` and are referred to."""
+    members = _members(kind)
+    if members:
+        found = [_describe(one, definitions) for one in members]
+        if len(members) > 1:
+            for one in members:
+                definitions[one.__name__]["properties"][TAG] = {"const": one.__name__}
+                definitions[one.__name__]["required"] = sorted({*definitions[one.__name__]["required"], TAG})
+        return {"anyOf": [*found, {"type": "null"}]} if _optional(kind) else {"anyOf": found}
+    if dataclasses.is_dataclass(kind):
+        return _describe_class(kind, definitions)
+    if typing.get_origin(kind) is tuple:
+        return _describe_tuple(kind, definitions)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        definitions[kind.__name__] = {"enum": [one.value for one in kind], "description": _summary(kind)}
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    if kind is float:
+        return {"anyOf": [{"type": "number"}, {"enum": sorted(INFINITIES)}]}
+    return {"type": {int: "integer", str: "string", bool: "boolean"}[kind]}
+
+
+def _describe_class(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if kind.__name__ not in definitions:
+        definitions[kind.__name__] = {}
+        hints = _hints(kind)
+        fields = dataclasses.fields(kind)
+        definitions[kind.__name__].update(
+            type="object",
+            description=_summary(kind),
+            additionalProperties=False,
+            required=sorted(
+                one.name for one in fields if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+            ),
+            properties={one.name: _describe(hints[one.name], definitions) for one in fields},
+        )
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+def _describe_tuple(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    arguments = typing.get_args(kind)
+    if arguments[-1] is Ellipsis:
+        return {"type": "array", "items": _describe(arguments[0], definitions)}
+    count = len(arguments)
+    items = [_describe(one, definitions) for one in arguments]
+    return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
+
+
+def _summary(kind: Any) -> str:
+    return " ".join((kind.__doc__ or "").split("\n\n")[0].split())

@@ -1,0 +1,136 @@
+"""Numbers as a reader sees them. Lower bounds and ceilings are rounded down, claims up, and the signs stay with their numbers.
+
+Decimal digits are cut from the shortest decimal that names the float, so 0.29 prints as 0.29 and never as 0.28.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+SPACE = "\N{NO-BREAK SPACE}"
+NOTHING = "not measured"
+NO_GUARANTEE = "no guarantee"
+UNBOUNDED = "no limit"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def down(value: float, digits: int = 2) -> str:
+    """A lower bound or a ceiling: never above `value`.
+
+    >>> down(3.419), down(0.29), down(0.004)
+    ('3.41', '0.29', '0.00')
+    """
+    return UNBOUNDED if value == math.inf else _cut(value, digits, ROUND_FLOOR)
+
+
+def up(value: float, digits: int = 2) -> str:
+    """A claim: never below `value`, so a positive claim never prints as zero.
+
+    >>> up(7.9981), up(0.0004), up(float("inf"))
+    ('8.00', '0.01', 'no guarantee')
+    """
+    return NO_GUARANTEE if value == math.inf else _cut(value, digits, ROUND_CEILING)
+
+
+def near(value: float, digits: int = 2) -> str:
+    """A figure without a direction, to the nearest.
+
+    >>> near(0.125), near(1.005, 1)
+    ('0.12', '1.0')
+    """
+    return UNBOUNDED if value == math.inf else _cut(value, digits, ROUND_HALF_EVEN)
+
+
+def at_least(value: float) -> str:
+    """A proven epsilon as a phrase."""
+    return f"ε{SPACE}≥{SPACE}{down(value)}"
+
+
+def at_most(value: float) -> str:
+    """A claimed epsilon as a phrase."""
+    return "no finite ε" if value == math.inf else f"ε{SPACE}≤{SPACE}{up(value)}"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """`value` with that many significant digits and no exponent where it reads well.
+
+    >>> significant(0.93214), significant(120.0), significant(0.00001234)
+    ('0.9321', '120', '1.234 × 10⁻⁵')
+    """
+    if not math.isfinite(value):
+        return UNBOUNDED
+    if value != 0 and not 1e-3 <= abs(value) < 1e7:
+        return power(value, digits)
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
+
+
+def power(value: float, digits: int = 3) -> str:
+    """`value` in powers of ten.
+
+    >>> power(1e-5), power(0.0), power(2.5e-6)
+    ('10⁻⁵', '0', '2.5 × 10⁻⁶')
+    """
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    raised = f"10{str(int(exponent)).translate(_RAISED)}"
+    return raised if mantissa == "1" else f"{mantissa} × {raised}"
+
+
+def percent(rate: float | None, digits: int = 1, side: str = "near") -> str:
+    """A rate in per cent; `side` is "down", "up" or "near".
+
+    >>> percent(0.0234), percent(0.02341, side="up"), percent(None)
+    ('2.3\\xa0%', '2.4\\xa0%', 'not measured')
+    """
+    if rate is None:
+        return NOTHING
+    cut = {"down": ROUND_FLOOR, "up": ROUND_CEILING, "near": ROUND_HALF_EVEN}[side]
+    return f"{_cut(rate, digits, cut, 100)}{SPACE}%"
+
+
+def target(rate: float) -> str:
+    """A false positive rate that was asked for, without idle zeros.
+
+    >>> target(0.001), target(0.1)
+    ('0.1\\xa0%', '10\\xa0%')
+    """
+    return f"{float(Decimal(repr(rate)) * 100):g}{SPACE}%"
+
+
+def confidence(level: float) -> str:
+    """A confidence in per cent, cut so that it is never overstated and never reads 100.
+
+    >>> confidence(0.95), confidence(0.9958333), confidence(0.99999)
+    ('95\\xa0%', '99.58\\xa0%', '99.999\\xa0%')
+    """
+    doubt = 100 * (1 - level)
+    digits = 1 + max(0, math.ceil(-math.log10(doubt))) if doubt > 0 else 0
+    text = _cut(level, digits, ROUND_FLOOR, 100)
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{text}{SPACE}%"
+
+
+def count(number: int) -> str:
+    """A count with a comma every three digits.
+
+    >>> count(4000)
+    '4,000'
+    """
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "attack"), plural(2, "attack")
+    ('1 attack', '2 attacks')
+    """
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def _cut(value: float, digits: int, side: str, scale: int = 1) -> str:
+    cut = (Decimal(repr(float(value))) * scale).quantize(Decimal(1).scaleb(-digits), rounding=side)
+    return f"{cut if cut else abs(cut):,f}".replace("-", "−")

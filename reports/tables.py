@@ -1,0 +1,413 @@
+"""Tables of a report, one function each; cells are text already rounded."""
+
+from __future__ import annotations
+
+import math
+
+from audit.core.mechanism import DpSgd, Mechanism, NonPrivate
+from audit.core.results import AttackResult, AuditReport, GameResult, LowerBound, MechanismResult
+from reports import reading, wording
+from reports.blocks import Column, Mark, Mono, Table, Text, Tone
+from reports.rounding import NOTHING, confidence, count, down, near, percent, power, significant, target, up
+
+MOST_RECORDS = 20
+FEW = 30  # fewer members or nonmembers than this make a group's figures rough
+
+
+def overview(report: AuditReport) -> Table:
+    """Every training and game on one line: claimed, proven, ceiling, TPR."""
+    rows: list[tuple[Text, ...]] = []
+    for one in report.mechanisms:
+        claim = min(one.claims, key=lambda c: c.epsilon, default=None)
+        for game in one.games:
+            bounds = [bound for attack in game.attacks for bound in attack.bounds]
+            free = max((b.epsilon for b in bounds if b.family is None), default=None)
+            inside = max((b for b in bounds if b.family), key=lambda b: b.epsilon, default=None)
+            found = reading.rate_at(game, 0.01)
+            rows.append(
+                (
+                    Mono(one.name),
+                    Mono(game.name),
+                    up(claim.epsilon) if claim else "none",
+                    "none" if free is None else down(free),
+                    f"{down(inside.epsilon)} ({_family(inside)})" if inside else "none",
+                    down(max((b.ceiling for b in bounds), default=0.0)) if bounds else "none",
+                    percent(found[1].tpr) if found else NOTHING,
+                )
+            )
+    return Table(
+        caption=f"Every training and game at δ = {power(report.delta)}. Claims are rounded up, bounds and ceilings down.",
+        columns=(
+            Column(title="Training"),
+            Column(title="Game"),
+            Column(title="Claimed ε", right=True),
+            Column(title="Proven ε", right=True),
+            Column(title="Proven inside a family"),
+            Column(title="Ceiling", right=True),
+            Column(title="TPR at 1 % FPR", right=True),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def claims(mechanism: MechanismResult) -> Table:
+    """Every claim with where it comes from and how it was judged."""
+    judged = {verdict.claim: verdict.outcome for verdict in mechanism.verdicts}
+    rows = tuple(
+        (
+            Mono(one.source),
+            up(one.epsilon),
+            power(one.delta),
+            wording.ADJACENCY[one.adjacency],
+            one.note or "none",
+            Mark(*wording.OUTCOMES[judged.get(one)]),
+        )
+        for one in mechanism.claims
+    )
+    return Table(
+        caption=f"What is claimed for {mechanism.name}, each figure with its source.",
+        columns=(
+            Column(title="Source"),
+            Column(title="ε", right=True),
+            Column(title="δ", right=True),
+            Column(title="Adjacency"),
+            Column(title="Remarks", share=1),
+            Column(title="Verdict"),
+        ),
+        rows=rows,
+    )
+
+
+def parameters(mechanism: Mechanism) -> tuple[tuple[Text, ...], ...]:
+    """The parameters of a mechanism as rows of two."""
+    match mechanism:
+        case DpSgd():
+            return (
+                ("Mechanism", "DP-SGD: Poisson batches, clipped gradients, Gaussian noise on the sum"),
+                ("Noise multiplier", f"{significant(mechanism.noise_multiplier)} times the clip norm"),
+                ("Clip norm", f"{significant(mechanism.clip_norm)} (l2, over all parameters)"),
+                ("Sample rate", f"{significant(mechanism.sample_rate)} per record and step"),
+                ("Steps", count(mechanism.steps)),
+            )
+        case NonPrivate():
+            return (
+                ("Mechanism", "Plain stochastic gradient training: no clipping, no noise, no guarantee"),
+                ("Sample rate", f"{significant(mechanism.sample_rate)} per record and step"),
+                ("Steps", count(mechanism.steps)),
+            )
+
+
+def mechanism_table(mechanism: MechanismResult) -> Table | None:
+    """What happens to the data, or None where the training is not known."""
+    if mechanism.mechanism is None:
+        return None
+    return Table(
+        caption=f"What {mechanism.name} does to the data; the accountants were given these same values.",
+        columns=(Column(title="Parameter", share=0.33), Column(title="Value", share=0.67)),
+        rows=parameters(mechanism.mechanism),
+    )
+
+
+def checks(mechanism: MechanismResult) -> Table:
+    """The assumptions with their status."""
+    return Table(
+        caption="What the claim rests on. Checked: this run tested it. Declared: the owner stated it. "
+        "Gap: known not to hold, or not covered. Failed: tested and found false.",
+        columns=(Column(title="Item", share=0.32), Column(title="Value", share=0.52), Column(title="Status", share=0.16)),
+        rows=tuple((one.item, one.value, Mark(*wording.STATUS[one.status])) for one in mechanism.checks),
+    )
+
+
+def budget(mechanism: MechanismResult) -> Table:
+    """Epsilon spent after each quarter of the training, by accountant."""
+    last = max((one.steps[-1] for one in mechanism.trajectories if one.steps), default=0)
+    stops = sorted({max(1, round(last * part)) for part in (0.25, 0.5, 0.75, 1.0)})
+    rows = []
+    for one in mechanism.trajectories:
+        spent = []
+        for stop in stops:
+            reached = [(step, value) for step, value in zip(one.steps, one.epsilon, strict=True) if step >= stop]
+            spent.append(up(reached[0][1]) if reached else NOTHING)
+        rows.append((Mono(one.accountant), *spent))
+    return Table(
+        caption=f"Budget of {mechanism.name}: epsilon claimed after so many steps, rounded up.",
+        columns=(
+            Column(title="Accountant", share=1),
+            *(Column(title=f"{count(s)} steps", right=True, share=0.6) for s in stops),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def bounds(game: GameResult) -> Table:
+    """Every attack with every estimator."""
+    rows = tuple(
+        (
+            Mono(attack.scorer),
+            Mono(one.estimator),
+            down(one.epsilon),
+            down(one.ceiling),
+            confidence(one.confidence),
+            count(one.comparisons),
+            _relies(one),
+            one.selected or "none",
+        )
+        for attack in game.attacks
+        for one in attack.bounds
+    )
+    return Table(
+        caption="Proven epsilon of each attack and estimator. Family: thresholds or guess counts searched, fixed before the scores "
+        "were seen and paid for in the bound.",
+        columns=(
+            Column(title="Attack"),
+            Column(title="Estimator"),
+            Column(title="Proven ε", right=True),
+            Column(title="Ceiling", right=True),
+            Column(title="Confidence", right=True),
+            Column(title="Family", right=True),
+            Column(title="Holds for, given", share=1),
+            Column(title="Selected", share=0.9),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def estimates(game: GameResult) -> Table | None:
+    """Figures without a guarantee, or None."""
+    rows = tuple(
+        (Mono(attack.scorer), Mono(one.estimator), near(one.epsilon), one.warning)
+        for attack in game.attacks
+        for one in attack.estimates
+    )
+    if not rows:
+        return None
+    return Table(
+        caption="Estimates without a guarantee, never held against a claim.",
+        columns=(
+            Column(title="Attack"),
+            Column(title="Method"),
+            Column(title="ε", right=True),
+            Column(title="Why it is no bound", share=1),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def rates(game: GameResult, claimed: bool) -> Table:
+    """TPR at fixed FPRs with intervals, counts and what the claim allows."""
+    rows: list[tuple[Text, ...]] = []
+    for attack in game.attacks:
+        for one in attack.tpr_at:
+            if one.tpr is None or one.false_positives is None or one.true_positives is None:
+                rows.append(
+                    (Mono(attack.scorer), target(one.target_fpr), "below the resolution", "", "", "", _allowed(one.allowed))
+                )
+                continue
+            rows.append(
+                (
+                    Mono(attack.scorer),
+                    target(one.target_fpr),
+                    percent(one.tpr),
+                    f"{percent(one.lower, side='down')} to {percent(one.upper, side='up')}",
+                    f"{count(one.true_positives)} of {count(attack.roc.members)}",
+                    f"{count(one.false_positives)} of {count(attack.roc.nonmembers)}",
+                    _allowed(one.allowed),
+                )
+            )
+    columns = (
+        Column(title="Attack"),
+        Column(title="FPR", right=True),
+        Column(title="TPR", right=True),
+        Column(title="Interval", right=True, share=1),
+        Column(title="Members found", right=True, share=1),
+        Column(title="False positives", right=True, share=1),
+        Column(title="Allowed", right=True),
+    )
+    cut = None if claimed else -1
+    return Table(
+        caption="Share of members found at fixed false positive rates."
+        + (" Allowed: the most that the claim leaves any attack." if claimed else ""),
+        columns=columns[:cut],
+        rows=tuple(row[:cut] for row in rows),
+        small=True,
+    )
+
+
+def overall(game: GameResult) -> Table:
+    """AUC of each attack, for reports without bounds."""
+    rows = tuple(
+        (Mono(one.scorer), near(one.auc, 3), f"{down(one.auc_lower, 3)} to {up(one.auc_upper, 3)}") for one in game.attacks
+    )
+    return Table(
+        caption="Area under the ROC of each attack. One half is chance. An average over all records, so no measure of the worst case.",
+        columns=(
+            Column(title="Attack", share=1),
+            Column(title="AUC", right=True, share=1),
+            Column(title="Interval", right=True, share=1),
+        ),
+        rows=rows,
+    )
+
+
+def control(game: GameResult) -> Table | None:
+    """The negative control of each attack, or None where no coins exist to shuffle."""
+    rows = tuple(_control(one) for one in game.attacks if one.control is not None)
+    if not rows:
+        return None
+    return Table(
+        caption="Negative control: the same statistics on freshly shuffled coins, which cannot be known to any attack.",
+        columns=(
+            Column(title="Attack", share=1),
+            Column(title="Repetitions", right=True, share=1),
+            Column(title="False alarms", right=True, share=1),
+            Column(title="Allowed", right=True, share=1),
+            Column(title="Result", share=1),
+        ),
+        rows=rows,
+    )
+
+
+def utility(report: AuditReport) -> Table:
+    """Every utility figure of every training."""
+    rows = tuple(
+        (
+            Mono(one.name),
+            metric.name,
+            near(metric.value, 4) if abs(metric.value) < 10 else significant(metric.value),
+            "one model" if metric.models < 2 else near(metric.spread, 4),
+            count(metric.models),
+        )
+        for one in report.mechanisms
+        for metric in one.utility
+    )
+    return Table(
+        caption="Utility on the test set: mean over models and sample standard deviation.",
+        columns=(
+            Column(title="Training", share=1),
+            Column(title="Metric", share=1),
+            Column(title="Mean", right=True, share=0.7),
+            Column(title="Deviation", right=True, share=0.7),
+            Column(title="Models", right=True, share=0.5),
+        ),
+        rows=rows,
+    )
+
+
+def records(game: GameResult) -> Table:
+    """The most exposed records."""
+    shown = sorted(game.records, key=lambda one: one.rank)[:MOST_RECORDS]
+    rows = tuple(
+        (
+            str(one.rank),
+            Mono(one.record),
+            one.label,
+            near(one.score, 3),
+            percent(one.fpr, 2, side="up"),
+            "member" if one.member else "nonmember",
+        )
+        for one in shown
+    )
+    return Table(
+        caption=f"The {len(shown)} records whose scores stand out most, of {count(len(game.records))} recorded. Names are keyed hashes. "
+        "FPR: share of nonmembers that score at least as high.",
+        columns=(
+            Column(title="Rank", right=True),
+            Column(title="Record", share=1),
+            Column(title="Label", share=0.8),
+            Column(title="Score", right=True, share=0.6),
+            Column(title="FPR", right=True, share=0.6),
+            Column(title="Truth", share=0.8),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def groups(game: GameResult) -> Table:
+    """Leakage and accuracy per slice, with counts."""
+    rows = tuple(
+        (
+            one.group,
+            count(one.members),
+            count(one.nonmembers),
+            NOTHING if one.auc is None else near(one.auc, 3),
+            NOTHING if one.accuracy is None else percent(one.accuracy),
+            "few records, rough" if min(one.members, one.nonmembers) < FEW else "",
+        )
+        for one in game.groups
+    )
+    return Table(
+        caption="Leakage by group, with the counts behind each figure.",
+        columns=(
+            Column(title="Group", share=1),
+            Column(title="Members", right=True, share=0.7),
+            Column(title="Nonmembers", right=True, share=0.8),
+            Column(title="Attack AUC", right=True, share=0.8),
+            Column(title="Accuracy", right=True, share=0.7),
+            Column(title="Remark", share=1),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def coverage(report: AuditReport) -> Table:
+    """Classes of attack and whether they were run."""
+    rows = tuple(
+        (one.attack_class, one.done, Mark(one.status, wording.COVERAGE.get(one.status, Tone.PLAIN))) for one in report.coverage
+    )
+    return Table(
+        caption="Classes of attack. What was not run is listed, because this report says nothing about it.",
+        columns=(
+            Column(title="Class", share=0.3),
+            Column(title="What was done", share=0.52),
+            Column(title="Status", share=0.18),
+        ),
+        rows=rows,
+    )
+
+
+def policy(report: AuditReport) -> Table:
+    """The gates of the configuration."""
+    rows = tuple(
+        (
+            one.gate,
+            significant(one.limit),
+            NOTHING if one.found is None else significant(one.found),
+            Mark("met", Tone.GOOD) if one.met else Mark("not met", Tone.BAD),
+        )
+        for one in report.policy
+    )
+    return Table(
+        caption="The release policy, as the configuration states it.",
+        columns=(
+            Column(title="Gate", share=1),
+            Column(title="Limit", right=True, share=0.4),
+            Column(title="Found", right=True, share=0.4),
+            Column(title="Result", share=0.4),
+        ),
+        rows=rows,
+    )
+
+
+def _family(bound: LowerBound) -> str:
+    return wording.FAMILIES.get(bound.family or "", bound.family or "any mechanism")
+
+
+def _relies(bound: LowerBound) -> str:
+    given = ", ".join(wording.ASSUMPTIONS[one] for one in bound.assumes) or "nothing"
+    return f"{_family(bound)}; {given}"
+
+
+def _allowed(rate: float | None) -> str:
+    return "no limit" if rate is None or math.isinf(rate) else percent(rate, side="up")
+
+
+def _control(attack: AttackResult) -> tuple[Text, ...]:
+    found = attack.control
+    if found is None:
+        return ()
+    result = Mark("passed", Tone.GOOD) if found.passed else Mark("failed", Tone.BAD)
+    return (Mono(attack.scorer), count(found.repetitions), count(found.false_alarms), count(found.allowed), result)

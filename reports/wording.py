@@ -1,0 +1,110 @@
+"""The words of a report that do not depend on its numbers: verdicts, limits, glossary. Reviewed prose, no placeholders."""
+
+from __future__ import annotations
+
+from audit.core.game import Access, Assumption
+from audit.core.mechanism import Adjacency
+from audit.core.results import Outcome, Status
+from reports.blocks import Tone
+
+VERDICTS = {
+    Outcome.VIOLATED: "The claim is contradicted",
+    Outcome.CONSISTENT: "The claim was not contradicted",
+    Outcome.OUT_OF_REACH: "Not testable: this audit could not have contradicted the claim",
+    Outcome.INVALID: "Invalid: this audit says nothing about the claim",
+}
+NO_CLAIM = "No claim was tested"
+
+OUTCOMES = {
+    Outcome.VIOLATED: ("contradicted", Tone.BAD),
+    Outcome.CONSISTENT: ("not contradicted", Tone.GOOD),
+    Outcome.OUT_OF_REACH: ("not testable", Tone.OPEN),
+    Outcome.INVALID: ("invalid", Tone.BAD),
+    None: ("no claim", Tone.PLAIN),
+}
+
+STATUS = {
+    Status.CHECKED: ("checked", Tone.GOOD),
+    Status.DECLARED: ("declared", Tone.OPEN),
+    Status.GAP: ("gap", Tone.BAD),
+    Status.FAILED: ("failed", Tone.BAD),
+}
+
+COVERAGE = {"run": Tone.GOOD, "partly": Tone.OPEN, "not run": Tone.BAD}
+
+ADJACENCY = {
+    Adjacency.ADD_REMOVE: "add or remove one record",
+    Adjacency.REPLACE_ONE: "replace one record by another",
+    Adjacency.ZERO_OUT: "replace one record by an empty one",
+}
+
+ACCESS = {
+    Access.LABEL_ONLY: "predicted labels of the final model",
+    Access.FINAL_MODEL: "outputs of the final model",
+    Access.FINAL_WEIGHTS: "final weights",
+    Access.ALL_STEPS: "every noisy step",
+}
+
+ASSUMPTIONS = {
+    Assumption.INDEPENDENT_COINS: "independent coins",
+    Assumption.INDEPENDENT_TRIALS: "independent trials",
+}
+
+FAMILIES = {
+    "gdp": "Gaussian DP",
+    "dp_sgd": "DP-SGD with Poisson sampling",
+}
+
+HOW_TO_READ = (
+    "A claim is an upper bound: whoever trained the model says that one record changes the outcome by no more than ε "
+    "allows. An attack gives a lower bound: it shows that one record changes the outcome by at least so much. An audit "
+    "can contradict a claim, by a lower bound above it. It cannot prove one: a stronger attack may exist."
+)
+
+NEVER_SAYS = (
+    "It does not say that a claim is true. A claim that was not contradicted withstood the attacks listed here, no more.",
+    "It does not say that the model or its data fall outside data protection law, nor that any law or standard is met. "
+    "Those are decisions of the controller and the authorities; this report is evidence for them.",
+    "It does not speak about attacks that were not run, about other releases from the same data, or about a model that "
+    "was trained later with another configuration.",
+    "It does not turn an average into a statement about each person: the most exposed record may be worse off than any "
+    "figure here.",
+)
+
+LIMITATIONS = (
+    "Every lower bound holds for the game it was measured in. A game in which the attacker sees less proves less, and "
+    "says nothing about an attacker who sees more.",
+    "The guarantee is about one unit of privacy, one record unless the claim says otherwise. A person with several "
+    "records is protected less.",
+    "Bounds hold at the stated δ. Figures at different δ, units or adjacencies cannot be compared.",
+    "Floating-point arithmetic, the random generator and timing can leak beside the mechanism; this audit does not test them.",
+)
+
+GLOSSARY = (
+    ("Accountant", "A program that adds up the privacy cost of all training steps into one ε at a given δ."),
+    ("Adjacency", "Which two data sets count as neighbours: one record added or removed, or one replaced."),
+    ("Canary", "A record, or a crafted gradient, that is planted in training by a coin so that its traces can be looked for."),
+    (
+        "Ceiling",
+        "The largest ε that this audit could have proven with perfect scores. A claim above it cannot be contradicted here.",
+    ),
+    (
+        "Confidence",
+        "How often a procedure is right when it is repeated: a 95 % lower bound is too high in at most 5 of 100 audits.",
+    ),
+    ("δ (delta)", "The small probability with which the ε guarantee may fail."),
+    (
+        "DP-SGD",
+        "Training in which each record's gradient is clipped to a fixed length and Gaussian noise is added to every sum.",
+    ),
+    ("ε (epsilon)", "How much one record may change the probability of any outcome: by a factor of at most e to the power ε."),
+    ("False positive rate", "The share of nonmembers that an attack wrongly calls members (FPR)."),
+    ("Membership inference", "Telling from a model whether a given record was in its training data."),
+    (
+        "Negative control",
+        "The same statistics on coins that mean nothing. If they prove anything too often, the audit is void.",
+    ),
+    ("True positive rate", "The share of members that an attack finds (TPR)."),
+)
+
+SIGNATURES = ("Carried out by", "Reviewed by", "Released by")
