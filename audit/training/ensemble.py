@@ -214,7 +214,7 @@ class _Chunk:
             index[:, : stop - start] = block.index[within, :, start:stop]
             mask = torch.from_numpy(np.arange(start, start + width) < block.counts[within][:, None]).to(self.device)
             chosen = torch.from_numpy(index.reshape(-1)).to(self.device)
-            rows = Rows(inputs=self.inputs[chosen], labels=self.labels[chosen], mask=mask)
+            rows = Rows(inputs=self.inputs.index_select(0, chosen), labels=self.labels.index_select(0, chosen), mask=mask)
             clipped = self.models.add_sum(rows, clip_norm, total)
             if clipped is not None and clip_norm is not None:
                 left = torch.where(clipped.factors > 0, clipped.norms * clipped.factors, 0.0).amax(1).double() / clip_norm

@@ -177,7 +177,8 @@ class MatrixLayer(EnsembleLayer):
         positions = total_rows // rows
         bias = 1.0 if "bias" in self.slots else 0.0
         if positions == 1 and "weight" in self.slots:
-            return signal.square().sum(-1) * (use.saved.square().sum(-1) + bias)
+            norms = torch.linalg.vector_norm(use.saved, dim=-1).square_().add_(bias)
+            return torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
         if "weight" not in self.slots or not self.takes_ghost(positions, columns):
             return super().squared_norms(use, signal, rows)
         inputs = use.saved.view(models * rows, positions, columns)
@@ -302,7 +303,8 @@ class ConvLayer(MatrixLayer):
         return weight.permute(0, 1, 3, 4, 2).reshape(weight.shape[0], self.outputs, -1)
 
     def to_weight(self, gradient: Tensor) -> Tensor:
-        return gradient.unflatten(-1, self.inner).movedim(-1, -3)
+        shaped: Tensor = gradient.unflatten(-1, self.inner).movedim(-1, -3)
+        return shaped
 
     def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
         self.slots["weight"].view(total).add_(self.to_weight(torch.bmm(signal.transpose(1, 2), columns)))
