@@ -1,0 +1,33 @@
+"""Where a test stops rejecting. Every search returns the end of its last bracket that is still rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+RESOLUTION = 1e-9
+
+
+def last_rejected(
+    rejects: Callable[[float], bool], *, start: float = 0.0, largest: float = 1e4, resolution: float = RESOLUTION
+) -> float:
+    """The end of the interval `[start, x]` that `rejects` holds on, from below; `start` where it fails there.
+
+    Args:
+        rejects: true on an interval that begins at or below `start` (a monotone test), false beyond it.
+        largest: returned where even that is rejected.
+        resolution: of the answer, relative to its size (absolute below 1).
+
+    >>> last_rejected(lambda x: x < 0.25)  # doctest: +ELLIPSIS
+    0.24999...
+    """
+    if not rejects(start):
+        return start
+    low, high = start, start + 1.0
+    while rejects(high):
+        if high >= largest:
+            return largest
+        low, high = high, min(2 * high, largest)
+    while high - low > resolution * max(1.0, low):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rejects(middle) else (low, middle)
+    return low
