@@ -77,13 +77,38 @@ def logits(target: TargetView, attack: str) -> tuple[Array, Array]:
     return values.reshape(-1, *values.shape[-2:]), _labels(target, attack)
 
 
-def require_references(reference: ReferenceView, fewest: int, attack: str) -> None:
-    """Nothing, or `ObservationError` where there are fewer than `fewest` reference models."""
+def reference_logits(reference: ReferenceView, attack: str) -> Array:
+    """The references' logits `(k, m, classes)` or `(k, queries, m, classes)`, checked.
+
+    Raises:
+        ObservationError: none were observed, or they are not finite.
+    """
+    if reference.logits is None:
+        raise ObservationError(f"attack '{attack}' reads logits of all classes and its references show none")
+    return _finite(reference.logits, attack)
+
+
+def memberships(reference: ReferenceView, fewest: int, attack: str, *, online: bool) -> Array:
+    """The references' coins `(k, m)`, checked to be what an online or offline attack can work with.
+
+    Raises:
+        ObservationError: fewer than `fewest` references, none without canaries, or (online) none with.
+    """
     if len(reference) < fewest:
         raise ObservationError(
             f"attack '{attack}' got {len(reference)} reference model(s) and needs at least {fewest}; "
             "raise game.references or choose an attack that needs fewer (loss needs none)"
         )
+    included = np.asarray(reference.included, dtype=bool)
+    if included.all():
+        raise ObservationError(
+            f"every reference model of attack '{attack}' trained on every canary; it compares with models that did not"
+        )
+    if online and not included.any():
+        raise ObservationError(
+            f"no reference model of attack '{attack}' trained on any canary; set online: false, or let references draw coins"
+        )
+    return included
 
 
 def _labels(target: TargetView, attack: str) -> Array:

@@ -59,6 +59,26 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
     return member, nonmember
 
 
+def leave_one_out(values: Array, included: Array) -> tuple[Side, Side]:
+    """For each model the member and nonmember side of all other models: `Side`s with arrays `(k, m)`.
+
+    Lets every reference play the target. Means of sides that are empty without the model are filled as
+    in `sides`; `fixed_std` and the shift used for filling are those of all models.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    included = np.asarray(included, dtype=bool)
+    everyone = sides(values, included)
+    shift = float(np.mean(everyone[0].mean - everyone[1].mean))
+    parts = [_without_self(values, mask, side) for mask, side in zip((included, ~included), everyone, strict=True)]
+    (n_in, mean_in, squares_in), (n_out, mean_out, squares_out) = parts
+    filled_in = np.where(n_in > 0, mean_in, mean_out + shift)
+    filled_out = np.where(n_out > 0, mean_out, mean_in - shift)
+    return (
+        Side(count=n_in, mean=filled_in, squares=squares_in, fixed_std=everyone[0].fixed_std),
+        Side(count=n_out, mean=filled_out, squares=squares_out, fixed_std=everyone[1].fixed_std),
+    )
+
+
 def per_example_std(side: Side) -> Array:
     """Standard deviation of each record's own signals (`count - 1` in the denominator), `(m,)`.
 
@@ -89,6 +109,14 @@ def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     mean = np.sum(values, axis=0, where=mask) / np.maximum(count, 1)
     squares = np.sum((values - mean) ** 2, axis=0, where=mask)
     return count, mean, squares
+
+
+def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array, Array]:
+    count = side.count - mask
+    deviation = np.where(mask, values - side.mean, 0.0)
+    mean = side.mean - deviation / np.maximum(count, 1)
+    squares = side.squares - deviation**2 * side.count / np.maximum(count, 1)
+    return count, mean, np.where(count > 1, np.maximum(squares, 0.0), 0.0)
 
 
 def _fill_means(member: tuple[Array, Array, Array], nonmember: tuple[Array, Array, Array]) -> tuple[Array, Array]:

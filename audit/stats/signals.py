@@ -86,6 +86,15 @@ def correct(logits: Array, labels: Array) -> Array:
     return np.asarray(np.argmax(logits, axis=-1) == np.asarray(labels))
 
 
+def log_output_gradient_norm(logits: Array, labels: Array) -> Array:
+    """Log of the l2 norm of the loss gradient in the logits, `softmax(z) - one_hot(y)`, `(..., m)`.
+
+    >>> np.exp(log_output_gradient_norm(np.array([[0.0, 0.0]]), np.array([0]))).round(4).tolist()
+    [0.7071]
+    """
+    return _blockwise(_log_output_gradient_norm, logits, labels)
+
+
 def top_confidences(logits: Array, labels: Array, count: int) -> Array:
     """The `count` (at most `classes`) largest log-probabilities, falling, then that of the label, `(..., m, features)`."""
     z = np.asarray(logits, dtype=np.float64)
@@ -102,13 +111,17 @@ def _scaled_confidence(z: Array, labels: Array) -> Array:
 
 
 def _entropy(z: Array) -> Array:
+    top = np.argmax(z, axis=-1)
     log_p = z - _logsumexp(z)[..., None]
+    log_top = -np.logaddexp(0.0, -_scaled_confidence(z, top))  # a probability near one keeps its distance from one
+    np.put_along_axis(log_p, _label_index(z, top), log_top[..., None], axis=-1)
     return np.asarray(-np.sum(np.exp(log_p) * log_p, axis=-1))
 
 
 def _modified_entropy(z: Array, labels: Array) -> Array:
     # log p_j and log(1 - p_j) from u_j = log(p_j / (1 - p_j)), itself from the two halves of the sum without j
     log_p = z - _logsumexp(z)[..., None]
+    own = -np.logaddexp(0.0, -_scaled_confidence(z.copy(), labels))
     p = np.exp(log_p)
     order = _label_index(z, labels)
     top = np.argmax(z, axis=-1)[..., None]
@@ -117,8 +130,15 @@ def _modified_entropy(z: Array, labels: Array) -> Array:
     np.put_along_axis(others, top, -np.inf, axis=-1)
     np.put_along_axis(log_rest, top, (_logsumexp(others) - _logsumexp(z))[..., None], axis=-1)
     terms = p * log_rest
-    np.put_along_axis(terms, order, np.exp(np.take_along_axis(log_rest, order, -1)) * _at_label(log_p, labels), axis=-1)
+    np.put_along_axis(terms, order, np.exp(np.take_along_axis(log_rest, order, -1)) * own[..., None], axis=-1)
     return np.asarray(np.maximum(-terms.sum(axis=-1), 0.0))
+
+
+def _log_output_gradient_norm(z: Array, labels: Array) -> Array:
+    log_terms = z - _logsumexp(z)[..., None]
+    log_wrong = -np.logaddexp(0.0, _scaled_confidence(z, labels))  # log(1 - p_y); leaves z without its label
+    np.put_along_axis(log_terms, _label_index(z, labels), log_wrong[..., None], axis=-1)
+    return np.asarray(0.5 * _logsumexp(2 * log_terms))
 
 
 def _logsumexp(z: Array) -> Array:

@@ -1,0 +1,48 @@
+"""Population attack: confidence in comparison with known non-members of the same class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import population
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackP:
+    """Scores each canary with the normal quantile of its rank among known non-members of its class.
+
+    The known non-members are the pairs of a reference model and a canary that it did not train on.
+    `Phi(-score)` is a p-value where the references resemble the target (below one over the number of
+    pairs it is extrapolated). Without labels (losses only) all pairs form one class. Finite.
+
+    Attributes:
+        fewest: pairs that a class needs for a distribution of its own; smaller ones use all pairs.
+
+    References:
+        Ye et al. 2022, arXiv 2111.09679, attacks S and P.
+    """
+
+    fewest: int = 50
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model and one reference."""
+        return Needs(references=1)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Normal quantile among known non-members, `(m,)` float64."""
+        included = views.memberships(reference, 1, "attack_p", online=False)
+        ours, theirs = views.mean_confidences(target, reference, "attack_p")
+        classes = np.zeros(len(ours), dtype=np.int64) if target.labels is None else np.asarray(target.labels).astype(np.int64)
+        outside = ~included
+        theirs_classes = np.broadcast_to(classes, included.shape)[outside]
+        return population.normal_score_by_group(ours, classes, theirs[outside], theirs_classes, self.fewest)
+
+
+PLUGIN = AttackP

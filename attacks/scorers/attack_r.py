@@ -1,0 +1,38 @@
+"""Reference attack: how many models without the record are less confident than the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackR:
+    """Scores each canary with the smoothed log odds of its rank among models without it.
+
+    The per-record null distribution is estimated from the references without the canary and smoothed by
+    a normal kernel: with `n` of them the plain rank takes only `n + 1` values and ties nearly all canaries.
+    Finite; averaged over queries.
+
+    References:
+        Ye et al. 2022, arXiv 2111.09679, attack R.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model and two references."""
+        return Needs(references=2)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Smoothed log odds of the rank, `(m,)` float64."""
+        included = views.memberships(reference, 2, "attack_r", online=False)
+        ours, theirs = views.mean_confidences(target, reference, "attack_r")
+        return membership.smoothed_rank(ours, theirs, included)
+
+
+PLUGIN = AttackR

@@ -1,0 +1,38 @@
+"""Confidence: a model is surer of what it has seen, whatever it predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confidence:
+    """Scores each canary with the log odds of the class predicted for it; needs no true label.
+
+    Finite; averaged over queries. The same order as the largest probability, without its rounding to one.
+
+    References:
+        Salem et al. 2019, arXiv 1806.01246, adversary 3 (largest posterior).
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; no references."""
+        return Needs()
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Log odds of the predicted class, `(m,)` float64."""
+        logits, _ = views.logits(target, "confidence")
+        odds = [signals.scaled_confidence(one, np.argmax(one, axis=-1)) for one in logits]
+        return np.asarray(np.mean(odds, axis=0))
+
+
+PLUGIN = Confidence

@@ -1,0 +1,37 @@
+"""Entropy: predictions for members are concentrated on few classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entropy:
+    """Scores each canary with minus the Shannon entropy of its prediction in nats; needs no true label.
+
+    Finite; averaged over queries.
+
+    References:
+        Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; no references."""
+        return Needs()
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Minus the entropy, `(m,)` float64."""
+        logits, _ = views.logits(target, "entropy")
+        return -np.asarray(signals.entropy(logits).mean(axis=0))
+
+
+PLUGIN = Entropy

@@ -1,0 +1,35 @@
+"""Modified entropy: concentration on the right class speaks for membership, on a wrong one against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifiedEntropy:
+    """Scores each canary with minus the modified entropy of its prediction; finite, averaged over queries.
+
+    References:
+        Song and Mittal 2021, arXiv 2003.10595, section 3.2.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; no references."""
+        return Needs()
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Minus the modified entropy, `(m,)` float64."""
+        logits, labels = views.logits(target, "modified_entropy")
+        return -np.asarray(signals.modified_entropy(logits, labels).mean(axis=0))
+
+
+PLUGIN = ModifiedEntropy

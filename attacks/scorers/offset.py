@@ -1,0 +1,42 @@
+"""Offset: confidence beyond what the record's difficulty explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """Scores each canary with its logit-scaled confidence minus what the references make of it.
+
+    Difficulty calibration. Online the offset is the midpoint between models with and without the canary,
+    offline the mean of models without it. Finite; averaged over queries. Works from one reference on.
+
+    Attributes:
+        online: use the references that trained on the canary, too.
+
+    References:
+        Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
+    """
+
+    online: bool = True
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model and one reference."""
+        return Needs(references=1)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Confidence minus difficulty, `(m,)` float64."""
+        included = views.memberships(reference, 1, "offset", online=self.online)
+        ours, theirs = views.mean_confidences(target, reference, "offset")
+        return membership.difference(ours, theirs, included, online=self.online)
+
+
+PLUGIN = Offset

@@ -1,0 +1,39 @@
+"""Output gradient: the loss hardly pulls on what has been fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputGradient:
+    """Scores each canary with minus the log of the l2 norm of its loss gradient in the logits.
+
+    That is the gradient of the last layer's bias, and a factor of the gradient of the last layer's
+    weights; it follows from the outputs, so it needs no access to the weights. Finite; averaged over
+    queries.
+
+    References:
+        Nasr et al. 2019, arXiv 1812.00910, section 3 (gradients of the last layer).
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; no references."""
+        return Needs()
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Minus the log norm of softmax minus one-hot label, `(m,)` float64."""
+        logits, labels = views.logits(target, "output_gradient")
+        return -np.asarray(np.mean([signals.log_output_gradient_norm(one, labels) for one in logits], axis=0))
+
+
+PLUGIN = OutputGradient

@@ -1,0 +1,61 @@
+"""RMIA: is the record likelier under the target than under an average model? As a ratio, not a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks import views
+from audit.core.errors import ConfigError
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import membership, population
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rmia:
+    """Scores each canary with `log p(x | target) - log p(x)`, unquantised (also known as BASE).
+
+    RMIA's own score counts the population records whose ratio is smaller. For one target that count is an
+    increasing function of this ratio, so it ranks canaries the same way but for the ties that it adds;
+    where many canaries beat the whole population those ties hide all of the attack at low false positive
+    rates. Finite; averaged over queries (of the log probabilities). Works from one reference on.
+
+    Attributes:
+        online: use the references that trained on the canary, too.
+        offline_weight: `a` in `p_member = a p_nonmember + 1 - a`, by which the missing side is predicted.
+        population: give the ratio's normal quantile among pairs of a reference and a canary it did not
+            train on (each reference once in the target's place), so that `Phi(-score)` is a calibrated
+            p-value; same ranking. Needs three references.
+
+    References:
+        Zarifzadeh et al. 2024, arXiv 2312.03262; Lassila et al. 2025, arXiv 2505.24089.
+    """
+
+    online: bool = True
+    offline_weight: float = 0.3
+    population: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.offline_weight <= 1:
+            raise ConfigError(f"rmia.offline_weight is {self.offline_weight}; expected a number in (0, 1]")
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model and one reference (three for the population form)."""
+        return Needs(references=3 if self.population else 1)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Log ratio or its normal quantile, `(m,)` float64."""
+        included = views.memberships(reference, self.needs.references, "rmia", online=self.online)
+        losses, their_losses = views.losses(target, reference, "rmia")
+        ratio = membership.log_ratio(-losses, -their_losses, included, online=self.online, offline_weight=self.offline_weight)
+        if not self.population:
+            return ratio
+        of_references = membership.log_ratio_of_references(
+            -their_losses, included, online=self.online, offline_weight=self.offline_weight
+        )
+        return population.normal_score(ratio, of_references[~included])
+
+
+PLUGIN = Rmia

@@ -1,0 +1,59 @@
+"""Shadow classifier: learns from the references what predictions for members look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import logistic, signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowClassifier:
+    """Scores each canary with the log odds of membership by a classifier trained on the references alone.
+
+    Features of one prediction: the largest log probabilities, that of the true class, the logit-scaled
+    confidence and whether the prediction is right, with all products of two; a ridge logistic
+    regression, so there is nothing to tune. It does not know the record: it is the classical attack,
+    kept for comparison, and weaker than those that compare the same record between models. Finite.
+
+    Attributes:
+        top: how many of the largest probabilities to look at.
+        rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
+
+    References:
+        Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
+    """
+
+    top: int = 3
+    rows: int = 200_000
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model and one reference."""
+        return Needs(references=1)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Log odds of membership, `(m,)` float64."""
+        included = views.memberships(reference, 1, "shadow_classifier", online=True)
+        logits, labels = views.logits(target, "shadow_classifier")
+        theirs = views.reference_logits(reference, "shadow_classifier")
+        used = max(1, min(len(included), self.rows // max(len(labels), 1)))
+        features = [self._features(theirs[model].reshape(-1, *logits.shape[1:]), labels) for model in range(used)]
+        fitted = logistic.fit(np.concatenate(features), included[:used].ravel())
+        return fitted.log_odds(self._features(logits, labels))
+
+    def _features(self, logits: Array, labels: Array) -> Array:
+        """`(m, features)`, averaged over queries."""
+        top = signals.top_confidences(logits, labels, self.top)
+        confidence = signals.scaled_confidence(logits, labels)[..., None]
+        right = signals.correct(logits, labels)[..., None]
+        return logistic.with_squares(np.concatenate([top, confidence, right], axis=-1).mean(axis=0))
+
+
+PLUGIN = ShadowClassifier
