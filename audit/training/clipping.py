@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.training.layers import EnsembleLayer, Layout, Tape, Use, covered, ensemble_layer
+from audit.training.layers import EnsembleLayer, Layout, Tape, UncoveredUse, Use, covered, ensemble_layer
 
 log = logging.getLogger(__name__)
 
@@ -101,17 +101,52 @@ def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.de
     return stacked
 
 
-def gradients_of(module: nn.Module, state: Mapping[str, Tensor], *, force_loop: bool = False) -> Gradients:
+def gradients_of(
+    module: nn.Module, state: Mapping[str, Tensor], probe: Tensor | None = None, *, force_loop: bool = False
+) -> Gradients:
     """N models with the architecture of `module` and the parameters of `state` (name to `(N, ...)`).
 
     Models made of supported layers share every kernel launch; others are run one after another, which is said once.
+
+    Args:
+        module: one model.
+        state: of all models.
+        probe: two records; with them it is tried out whether the fast path computes what the module computes.
+        force_loop: take the slow path.
     """
-    reason = "asked for" if force_loop else uncovered(module, state)
+    if force_loop:
+        return LoopGradients(module, state)
+    reason = uncovered(module, state)
+    if reason is None and probe is not None:
+        two = {name: value[:2] for name, value in state.items()}
+        reason = _disagreement(TapeGradients(module, two), LoopGradients(module, two), probe)
     if reason is None:
         return TapeGradients(module, state)
-    if not force_loop:
-        log.warning("the models are trained one after another, which is slower: %s", reason)
+    log.warning("the models are trained one after another, which is slower: %s", reason)
     return LoopGradients(module, state)
+
+
+def _disagreement(fast: Gradients, slow: Gradients, probe: Tensor) -> str | None:
+    """Why the fast path cannot be used, or None where both give the same outputs and sums for the records of `probe`."""
+    models = fast.flat.shape[0]
+    folded = probe.repeat(models, *(1,) * (probe.dim() - 1))
+    try:
+        outputs = fast.forward(folded)
+    except (UncoveredUse, RuntimeError) as error:
+        return str(error)
+    if not torch.allclose(outputs, slow.forward(folded), rtol=1e-3, atol=1e-4, equal_nan=True):
+        return "its forward pass treats a batch of several models unlike a batch of one"
+    labels = torch.zeros(len(folded), dtype=torch.int64 if outputs.shape[-1] > 1 else outputs.dtype, device=probe.device)
+    rows = Rows(inputs=folded, labels=labels, mask=torch.ones(models, len(probe), dtype=torch.bool, device=probe.device))
+    sums = [torch.zeros_like(fast.flat) for _ in range(2)]
+    try:
+        fast.add_sum(rows, 1.0, sums[0])
+    except RuntimeError as error:
+        return str(error)
+    slow.add_sum(rows, 1.0, sums[1])
+    if not torch.allclose(sums[0], sums[1], rtol=1e-2, atol=1e-4, equal_nan=True):
+        return "a parameter takes part in its forward pass in a way that the layers do not show"
+    return None
 
 
 def uncovered(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
@@ -166,7 +201,7 @@ class TapeGradients:
             else:
                 buffer.data = buffer.data.to(reference.device)
         for layer in copied.modules():
-            if getattr(layer, "inplace", False) is True:
+            if not isinstance(layer, EnsembleLayer) and getattr(layer, "inplace", False) is True:
                 setattr(layer, "inplace", False)  # noqa: B010
         return copied
 

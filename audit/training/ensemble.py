@@ -17,7 +17,7 @@ from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import Executed, TrainedModels
 from audit.training.clipping import Gradients, Rows, gradients_of, stacked_state
-from audit.training.models import initialised, refuse_mixing_layers
+from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
 from audit.training.noise import NoiseStreams
 from audit.training.optimizers import parse
 from audit.training.planted import PlantedGradients
@@ -106,9 +106,9 @@ class _Chunk:
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
+        self.inputs, self.labels = self._data()
         self.models = self._initial()
         self.optimizer = parse(job.optimizer).start()
-        self.inputs, self.labels = self._data()
         self.planted: PlantedGradients | None = None
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
@@ -121,10 +121,12 @@ class _Chunk:
     def _initial(self) -> Gradients:
         shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
         modules = [initialised(self.job.model, shape, classes, seed.child("init")) for seed in self.seeds]
+        state = stacked_state(modules, self.settings.dtype, self.device)
+        probe = self.inputs[:2]
         if self.private is not None:
             refuse_mixing_layers(modules[0])
-        state = stacked_state(modules, self.settings.dtype, self.device)
-        return gradients_of(modules[0], state, force_loop=self.settings.one_by_one)
+            refuse_mixing_outputs(modules[0], probe.float().cpu())
+        return gradients_of(modules[0], state, probe, force_loop=self.settings.one_by_one)
 
     def _data(self) -> tuple[Tensor, Tensor]:
         inputs, labels = self.job.dataset.train.inputs, self.job.dataset.train.labels

@@ -99,6 +99,10 @@ class Tape:
         return output
 
 
+class UncoveredUse(AttributeError):
+    """A module reached into a layer for something that only exists once per model, such as its weight."""
+
+
 class EnsembleLayer(nn.Module):
     """A layer of N models. `values` maps a role ("weight", "bias") to `(N, ...)`, `slots` the trainable roles to slots."""
 
@@ -107,6 +111,12 @@ class EnsembleLayer(nn.Module):
         self.tape = tape
         self.values = dict(values)
         self.slots = dict(slots)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         """`(N, rows)` squared l2 norm of each example's gradient of this use, over all trainable roles."""

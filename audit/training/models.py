@@ -95,6 +95,22 @@ def refuse_mixing_layers(module: nn.Module) -> None:
             )
 
 
+def refuse_mixing_outputs(module: nn.Module, probe: torch.Tensor) -> None:
+    """Nothing, or `UnsupportedMechanism` where the output for one record of `probe` depends on the other records."""
+    if len(probe) < 2:
+        return
+    training = module.training
+    module.eval()
+    with torch.no_grad():
+        together, alone = module(probe), torch.cat([module(probe[:1]), module(probe[1:])])
+    module.train(training)
+    if together.shape != alone.shape or not torch.allclose(together, alone, rtol=1e-3, atol=1e-4, equal_nan=True):
+        raise UnsupportedMechanism(
+            "the model's output for a record changes with the other records of the batch, so no clipping of one example's "
+            "gradient bounds its influence; look for operations over the batch axis in its forward()"
+        )
+
+
 def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
     _only(spec, ("factory", "arguments"), "model")
     name, arguments = spec["factory"], spec.get("arguments", {})

@@ -1,0 +1,235 @@
+"""Models, data and the slow per-example loop that the engine's tests are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.core.game import Access
+from audit.core.mechanism import Mechanism
+from audit.core.protocols import TrainingJob
+from audit.core.records import Canaries, Dataset, Records
+from audit.core.seeds import Seed
+
+
+class Tied(nn.Module):
+    """Encoder and decoder share one matrix through two modules; an embedding and a head share another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 6)
+        self.norm = nn.LayerNorm(6)
+        self.inner = nn.Linear(6, 6)
+        self.head = nn.Linear(6, 7, bias=False)
+        self.head.weight = self.embed.weight
+        self.out = nn.Linear(7, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        tokens = (inputs.abs() * 10).long() % 7
+        hidden = torch.tanh(self.inner(self.norm(self.embed(tokens))))
+        return self.out(self.head(hidden).mean(1))
+
+
+class UsedTwice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 8)
+        self.again = nn.Linear(8, 8)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.tanh(self.again(torch.relu(self.again(torch.tanh(self.first(inputs))))))
+        return self.last(hidden)
+
+
+class Sequences(nn.Module):
+    """Embedding with a padding row, a linear layer on positions (ghost norms), layer norm without bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 24, padding_idx=0)
+        self.mix = nn.Linear(24, 24)
+        self.norm = nn.LayerNorm(24, bias=False)
+        self.last = nn.Linear(24, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        tokens = (inputs.abs() * 10).long() % 7
+        return self.last(self.norm(torch.relu_(self.mix(self.embed(tokens)))).mean(1))
+
+
+class Convolutions(nn.Module):
+    """Every geometry of a convolution, group norm, an in-place activation, pooling, a frozen layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding="same", dilation=2),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 0), bias=False),
+            nn.GroupNorm(2, 6),
+            nn.ELU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 32, 1),
+            nn.Tanh(),
+        )
+        self.body[6].bias.requires_grad_(False)
+        self.last = nn.Linear(32, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.body(inputs).mean((2, 3)))
+
+
+class RawParameter(nn.Module):
+    """Parameters outside any layer and a recurrent layer: only the fallback covers them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(5))
+        self.linear = nn.Linear(5, 4)
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(torch.tanh(F.linear(inputs * self.scale, self.linear.weight)))
+
+
+class Sneaky(nn.Module):
+    """Uses a layer's weight without calling the layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 5)
+        self.last = nn.Linear(5, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(F.linear(torch.tanh(self.first(inputs)), self.first.weight))
+
+
+class Normalised(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)
+
+
+class Mixing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.linear(inputs - inputs.mean(0, keepdim=True))
+
+
+FACTORIES: Mapping[str, Callable[[], nn.Module]] = {
+    "tied": Tied,
+    "used_twice": UsedTwice,
+    "sequences": Sequences,
+    "convolutions": Convolutions,
+    "raw": RawParameter,
+    "sneaky": Sneaky,
+    "normalised": Normalised,
+    "mixing": Mixing,
+}
+
+
+def make(name: str) -> nn.Module:
+    return FACTORIES[name]()
+
+
+def factory(name: str) -> dict[str, Any]:
+    return {"factory": "tests.training.cases:make", "arguments": {"name": name}}
+
+
+MODELS: Mapping[str, tuple[dict[str, Any], tuple[int, ...]]] = {
+    "logistic": ({"kind": "logistic"}, (5,)),
+    "mlp": ({"kind": "mlp", "hidden": [8, 6], "activation": "tanh"}, (5,)),
+    "cnn": ({"kind": "cnn", "channels": [3, 4]}, (2, 6, 6)),
+    "wide_resnet": ({"kind": "wide_resnet", "depth": 10, "widen": 1, "groups": 4}, (1, 8, 8)),
+    "tied": (factory("tied"), (5,)),
+    "used_twice": (factory("used_twice"), (5,)),
+    "sequences": (factory("sequences"), (5,)),
+    "convolutions": (factory("convolutions"), (2, 6, 6)),
+    "raw": (factory("raw"), (5,)),
+    "sneaky": (factory("sneaky"), (5,)),
+}
+
+
+def records(shape: tuple[int, ...], count: int, seed: int, classes: int = 3) -> Records:
+    generator = np.random.default_rng(seed)
+    inputs = generator.normal(size=(count, *shape)).astype(np.float32)
+    labels = generator.integers(0, classes, count) if classes else generator.normal(size=count)
+    return Records(inputs=inputs, labels=labels)
+
+
+def dataset(shape: tuple[int, ...], train: int = 40, pool: int = 12, classes: int = 3) -> Dataset:
+    return Dataset(
+        name="toy",
+        source="made up for a test",
+        sha256="0" * 64,
+        classes=classes,
+        train=records(shape, train, 1, classes),
+        pool=records(shape, pool, 2, classes),
+        test=records(shape, 20, 3, classes),
+        pool_index=np.arange(pool),
+    )
+
+
+def job(
+    mechanism: Mechanism,
+    *,
+    model: Mapping[str, Any] | None = None,
+    data: Dataset | None = None,
+    canaries: Canaries | None = None,
+    models: int = 3,
+    access: Access = Access.ALL_STEPS,
+    optimizer: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> TrainingJob:
+    data = data or dataset((5,))
+    canaries = canaries or Canaries(kind="held_out", description="", records=data.pool)
+    return TrainingJob(
+        dataset=data,
+        canaries=canaries,
+        included=np.random.default_rng(seed).random((models, len(canaries))) < 0.5,
+        seeds=tuple(Seed(seed).child("model", index) for index in range(models)),
+        mechanism=mechanism,
+        model=model or {"kind": "mlp", "hidden": [8]},
+        optimizer=optimizer or {"kind": "sgd", "learning_rate": 0.5},
+        access=access,
+    )
+
+
+def silent(_: int) -> None:
+    """A progress callback that shows nothing."""
+
+
+def slow_loss(outputs: Tensor, label: Tensor) -> Tensor:
+    if label.dtype == torch.int64:
+        return F.cross_entropy(outputs, label.unsqueeze(0))
+    return (outputs.reshape(()) - label) ** 2
+
+
+def slow_sum(module: nn.Module, inputs: Tensor, labels: Tensor, clip_norm: float | None) -> tuple[list[Tensor], Tensor]:
+    """Clipped sum, one example after another by plain autograd, and the norms before clipping."""
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    total = [torch.zeros_like(parameter) for parameter in trained]
+    norms = []
+    for one, label in zip(inputs, labels, strict=True):
+        loss = slow_loss(module(one.unsqueeze(0)), label)
+        found = torch.autograd.grad(loss, trained, allow_unused=True)
+        gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(trained, found, strict=True)]
+        norm = torch.sqrt(sum((gradient**2).sum() for gradient in gradients))
+        norms.append(norm)
+        if not torch.isfinite(norm):
+            continue
+        factor = 1.0 if clip_norm is None else min(1.0, clip_norm / float(norm))
+        for place, gradient in zip(total, gradients, strict=True):
+            place += factor * gradient
+    return total, torch.stack(norms) if norms else torch.empty(0)
