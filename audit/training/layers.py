@@ -188,7 +188,8 @@ class MatrixLayer(EnsembleLayer):
         bias = 1.0 if "bias" in self.slots else 0.0
         if positions == 1 and "weight" in self.slots:
             norms = torch.linalg.vector_norm(use.saved, dim=-1).square_().add_(bias)
-            return torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
+            squared: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
+            return squared
         if "weight" not in self.slots or not self.takes_ghost(positions, columns):
             return super().squared_norms(use, signal, rows)
         inputs = use.saved.view(models * rows, positions, columns)

@@ -44,7 +44,8 @@ def logits(
     place = find_device(device)
     module = initialised(spec, inputs.shape[1:], classes, Seed(0))
     state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
-    models = gradients_of(module, state)
+    probe = torch.from_numpy(np.array(inputs[:2])).to(place, _floating(state))
+    models = gradients_of(module, state, probe)
     count = next(iter(state.values())).shape[0]
     size = max(1, int(np.prod(inputs.shape[1:])))
     width = batch or max(1, min(1024, _NUMBERS_AT_ONCE // (size * count)))
@@ -66,10 +67,14 @@ def logits(
     return made
 
 
+def _floating(state: Mapping[str, torch.Tensor]) -> torch.dtype:
+    return next(value.dtype for value in state.values() if value.is_floating_point())
+
+
 def weight_products(
     initial: Mapping[str, NDArray[Any]], final: Mapping[str, NDArray[Any]], canaries: Canaries
 ) -> NDArray[np.float32]:
-    """`(N, m, 1)` inner product of `initial - final` with each canary's unit gradient.
+    """`(N, m)` inner product of `initial - final` with each canary's unit gradient.
 
     A gradient that took part moves the weights against itself, so members score higher. Weights are flattened in
     the order of `initial`, which holds the trainable parameters in the order of `named_parameters`.
@@ -98,5 +103,5 @@ def weight_products(
         made = moved @ np.asarray(canaries.directions, np.float64).T
     else:
         raise DataError(f"canaries '{canaries.kind}' are records; they have no direction in parameter space")
-    result: NDArray[np.float32] = made[:, :, None].astype(np.float32)
+    result: NDArray[np.float32] = made.astype(np.float32)
     return result
