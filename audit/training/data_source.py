@@ -186,3 +186,16 @@ def locate(root: str, path: str) -> Path:
         if not isinstance(value, str):
             raise ConfigError(f"data.{key} is {value!r}; expected text, a path")
     return Path(root).expanduser() / Path(path).expanduser()
+
+
+def memberships(column: Array, where: str) -> Array:
+    """`column` as `(n,)` bool, or `DataError` where it is not made of two truth values with both sides present."""
+    flags = np.asarray(column)
+    if flags.ndim != 1 or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
+        shown = ", ".join(str(value) for value in np.unique(flags.astype(str))[:4])
+        raise DataError(f"{where} holds {shown} with shape {flags.shape}; expected true or false (1 or 0) for each record")
+    flags = flags.astype(bool)
+    if flags.all() or not flags.any():
+        side = "members" if flags.all() else "nonmembers"
+        raise DataError(f"{where} marks {side} only ({len(flags)} records); expected both members and nonmembers")
+    return flags
