@@ -1,0 +1,200 @@
+"""Every estimator, present and future: what its protocol promises, on mechanisms whose epsilon is known."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit import plugins
+from audit.core.errors import AssumptionError, DataError
+from audit.core.game import Access, Game, Inclusion
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.records import Scores
+from audit.core.results import LowerBound
+from audit.core.seeds import Seed
+
+PACKAGE = "audit.estimators"
+NAMES = plugins.names(PACKAGE)
+DELTA = 1e-5
+FULL_BATCH = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)  # is 1-GDP
+
+
+def game(count: int, **changes: Any) -> Game:
+    rules = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.ALL_STEPS,
+        inclusion=Inclusion.COINS,
+        canaries=count,
+        independent_noise=True,
+    )
+    return dataclasses.replace(rules, **changes)
+
+
+def scores(members: Any, nonmembers: Any) -> Scores:
+    values = np.concatenate([np.asarray(members, dtype=float), np.asarray(nonmembers, dtype=float)])
+    included = np.arange(len(values)) < len(members)
+    return Scores(values=values, included=included, game=game(len(values)), attack="test", mechanism=FULL_BATCH)
+
+
+def bound(name: str, what: Scores, confidence: float = 0.95, seed: int = 0, delta: float = DELTA) -> LowerBound:
+    return plugins.build(PACKAGE, {"kind": name}).lower_bound(what, delta=delta, confidence=confidence, seed=Seed(seed))
+
+
+def gaussian(count: int, mu: float, seed: int) -> Scores:
+    draw = Seed(seed).child("gaussian").numpy()
+    return scores(draw.normal(mu, 1, count), draw.normal(0, 1, count))
+
+
+def randomised_response(count: int, epsilon: float, seed: int) -> Scores:
+    """Every threshold has the same likelihood ratio, so nothing hides a search over thresholds."""
+    draw = Seed(seed).child("flat").numpy()
+    right = np.where(draw.random(2 * count) < 1 / (1 + np.exp(-epsilon)), 1, -1)
+    values = np.abs(draw.normal(size=2 * count)) * right
+    return scores(values[:count], -values[count:])
+
+
+def allowed(trials: int, rate: float = 0.05, tail: float = 1e-4) -> int:
+    """The largest number of false alarms that a test with error `rate` exceeds with chance `tail` at most."""
+    draws = np.random.default_rng(0).binomial(trials, rate, 200_000)
+    return int(np.quantile(draws, 1 - tail))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_result_is_complete(name: str) -> None:
+    found = bound(name, gaussian(200, 1.0, 1))
+    assert found.estimator == name
+    assert found.delta == DELTA and found.confidence == 0.95
+    assert 0 < found.epsilon <= found.ceiling < np.inf
+    assert found.comparisons >= 1
+    assert set(found.assumes) == set(plugins.build(PACKAGE, {"kind": name}).assumes)
+    assert (found.family is None) == (found.parameter is None)
+    assert found.selected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_strong_leakage_is_proved(name: str) -> None:
+    """A stub that returns 0, or one with the sign wrong, fails here."""
+    separated = bound(name, scores(np.arange(300) + 300.0, np.arange(300.0)))
+    assert separated.epsilon > 3
+    assert separated.epsilon >= 0.99 * separated.ceiling
+    assert bound(name, scores(np.arange(300.0), np.arange(300) + 300.0)).epsilon == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_false_alarms_on_nothing(name: str) -> None:
+    trials = 60
+    alarms = sum(bound(name, gaussian(60, 0.0, 10_000 + i), seed=i).epsilon > 0 for i in range(trials))
+    assert alarms <= allowed(trials)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_coverage_on_randomised_response(name: str, epsilon: float) -> None:
+    trials, delta = 40, 1e-9
+    if bound(name, randomised_response(60, epsilon, 1), delta=delta).family is not None:
+        pytest.skip("speaks about a family that randomised response is not in")
+    over = sum(bound(name, randomised_response(60, epsilon, i), seed=i, delta=delta).epsilon > epsilon for i in range(trials))
+    assert over <= allowed(trials)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_coverage_on_the_gaussian_mechanism(name: str) -> None:
+    truth, trials = 4.3771784, 40
+    over = sum(bound(name, gaussian(60, 1.0, 500 + i), seed=i).epsilon > truth for i in range(trials))
+    assert over <= allowed(trials)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_invariant_under_monotone_maps(name: str) -> None:
+    plain = gaussian(80, 1.5, 3)
+    bent = dataclasses.replace(plain, values=np.exp(plain.values / 3) - 7)
+    assert bound(name, bent).epsilon == bound(name, plain).epsilon
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_invariant_under_permutation_even_with_ties(name: str) -> None:
+    plain = gaussian(80, 1.5, 4)
+    tied = dataclasses.replace(plain, values=np.round(plain.values))
+    order = Seed(5).numpy().permutation(160)
+    shuffled = dataclasses.replace(tied, values=tied.values[order], included=tied.included[order])
+    assert bound(name, shuffled) == bound(name, tied)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_non_increasing_in_confidence(name: str) -> None:
+    drawn = gaussian(150, 1.5, 6)
+    found = [bound(name, drawn, confidence=level).epsilon for level in (0.8, 0.9, 0.95, 0.99, 0.999)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[-1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_non_increasing_in_delta(name: str) -> None:
+    drawn = gaussian(150, 1.5, 7)
+    found = [bound(name, drawn, delta=delta).epsilon for delta in (1e-7, 1e-5, 1e-3, 1e-2)]
+    assert found == sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_score_a_side(name: str) -> None:
+    found = bound(name, scores([1.0], [0.0]))
+    assert found.epsilon == 0 <= found.ceiling
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_scores_equal(name: str) -> None:
+    alarms = sum(bound(name, scores(np.ones(50), np.ones(50)), seed=i).epsilon > 0 for i in range(20))
+    assert alarms <= allowed(20)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_heavy_ties_prove_no_more_than_the_truth(name: str) -> None:
+    draw = Seed(8).numpy()
+    binary = scores((draw.random(300) < 0.8).astype(float), (draw.random(300) < 0.1).astype(float))
+    found = bound(name, binary)
+    assert 0 < found.epsilon <= found.ceiling
+    assert bound(name, binary) == found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_infinite_scores_are_ranks_like_any_other(name: str) -> None:
+    drawn = gaussian(100, 2.0, 9)
+    values = drawn.values.copy()
+    values[np.argmax(values)], values[np.argmin(values)] = np.inf, -np.inf
+    assert bound(name, dataclasses.replace(drawn, values=values)).epsilon == bound(name, drawn).epsilon
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_side_is_refused_with_its_counts(name: str) -> None:
+    with pytest.raises(DataError, match="0 member"):
+        bound(name, scores([], [0.0, 1.0]))
+    with pytest.raises(DataError, match="0 nonmember"):
+        bound(name, scores([0.0, 1.0], []))
+
+
+def test_nan_never_reaches_an_estimator() -> None:
+    with pytest.raises(DataError, match="NaN"):
+        scores([np.nan, 1.0], [0.0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_data_split_grants_nothing(name: str) -> None:
+    estimator = plugins.build(PACKAGE, {"kind": name})
+    with pytest.raises(AssumptionError, match="does not grant"):
+        game(10, inclusion=Inclusion.SPLIT).require(estimator.assumes, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_any_scores_give_a_bound_between_zero_and_the_ceiling(name: str, data: st.DataObject) -> None:
+    numbers = st.floats(allow_nan=False, width=32)
+    members = data.draw(st.lists(numbers, min_size=1, max_size=30))
+    nonmembers = data.draw(st.lists(numbers, min_size=1, max_size=30))
+    found = bound(name, scores(members, nonmembers), seed=data.draw(st.integers(0, 5)))
+    assert 0 <= found.epsilon <= found.ceiling
