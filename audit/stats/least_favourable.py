@@ -20,9 +20,8 @@ from audit.stats.arrays import Array
 from audit.stats.binomial import rate_lower
 from audit.stats.ranks import Memberships
 
-RANK_OF_CRITICAL = 100  # simulations beyond the critical value, where the work allows
-FEWEST_RANK = 20
-WORK = 2_000_000  # simulated scores in one test
+FEWEST_RANK = 10  # simulations beyond the critical value: fewer make the bound jump with the seed
+WORK = 4_000_000  # simulated scores in one test
 STRIDE = 256.0  # between simulations laid out on one line; positions lie within +-100 of their simulation's origin
 
 
@@ -42,10 +41,14 @@ class Simulations:
 
 
 def simulations_for(members: int, nonmembers: int, significance: float) -> int:
-    """How many simulations a test at `significance` takes, or 0 where too few fit into the work allowed."""
+    """How many simulations a test at `significance` takes, or 0 where too few fit into the work allowed.
+
+    The same number serves a decade of significances, so that inside one the bound is monotone in it.
+    """
     affordable = WORK // (members + nonmembers)
-    rank = min(RANK_OF_CRITICAL, math.floor(significance * affordable))
-    return math.ceil(rank / significance) - 1 if rank >= FEWEST_RANK else 0
+    wanted = 20 * 10 ** math.ceil(-math.log10(significance) - 1e-9)
+    count = min(wanted, affordable) - 1
+    return count if math.floor(significance * (count + 1)) >= FEWEST_RANK else 0
 
 
 def simulate(members: int, nonmembers: int, significance: float, generator: np.random.Generator) -> Simulations:
