@@ -25,8 +25,9 @@ def assemble(config: Config) -> Experiment:
         ConfigError: a name, key or combination that cannot be used.
         DataError: the data cannot be read or are too few.
     """
-    from audit.training import data, models
+    from audit.training import data, device, models
 
+    device.find_device(config.device)
     seed = Seed(config.seed)
     dataset = data.load(config.data, seed.child("data"))
     accountants = tuple(_named("accountants", "audit.accountants", config.accountants))

@@ -9,26 +9,26 @@ import torch
 from audit.core.errors import ConfigError
 
 
-def check(device: str) -> torch.device:
-    """The torch device of that name.
+def find_device(name: str) -> torch.device:
+    """The torch device called `name`.
 
     Raises:
-        ConfigError: it is not one torch knows, or CUDA is asked for and absent.
+        ConfigError: torch does not know it, or the machine has no such CUDA device.
     """
     try:
-        found = torch.device(device)
+        device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"device '{device}' is not known to torch; expected 'cpu' or 'cuda'") from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device '{device}' is asked for but this machine has no usable CUDA device; set device: cpu")
-    if found.type not in ("cpu", "cuda"):
-        raise ConfigError(f"device '{device}' is not supported; expected 'cpu' or 'cuda'")
-    return found
+        raise ConfigError(f"device is {name!r}; expected 'cpu', 'cuda' or 'cuda:1'") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device is {name!r}; expected 'cpu', 'cuda' or 'cuda:1'")
+    if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
+        raise ConfigError(f"device is {name!r} but this machine has {torch.cuda.device_count()} CUDA devices; use device: cpu")
+    return device
 
 
 def describe(device: str) -> tuple[str, int]:
     """The device in words, and the number of CPU threads torch uses."""
-    found = check(device)
+    found = find_device(device)
     name = torch.cuda.get_device_name(found) if found.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
     return name, torch.get_num_threads()
 

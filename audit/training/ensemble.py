@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import Executed, TrainedModels
 from audit.training.clipping import Gradients, Rows, gradients_of, stacked_state
+from audit.training.device import find_device
 from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
 from audit.training.noise import NoiseStreams
 from audit.training.optimizers import parse
@@ -71,18 +72,20 @@ def train(job: TrainingJob, progress: Progress, settings: Settings | None = None
         )
     chunk = chosen.model_chunk or total
     parts = [_Chunk(job, slice(start, start + chunk), chosen).run(progress) for start in range(0, total, chunk)]
-    return _joined(parts)
+    return joined(parts)
 
 
-def find_device(name: str) -> torch.device:
-    """The torch device called `name`, or `ConfigError` where the machine has none."""
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device is {name!r}; expected 'cpu', 'cuda' or 'cuda:1'") from error
-    if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
-        raise ConfigError(f"device is {name!r} but this machine has {torch.cuda.device_count()} CUDA devices; use device: cpu")
-    return device
+def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """All that a model of `job` may sample, on `device`: the shared records, then the canaries that are records."""
+    inputs, labels = job.dataset.train.inputs, job.dataset.train.labels
+    if job.canaries.records is not None:
+        inputs = np.concatenate([inputs, job.canaries.records.inputs])
+        labels = np.concatenate([labels, job.canaries.records.labels])
+    if job.dataset.classes:
+        targets = torch.from_numpy(np.array(labels, dtype=np.int64))
+    else:
+        targets = torch.from_numpy(np.array(labels, dtype=np.float64)).to(dtype)
+    return torch.from_numpy(np.array(inputs)).to(device, dtype), targets.to(device)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -106,7 +109,7 @@ class _Chunk:
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
-        self.inputs, self.labels = self._data()
+        self.inputs, self.labels = training_tensors(job, settings.dtype, self.device)
         self.models = self._initial()
         self.optimizer = parse(job.optimizer).start()
         self.planted: PlantedGradients | None = None
@@ -127,18 +130,6 @@ class _Chunk:
             refuse_mixing_layers(modules[0])
             refuse_mixing_outputs(modules[0], probe.float().cpu())
         return gradients_of(modules[0], state, probe, force_loop=self.settings.one_by_one)
-
-    def _data(self) -> tuple[Tensor, Tensor]:
-        inputs, labels = self.job.dataset.train.inputs, self.job.dataset.train.labels
-        if self.job.canaries.records is not None:
-            inputs = np.concatenate([inputs, self.job.canaries.records.inputs])
-            labels = np.concatenate([labels, self.job.canaries.records.labels])
-        if self.job.dataset.classes:
-            targets = torch.from_numpy(np.array(labels, dtype=np.int64))
-        else:
-            targets = torch.from_numpy(np.array(labels, dtype=np.float64)).to(self.settings.dtype)
-        features = torch.from_numpy(np.array(inputs)).to(self.device, self.settings.dtype)
-        return features, targets.to(self.device)
 
     def run(self, progress: Progress) -> TrainedModels:
         """All steps of all models of this chunk."""
@@ -268,7 +259,8 @@ def _exported(models: Gradients) -> dict[str, Any]:
     return {name: value.detach().cpu().numpy().copy() for name, value in models.state().items()}
 
 
-def _joined(parts: list[TrainedModels]) -> TrainedModels:
+def joined(parts: Sequence[TrainedModels]) -> TrainedModels:
+    """The models of several trainings of one kind as one value, in order."""
     if len(parts) == 1:
         return parts[0]
 
