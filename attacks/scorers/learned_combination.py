@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from attacks import views
 from audit.core.protocols import Needs
 from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import logistic, membership, reference_fit
+from audit.stats import combination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +16,10 @@ class LearnedCombination:
     """Scores each canary with log odds of membership, from features that compare the record between models.
 
     Features: the confidence, its mean and spread over models with and without the record, and the log
-    ratio of RMIA, with all products of two (which contain the log-likelihood ratio of LiRA and lets the
-    fit shrink its noisy means). A ridge logistic regression is fitted with every reference once in the
-    target's place against the others; the target and its coins take no part. Finite.
+    ratio of RMIA, with all products of two: the log-likelihood ratio of LiRA is among their combinations,
+    and the fit learns how far to trust means over few models. A ridge logistic regression is fitted with
+    every reference once in the target's place against the others; the target and its coins take no
+    part. Finite.
 
     Attributes:
         rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
@@ -40,29 +39,7 @@ class LearnedCombination:
         """Log odds of membership, `(m,)` float64."""
         included = views.memberships(reference, 4, "learned_combination", online=True)
         ours, theirs = views.mean_confidences(target, reference, "learned_combination")
-        log_p, their_log_p = -np.logaddexp(0.0, -ours), -np.logaddexp(0.0, -theirs)
-        used = max(1, min(len(theirs), self.rows // max(theirs.shape[1], 1)))
-        ratios = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3)
-        training = _features(theirs, reference_fit.leave_one_out(theirs, included), ratios, used)
-        fitted = logistic.fit(training, included[:used].ravel(), ridge=1e-4)
-        ratio = membership.log_ratio(log_p, their_log_p, included, online=True, offline_weight=0.3)
-        return fitted.log_odds(_features(ours[None], reference_fit.sides(theirs, included), ratio[None], 1))
-
-
-def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.Side], ratio: Array, used: int) -> Array:
-    """`(used * m, features)` for the first `used` models, one row a model and record."""
-    member, nonmember = sides
-    unit = nonmember.fixed_std
-    columns = [
-        confidence / unit,
-        nonmember.mean / unit,
-        member.mean / unit,
-        ratio,
-        np.log(reference_fit.per_example_std(nonmember) / unit),
-        np.log(reference_fit.per_example_std(member) / unit),
-    ]
-    rows = [np.atleast_2d(column)[:used].ravel() for column in columns]
-    return logistic.with_squares(np.stack(rows, axis=1))
+        return combination.learned_log_odds(ours, theirs, included, self.rows)
 
 
 PLUGIN = LearnedCombination

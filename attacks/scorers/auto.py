@@ -1,0 +1,66 @@
+"""Auto: the strongest attack for the number of reference models at hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks import views
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import combination, membership
+
+_PAIRS = 2000  # (reference, canary) pairs under which 27 learned weights are not worth their noise
+_ROWS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto:
+    """Scores each canary by the attack that `choose` names. Decided by counts alone, never by coins or scores.
+
+    The order was measured on the 17-model problem of `benchmarks/attacks.py` with 1 to 64 references.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; uses whatever references there are."""
+        return Needs()
+
+    def choose(self, references: int, canaries: int, *, online: bool) -> tuple[str, str]:
+        """Name of the attack and the reason for it, in words.
+
+        >>> Auto().choose(0, 100, online=False)[0], Auto().choose(16, 1000, online=True)[0]
+        ('loss', 'learned_combination')
+        """
+        if references == 0:
+            return "loss", "there is no reference model to compare with"
+        if references == 1:
+            return "rmia", "one reference tells how hard a record is, not how much models differ on it"
+        if not online:
+            return "lira", "no reference trained on a canary: one-sided deviation from models without it, fixed variance"
+        if references < 4:
+            return "offset", "two or three references give each side a mean but no spread"
+        if references * canaries < _PAIRS:
+            return "lira", f"{references * canaries} pairs of reference and canary are too few to learn a combination from"
+        return "learned_combination", f"{references} references that drew coins: it beats LiRA and RMIA from four on"
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Scores of the chosen attack, `(m,)` float64."""
+        ours, theirs = views.mean_confidences(target, reference, "auto")
+        if len(reference) == 0:
+            return -views.losses(target, views.NO_REFERENCE, "auto")[0]
+        included = views.memberships(reference, 1, "auto", online=False)
+        online = bool(included.any())
+        kind, _ = self.choose(len(reference), len(ours), online=online)
+        if kind == "rmia":
+            losses, their_losses = views.losses(target, reference, "auto")
+            return membership.log_ratio(-losses, -their_losses, included, online=online, offline_weight=0.3)
+        if kind == "offset":
+            return membership.difference(ours, theirs, included, online=True)
+        if kind == "learned_combination":
+            return combination.learned_log_odds(ours, theirs, included, _ROWS)
+        formula = membership.likelihood_ratio if online else membership.deviation
+        return formula(ours, theirs, included)
+
+
+PLUGIN = Auto

@@ -1,0 +1,52 @@
+"""A membership score learned on reference models, each of them once in the target's place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats import logistic, membership, reference_fit
+
+Array = NDArray[Any]
+
+_RIDGE = 1e-4
+
+
+def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> Array:
+    """Log odds of membership of each record `(m,)` from its logit-scaled confidence under target and references.
+
+    Features: the confidence, its mean and log spread over models with and without the record, and the log
+    ratio of RMIA, with all products of two (the log-likelihood ratio of LiRA is among their combinations).
+    A ridge logistic regression is fitted to the memberships of the references, whose features come from
+    all *other* references; nothing of the target takes part.
+
+    Args:
+        ours: confidence under the target, `(m,)`.
+        theirs: under the references, `(k, m)`, `k` at least 4.
+        included: `(k, m)` bool.
+        rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
+    """
+    used = max(1, min(len(theirs), rows // max(theirs.shape[1], 1)))
+    log_p, their_log_p = -np.logaddexp(0.0, -ours), -np.logaddexp(0.0, -theirs)
+    their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3)
+    training = _features(theirs, reference_fit.leave_one_out(theirs, included), their_ratio, used)
+    fitted = logistic.fit(training, included[:used].ravel(), ridge=_RIDGE)
+    ratio = membership.log_ratio(log_p, their_log_p, included, online=True, offline_weight=0.3)
+    return fitted.log_odds(_features(ours, reference_fit.sides(theirs, included), ratio, 1))
+
+
+def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.Side], ratio: Array, used: int) -> Array:
+    """`(used * m, features)`, one row for each of the first `used` models and each record."""
+    member, nonmember = sides
+    unit = nonmember.fixed_std
+    columns = [
+        confidence / unit,
+        nonmember.mean / unit,
+        member.mean / unit,
+        ratio,
+        np.log(reference_fit.per_example_std(nonmember) / unit),
+        np.log(reference_fit.per_example_std(member) / unit),
+    ]
+    return logistic.with_squares(np.stack([np.atleast_2d(one)[:used].ravel() for one in columns], axis=1))

@@ -1,0 +1,380 @@
+"""Each scorer against a loop written from its paper's formula, and against known answers."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from attacks import views
+from attacks.scorers.auto import Auto
+from audit import plugins
+from audit.core.errors import ConfigError, ObservationError
+from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import signals
+from audit.stats.roc import auc
+
+SEED = Seed(1)
+RANDOM = np.random.default_rng(2)
+M, K, CLASSES = 40, 9, 4
+LABELS = RANDOM.integers(0, CLASSES, M)
+INCLUDED = RANDOM.random((K, M)) < 0.5
+INCLUDED[:4, :] = np.array([[True], [False], [True], [False]])  # at least two models on each side
+LOGITS = (RANDOM.standard_normal((K + 1, M, CLASSES)) + 2 * np.eye(CLASSES)[LABELS]).astype(np.float32)
+TARGET = TargetView(labels=LABELS, logits=LOGITS[0])
+REFERENCE = ReferenceView(included=INCLUDED, logits=LOGITS[1:])
+
+
+def score(kind: str, target: TargetView = TARGET, reference: ReferenceView = REFERENCE, **options: object) -> Array:
+    return plugins.build("attacks.scorers", {"kind": kind, **options}).score(target, reference, SEED)
+
+
+def probabilities(logits: Array) -> list[float]:
+    exponentials = [math.exp(v) for v in logits.astype(float)]
+    return [v / sum(exponentials) for v in exponentials]
+
+
+def label_odds(logits: Array, label: int) -> float:
+    p = probabilities(logits)[label]
+    return math.log(p / (1 - p))
+
+
+OURS = [label_odds(LOGITS[0, i], LABELS[i]) for i in range(M)]
+THEIRS = [[label_odds(LOGITS[k + 1, i], LABELS[i]) for i in range(M)] for k in range(K)]
+P_OURS = [probabilities(LOGITS[0, i])[LABELS[i]] for i in range(M)]
+P_THEIRS = [[probabilities(LOGITS[k + 1, i])[LABELS[i]] for i in range(M)] for k in range(K)]
+
+
+def of_side(i: int, member: bool, table: list[list[float]]) -> list[float]:
+    return [table[k][i] for k in range(K) if INCLUDED[k, i] == member]
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def squares(values: list[float]) -> float:
+    return sum((v - mean(values)) ** 2 for v in values)
+
+
+def fixed_std(member: bool) -> float:
+    groups = [of_side(i, member, THEIRS) for i in range(M)]
+    return math.sqrt(sum(squares(g) for g in groups) / sum(len(g) - 1 for g in groups))
+
+
+def each(formula) -> list[float]:  # type: ignore[no-untyped-def]
+    return [formula(i) for i in range(M)]
+
+
+def test_loss() -> None:
+    np.testing.assert_allclose(score("loss"), each(lambda i: math.log(P_OURS[i])), rtol=1e-6)
+
+
+def test_confidence_entropy_and_gradient() -> None:
+    p = [probabilities(row) for row in LOGITS[0]]
+    np.testing.assert_allclose(score("confidence"), each(lambda i: math.log(max(p[i]) / (1 - max(p[i])))), rtol=1e-6)
+    np.testing.assert_allclose(score("entropy"), each(lambda i: sum(v * math.log(v) for v in p[i])), rtol=1e-6)
+
+    def modified(i: int) -> float:
+        own = p[i][LABELS[i]]
+        rest = [v for j, v in enumerate(p[i]) if j != LABELS[i]]
+        return (1 - own) * math.log(own) + sum(v * math.log(1 - v) for v in rest)
+
+    np.testing.assert_allclose(score("modified_entropy"), each(modified), rtol=1e-6)
+
+    def gradient(i: int) -> float:
+        return -math.log(math.sqrt(sum((v - (j == LABELS[i])) ** 2 for j, v in enumerate(p[i]))))
+
+    np.testing.assert_allclose(score("output_gradient"), each(gradient), rtol=1e-6, atol=1e-9)
+
+
+def test_lira_fixed() -> None:
+    std = {side: fixed_std(side) for side in (True, False)}
+
+    def ratio(i: int) -> float:
+        laws = {side: NormalDist(mean(of_side(i, side, THEIRS)), std[side]) for side in std}
+        return math.log(laws[True].pdf(OURS[i])) - math.log(laws[False].pdf(OURS[i]))
+
+    np.testing.assert_allclose(score("lira"), each(ratio), rtol=1e-6, atol=1e-9)
+    offline = each(lambda i: (OURS[i] - mean(of_side(i, False, THEIRS))) / std[False])
+    np.testing.assert_allclose(score("lira", online=False), offline, rtol=1e-6, atol=1e-9)
+
+
+def test_lira_per_example() -> None:
+    def law(i: int, side: bool) -> NormalDist:
+        values = of_side(i, side, THEIRS)
+        return NormalDist(mean(values), math.sqrt(squares(values) / (len(values) - 1)))
+
+    def ratio(i: int) -> float:
+        return _log_pdf(law(i, True), OURS[i]) - _log_pdf(law(i, False), OURS[i])
+
+    np.testing.assert_allclose(score("lira", variance="per_example"), each(ratio), rtol=1e-6, atol=1e-9)
+
+
+def _log_pdf(law: NormalDist, x: float) -> float:
+    return -((x - law.mean) ** 2) / (2 * law.variance) - math.log(law.stdev) - 0.5 * math.log(2 * math.pi)
+
+
+def test_lira_shrunk_is_the_student_predictive_law() -> None:
+    strength = 5.0
+
+    def law(i: int, side: bool):  # type: ignore[no-untyped-def]
+        values, n = of_side(i, side, THEIRS), len(of_side(i, side, THEIRS))
+        dof = strength + n - 1
+        variance = (strength * fixed_std(side) ** 2 + squares(values)) / dof
+        return stats.t(df=dof, loc=mean(values), scale=math.sqrt(variance * (1 + 1 / n)))
+
+    online = each(lambda i: law(i, True).logpdf(OURS[i]) - law(i, False).logpdf(OURS[i]))
+    np.testing.assert_allclose(score("lira", variance="shrunk", prior_strength=strength), online, rtol=1e-6, atol=1e-9)
+    offline = each(lambda i: stats.norm.isf(law(i, False).sf(OURS[i])))
+    found = score("lira", variance="shrunk", prior_strength=strength, online=False)
+    np.testing.assert_allclose(found, offline, rtol=1e-6, atol=1e-9)
+
+
+def test_offset() -> None:
+    def midpoint(i: int) -> float:
+        return OURS[i] - (mean(of_side(i, True, THEIRS)) + mean(of_side(i, False, THEIRS))) / 2
+
+    np.testing.assert_allclose(score("offset"), each(midpoint), rtol=1e-6, atol=1e-9)
+    offline = each(lambda i: OURS[i] - mean(of_side(i, False, THEIRS)))
+    np.testing.assert_allclose(score("offset", online=False), offline, rtol=1e-6, atol=1e-9)
+
+
+def test_rmia() -> None:
+    def online(i: int) -> float:
+        p = (mean(of_side(i, True, P_THEIRS)) + mean(of_side(i, False, P_THEIRS))) / 2
+        return math.log(P_OURS[i] / p)
+
+    def offline(i: int) -> float:
+        out = mean(of_side(i, False, P_THEIRS))
+        return math.log(P_OURS[i] / ((1.4 * out + 0.6) / 2))
+
+    np.testing.assert_allclose(score("rmia"), each(online), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(score("rmia", online=False, offline_weight=0.4), each(offline), rtol=1e-5, atol=1e-7)
+
+
+def test_rmia_ranks_as_the_count_over_a_population_does() -> None:
+    """The paper's count P_z[ratio(x) / ratio(z) >= 1] never contradicts the ratio, and ties where the ratio does not."""
+    ratios = score("rmia")
+    population = np.sort(np.random.default_rng(0).choice(ratios, 12, replace=False))
+    counts = np.array([np.mean(ratio >= population) for ratio in ratios])
+    for i in range(M):
+        for j in range(M):
+            assert not (counts[i] > counts[j] and ratios[i] <= ratios[j])
+    assert len(np.unique(counts)) < len(np.unique(ratios))
+
+
+def test_rmia_population_form_is_calibrated_and_keeps_the_order() -> None:
+    target, reference, included = gaussian_toy(records=4000, references=8, shift=0.0)
+    plain, calibrated = score("rmia", target, reference), score("rmia", target, reference, population=True)
+    np.testing.assert_array_equal(np.argsort(plain), np.argsort(calibrated))
+    p_values = stats.norm.sf(calibrated[~included])
+    for level in (0.05, 0.2, 0.5):
+        assert abs(np.mean(p_values <= level) - level) < 0.05
+
+
+def test_attack_r() -> None:
+    width = [fixed_std(False) * len(of_side(i, False, THEIRS)) ** -0.2 for i in range(M)]
+
+    def rank(i: int) -> float:
+        below = mean([NormalDist().cdf((OURS[i] - v) / width[i]) for v in of_side(i, False, THEIRS)])
+        above = mean([NormalDist().cdf((v - OURS[i]) / width[i]) for v in of_side(i, False, THEIRS)])
+        return math.log(below / above)
+
+    np.testing.assert_allclose(score("attack_r"), each(rank), rtol=1e-5, atol=1e-8)
+
+
+def test_attack_p_gives_the_rank_among_nonmembers_of_the_class() -> None:
+    target, reference, _ = gaussian_toy(records=3000, references=3, shift=1.0)
+    found = score("attack_p", target, reference)
+    ours = signals.scaled_confidence_of_losses(target.losses)
+    theirs = signals.scaled_confidence_of_losses(reference.losses)
+    nonmembers = theirs[~reference.included]
+    for i in range(0, 3000, 211):
+        share = (np.sum(nonmembers < ours[i]) + np.sum(nonmembers <= ours[i])) / (2 * len(nonmembers))
+        if 0.01 < share < 0.99:
+            assert stats.norm.cdf(found[i]) == pytest.approx(share, abs=0.004)
+
+
+def test_quantile_predicts_the_quantiles_of_other_nonmembers() -> None:
+    """Without any leakage a share of 1 - q of the target's non-members lies above the predicted q quantile."""
+    target, reference, _ = gaussian_toy(records=6000, references=12, shift=0.0)
+    found = score("quantile", target, reference)
+    assert np.mean(found > 0) == pytest.approx(0.5, abs=0.04)
+    assert np.mean(found > stats.norm.ppf(0.9)) == pytest.approx(0.1, abs=0.025)
+
+
+def test_label_only() -> None:
+    right = [float(int(np.argmax(LOGITS[0, i])) == LABELS[i]) for i in range(M)]
+    np.testing.assert_array_equal(score("label_only"), right)
+
+    def others(i: int) -> float:
+        return mean([float(int(np.argmax(LOGITS[k + 1, i])) == LABELS[i]) for k in range(K) if not INCLUDED[k, i]])
+
+    np.testing.assert_allclose(score("label_only", calibrated=True), each(lambda i: right[i] - others(i)), atol=1e-12)
+
+
+def test_gradient_product() -> None:
+    mechanism = DpSgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.2, steps=5)
+    products = np.random.default_rng(0).standard_normal((M, 5))
+    nothing = ReferenceView(included=np.empty((0, M), dtype=bool))
+
+    def ratio(i: int) -> float:
+        present, absent = NormalDist(1.0, 0.7), NormalDist(0.0, 0.7)
+        return sum(math.log((0.8 * absent.pdf(x) + 0.2 * present.pdf(x)) / absent.pdf(x)) for x in products[i])
+
+    found = score("gradient_product", TargetView(products=products, mechanism=mechanism), nothing)
+    np.testing.assert_allclose(found, each(ratio), rtol=1e-9)
+    summed = score("gradient_product", TargetView(products=products, mechanism=NonPrivate(sample_rate=0.2, steps=5)), nothing)
+    np.testing.assert_allclose(summed, products.sum(axis=1))
+    once = score("gradient_product", TargetView(products=products[:, :1], mechanism=mechanism), nothing)
+    np.testing.assert_allclose(once, products[:, 0])
+    certain = DpSgd(noise_multiplier=1e-3, clip_norm=1.0, sample_rate=1.0, steps=5)
+    assert np.isfinite(score("gradient_product", TargetView(products=products, mechanism=certain), nothing)).all()
+
+
+def gaussian_toy(records: int, references: int, shift: float, seed: int = 0) -> tuple[TargetView, ReferenceView, Array]:
+    """Confidences N(difficulty + shift * member, 1) given as losses: the optimal attack is known."""
+    random = np.random.default_rng(seed)
+    included = random.random((references + 1, records)) < 0.5
+    confidence = 2 * random.standard_normal(records) + shift * included + random.standard_normal((references + 1, records))
+    losses = np.logaddexp(0.0, -confidence)
+    target = TargetView(losses=losses[0])
+    return target, ReferenceView(included=included[1:], losses=losses[1:]), included[0]
+
+
+@pytest.mark.parametrize("variance", ["fixed", "per_example", "shrunk"])
+def test_lira_reaches_the_optimal_auc_of_a_gaussian_model(variance: str) -> None:
+    """Members N(1, 1), non-members N(0, 1) around a known difficulty: the best AUC is Phi(1 / sqrt 2)."""
+    target, reference, included = gaussian_toy(records=20_000, references=200, shift=1.0)
+    best = NormalDist().cdf(1 / math.sqrt(2))
+    found = score("lira", target, reference, variance=variance)
+    assert auc(found[included], found[~included]) == pytest.approx(best, abs=0.01)
+    plain = score("loss", target, reference)
+    assert auc(plain[included], plain[~included]) < best - 0.1
+
+
+def test_gradient_product_reaches_the_optimal_auc_of_the_gaussian_mechanism() -> None:
+    random = np.random.default_rng(3)
+    steps, noise = 4, 2.0
+    included = random.random(40_000) < 0.5
+    products = included[:, None] + noise * random.standard_normal((len(included), steps))
+    mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
+    nothing = ReferenceView(included=np.empty((0, len(included)), dtype=bool))
+    found = score("gradient_product", TargetView(products=products, mechanism=mechanism), nothing)
+    best = NormalDist().cdf(math.sqrt(steps) / noise / math.sqrt(2))
+    assert auc(found[included], found[~included]) == pytest.approx(best, abs=0.006)
+
+
+def test_learned_combination_beats_lira_with_few_references() -> None:
+    """LiRA takes means over three models at face value; the fit learns how far to trust them."""
+    few = aucs_of(*gaussian_toy(records=6000, references=6, shift=1.5))
+    assert few["learned_combination"] > few["lira"] + 0.02
+    assert min(few["lira"], few["rmia"]) > few["loss"] + 0.05
+    many = aucs_of(*gaussian_toy(records=6000, references=100, shift=1.5))
+    assert many["learned_combination"] == pytest.approx(NormalDist().cdf(1.5 / math.sqrt(2)), abs=0.012)
+
+
+def test_learned_combination_beats_lira_where_hard_records_are_memorised_more() -> None:
+    random = np.random.default_rng(0)
+    records, references = 6000, 5
+    included = random.random((references + 1, records)) < 0.5
+    difficulty = 2 * random.standard_normal(records)
+    confidence = difficulty + np.maximum(3 - difficulty, 0) * included + random.standard_normal((references + 1, records))
+    losses = np.logaddexp(0.0, -confidence)
+    aucs = aucs_of(TargetView(losses=losses[0]), ReferenceView(included=included[1:], losses=losses[1:]), included[0])
+    assert aucs["learned_combination"] > aucs["lira"] + 0.01
+
+
+def aucs_of(target: TargetView, reference: ReferenceView, included: Array) -> dict[str, float]:
+    found = {kind: score(kind, target, reference) for kind in ("learned_combination", "lira", "rmia", "loss")}
+    return {kind: auc(values[included], values[~included]) for kind, values in found.items()}
+
+
+def test_one_sided_offline_ignores_low_confidence() -> None:
+    """A record that the target finds far harder than models without it must not look like a member."""
+    reference = ReferenceView(included=np.zeros((4, 3), dtype=bool), losses=np.exp(RANDOM.normal(0, 0.1, (4, 3))))
+    low, usual, high = score("lira", TargetView(losses=np.array([50.0, 1.0, 1e-6])), reference, online=False)
+    assert low < usual < high
+
+
+def test_queries_add_up() -> None:
+    queries = np.stack([LOGITS, LOGITS[:, ::-1][:, ::-1] * 0.5], axis=1)
+    target = TargetView(labels=LABELS, logits=queries[0])
+    reference = ReferenceView(included=INCLUDED, logits=queries[1:])
+    halved = score(
+        "lira", TargetView(labels=LABELS, logits=LOGITS[0] * 0.5), ReferenceView(included=INCLUDED, logits=LOGITS[1:] * 0.5)
+    )
+    np.testing.assert_allclose(score("lira", target, reference), score("lira") + halved, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("variance", ["fixed", "per_example", "shrunk"])
+def test_canaries_with_few_references(variance: str) -> None:
+    """One canary never seen in training, one always, one with a single model a side: all get finite, right signs."""
+    included = INCLUDED.copy()
+    included[:, 0], included[:, 1], included[:, 2] = False, True, False
+    included[0, 2] = True
+    confidence = np.random.default_rng(5).standard_normal((K, M)) * 0.1 + 4.0 * included
+    reference = ReferenceView(included=included, losses=np.logaddexp(0, -confidence))
+    for level, member in ((4.0, True), (0.0, False)):
+        target = TargetView(losses=np.full(M, np.logaddexp(0, -level)))
+        found = score("lira", target, reference, variance=variance)
+        assert np.isfinite(found).all()
+        assert ((found > 0) == member).all()
+
+
+def test_two_references_one_on_each_side() -> None:
+    """Without any residual the ratio falls back on one common spread and still ranks by the offset."""
+    reference = ReferenceView(included=np.array([[True] * 3, [False] * 3]), losses=np.array([[0.1] * 3, [2.0] * 3]))
+    found = score("lira", TargetView(losses=np.array([0.1, 0.7, 2.0])), reference)
+    assert np.isfinite(found).all()
+    assert found[0] > found[1] > found[2]
+
+
+def test_errors_say_what_to_do() -> None:
+    with pytest.raises(ObservationError, match="every reference model"):
+        score("lira", reference=ReferenceView(included=np.ones_like(INCLUDED), logits=LOGITS[1:]))
+    with pytest.raises(ObservationError, match="online: false"):
+        score("lira", reference=ReferenceView(included=np.zeros_like(INCLUDED), logits=LOGITS[1:]))
+    with pytest.raises(ObservationError, match="none of its 9 references"):
+        score("lira", reference=ReferenceView(included=INCLUDED))
+    with pytest.raises(ObservationError, match="regression"):
+        score("loss", TargetView(labels=LABELS.astype(float), logits=LOGITS[0]))
+    with pytest.raises(ConfigError, match="fixed, per_example, shrunk"):
+        score("lira", variance="fixd")
+    with pytest.raises(ConfigError, match="offline_weight"):
+        score("rmia", offline_weight=0.0)
+    with pytest.raises(ObservationError, match="losses only"):
+        score("entropy", TargetView(losses=np.ones(M)))
+
+
+def test_auto_chooses_by_counts_and_scores_as_the_chosen_one() -> None:
+    target, reference, _ = gaussian_toy(records=600, references=6, shift=1.0)
+    for count, expected in ((0, "loss"), (1, "rmia"), (2, "offset"), (6, "learned_combination")):
+        some = ReferenceView(included=reference.included[:count], losses=reference.losses[:count])
+        name, reason = Auto().choose(count, 600, online=True)
+        assert name == expected
+        assert len(reason) > 20
+        np.testing.assert_array_equal(score("auto", target, some), score(expected, target, some))
+    assert Auto().choose(6, 100, online=True)[0] == "lira"
+    never = ReferenceView(included=np.zeros_like(reference.included), losses=reference.losses)
+    np.testing.assert_array_equal(score("auto", target, never), score("lira", target, never, online=False))
+
+
+def test_losses_and_logits_tell_the_same() -> None:
+    losses = signals.cross_entropy(LOGITS, LABELS)
+    target, reference = TargetView(losses=losses[0]), ReferenceView(included=INCLUDED, losses=losses[1:])
+    for kind in ("loss", "lira", "offset", "rmia", "attack_r", "learned_combination"):
+        np.testing.assert_allclose(score(kind, target, reference), score(kind), rtol=1e-6, atol=1e-6)
+
+
+def test_views_average_losses_over_queries() -> None:
+    losses = np.array([[1.0, 2.0], [3.0, 4.0]])
+    ours, theirs = views.losses(TargetView(losses=losses), views.NO_REFERENCE, "loss")
+    np.testing.assert_allclose(ours, [2.0, 3.0])
+    assert theirs.shape == (0, 2)
