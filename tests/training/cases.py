@@ -231,5 +231,5 @@ def slow_sum(module: nn.Module, inputs: Tensor, labels: Tensor, clip_norm: float
             continue
         factor = 1.0 if clip_norm is None else min(1.0, clip_norm / float(norm))
         for place, gradient in zip(total, gradients, strict=True):
-            place += factor * gradient
+            place.add_(factor * gradient)
     return total, torch.stack(norms) if norms else torch.empty(0)

@@ -144,7 +144,7 @@ def test_copies_of_an_example_share_one_clip(name: str) -> None:
             norm = torch.sqrt(sum((part**2).sum() for part in mean))
             torch.testing.assert_close(clipped.norms[index, row], norm)
             for place, part in zip(expected, mean, strict=True):
-                place += min(1.0, 0.2 / float(norm)) * part
+                place.add_(min(1.0, 0.2 / float(norm)) * part)
         for slot, value in zip(models.layout.slots, expected, strict=True):
             torch.testing.assert_close(slot.view(total)[index], value, rtol=1e-6, atol=1e-9)
 

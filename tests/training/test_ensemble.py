@@ -219,12 +219,9 @@ def test_the_divisor_is_public() -> None:
     done = train(none, cases.silent, DOUBLE)
     assert done.initial is not None
     module = initialised(job.model, (5,), 3, job.seeds[0].child("init")).double()
-    total, _ = cases.slow_sum(
-        module,
-        torch.from_numpy(np.array(job.dataset.train.inputs)).double(),
-        torch.from_numpy(np.array(job.dataset.train.labels)),
-        1e-3,
-    )
+    train_records = job.dataset.train
+    inputs = torch.from_numpy(np.array(train_records.inputs)).double()
+    total, _ = cases.slow_sum(module, inputs, torch.from_numpy(np.array(train_records.labels)), 1e-3)
     moved = done.initial["0.weight"][0] - done.weights["0.weight"][0]
     np.testing.assert_allclose(moved, total[0].numpy() / 52, rtol=1e-6, atol=1e-12)
 

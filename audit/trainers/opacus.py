@@ -1,0 +1,209 @@
+"""DP-SGD by the Opacus library, one model after another: for auditing Opacus itself, and as a check on our engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Access
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import Progress, TrainingJob
+from audit.core.records import Executed, TrainedModels
+from audit.training.clipping import example_losses
+from audit.training.device import find_device
+from audit.training.ensemble import joined, training_tensors
+from audit.training.layers import Layout
+from audit.training.models import initialised, refuse_mixing_layers
+from audit.training.optimizers import Sgd, parse
+from audit.training.planted import PlantedGradients
+from audit.training.sampling import EnsembleSampler, Law
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpacusTrainer:
+    """Trains with Opacus' per-sample gradients, clipping, noise and scaling, on the same Poisson batches as `dpsgd`.
+
+    Sampling is this project's; a gradient canary enters as one more row of Opacus' per-sample gradients.
+
+    Attributes:
+        per_sample: how Opacus obtains per-sample gradients, "hooks" or "functorch".
+    """
+
+    per_sample: str = "hooks"
+
+    def __post_init__(self) -> None:
+        if self.per_sample not in ("hooks", "functorch"):
+            raise ConfigError(f"opacus.per_sample is '{self.per_sample}'; expected 'hooks' or 'functorch'")
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        """The trained models of `job`.
+
+        Raises:
+            UnsupportedMechanism: the job is not `DpSgd`, or a layer of the model mixes examples.
+            ConfigError: Opacus is not installed.
+        """
+        if not isinstance(job.mechanism, DpSgd):
+            raise UnsupportedMechanism(
+                f"trainer 'opacus' does DP-SGD but the job demands {type(job.mechanism).__name__}; use trainer 'sgd'"
+            )
+        try:
+            from opacus import GradSampleModule
+            from opacus.optimizers import DPOptimizer
+        except ImportError as error:
+            raise ConfigError(
+                f"trainer 'opacus' needs the library ({error}); install epsilon-audit[opacus], or use trainer 'dpsgd'"
+            ) from error
+
+        def wrap(module: nn.Module) -> nn.Module:
+            wrapped: nn.Module = GradSampleModule(module, loss_reduction="sum", force_functorch=self.per_sample == "functorch")
+            return wrapped
+
+        parts = []
+        for model in range(len(job.seeds)):
+            parts.append(_One(job, job.mechanism, model, wrap, DPOptimizer).run())
+            progress(job.mechanism.steps)
+        return joined(parts)
+
+
+class _One:
+    """One model of a job in the hands of Opacus."""
+
+    def __init__(
+        self,
+        job: TrainingJob,
+        mechanism: DpSgd,
+        model: int,
+        wrap: Callable[[nn.Module], nn.Module],
+        optimizer: Callable[..., Any],
+    ) -> None:
+        self.job, self.mechanism, self.seed = job, mechanism, job.seeds[model]
+        self.included = np.asarray(job.included[model : model + 1], dtype=bool)
+        self.device = find_device(job.device)
+        self.inputs, self.labels = training_tensors(job, torch.float32, self.device)
+        shape = job.dataset.train.inputs.shape[1:]
+        self.module = initialised(job.model, shape, job.dataset.classes, self.seed.child("init")).to(self.device)
+        refuse_mixing_layers(self.module)
+        self.layout = Layout.of(self.module)
+        self.initial = self._exported()
+        self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=mechanism.sample_rate)
+        self.wrapped = wrap(self.module)
+        self.trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
+        generator = torch.Generator(device=self.device)
+        generator.manual_seed(self.seed.child("noise").integer())
+        self.optimizer = optimizer(
+            _plain_optimizer(job, self.trained),
+            noise_multiplier=mechanism.noise_multiplier,
+            max_grad_norm=mechanism.clip_norm,
+            expected_batch_size=self.law.mean,
+            generator=generator,
+        )
+        flat = torch.zeros(1, self.layout.width, device=self.device)
+        self.planted = (
+            PlantedGradients(job.canaries, self.layout, flat, mechanism.clip_norm) if job.canaries.are_gradients else None
+        )
+
+    def run(self) -> TrainedModels:
+        """All steps."""
+        steps, job = self.mechanism.steps, self.job
+        sizes = np.zeros((1, steps), dtype=np.int64)
+        seen = self.planted is not None and job.access is Access.ALL_STEPS
+        products = np.zeros((1, len(job.canaries), steps), dtype=np.float32) if seen else None
+        squares, largest, skipped = 0.0, 0.0, 0
+        sampler = EnsembleSampler(self.law, (self.seed.child("batches"),), self.included, as_gradients=self.planted is not None)
+        for step in range(steps):
+            within = step % self.law.block_steps
+            if within == 0:
+                block = sampler.block()
+            batch = block.index[within, 0, : block.counts[within, 0]]
+            taken = np.zeros(len(job.canaries), dtype=bool) if block.extra is None else block.extra[within, 0]
+            sizes[0, step] = len(batch) + int(taken.sum())
+            norms = self._example_gradients(torch.from_numpy(batch).to(self.device), taken)
+            largest = (
+                max(largest, float((norms / self.mechanism.clip_norm).clamp(max=1.0).nan_to_num().amax()))
+                if len(norms)
+                else largest
+            )
+            skipped += int((~norms.isfinite()).sum())
+            noise = self._update()
+            squares += float(noise.double().square().sum())
+            if products is not None and self.planted is not None:
+                residual = noise.clone()
+                self.planted.add_sum(torch.from_numpy(taken[None]).to(self.device), self.mechanism.clip_norm, residual)
+                products[:, :, step] = self.planted.products(residual).cpu().numpy()
+        draws = self.layout.parameters * steps
+        executed = Executed(
+            steps=steps,
+            batch_sizes=sizes,
+            population=len(job.dataset.train) + self.included.sum(axis=1),
+            noise_multiplier=np.array([np.sqrt(squares / max(draws, 1)) / self.mechanism.clip_norm]),
+            noise_draws=draws,
+            largest_norm=np.array([largest]),
+            skipped=np.array([skipped]),
+        )
+        weights = self._exported()
+        trainable = {slot.name for slot in self.layout.slots}
+        initial = {name: value for name, value in self.initial.items() if name in trainable}
+        finite = all(np.isfinite(value).all() for value in weights.values())
+        return TrainedModels(
+            weights=weights,
+            executed=executed,
+            initial=initial if job.access in (Access.FINAL_WEIGHTS, Access.ALL_STEPS) else None,
+            products=products,
+            extra={"diverged": np.array([not finite])},
+        )
+
+    def _example_gradients(self, batch: Tensor, taken: np.ndarray) -> Tensor:
+        """Leaves per-sample gradients of the batch, then of the canaries `taken`, where Opacus looks for them; their norms."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if len(batch):
+            example_losses(self.wrapped(self.inputs[batch]), self.labels[batch]).sum().backward()
+        rows = torch.zeros(int(taken.sum()), self.layout.width, device=self.device)
+        if self.planted is not None:
+            one_each = torch.eye(len(taken), dtype=torch.bool, device=self.device)[torch.from_numpy(taken).to(self.device)]
+            self.planted.add_sum(one_each, self.mechanism.clip_norm, rows)
+        squares = torch.zeros(len(batch) + len(rows), device=self.device)
+        for parameter, slot in zip(self.trained, self.layout.slots, strict=True):
+            own: Tensor | None = getattr(parameter, "grad_sample", None)
+            given = parameter.new_zeros(len(batch), *slot.shape) if own is None else own
+            parameter.grad_sample = torch.cat([given, slot.view(rows)]) if len(rows) else given  # type: ignore[attr-defined]
+            squares += parameter.grad_sample.flatten(1).square().sum(1) if len(squares) else 0.0  # type: ignore[attr-defined]
+        return squares.sqrt()
+
+    def _update(self) -> Tensor:
+        """One Opacus step; the noise that it added to the sum, `(1, width)`."""
+        noise = torch.zeros(1, self.layout.width, device=self.device)
+
+        def look(optimizer: Any) -> None:
+            for parameter, slot in zip(self.trained, self.layout.slots, strict=True):
+                slot.view(noise)[0] = parameter.grad * self.law.mean - parameter.summed_grad  # type: ignore[attr-defined,operator]
+
+        self.optimizer.attach_step_hook(look)
+        self.optimizer.step()
+        return noise
+
+    def _exported(self) -> dict[str, np.ndarray]:
+        table = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        return {name: value.detach().cpu().numpy().copy()[None] for name, value in table.items()}
+
+
+def _plain_optimizer(job: TrainingJob, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
+    options = parse(job.optimizer)
+    if isinstance(options, Sgd):
+        return torch.optim.SGD(trained, lr=options.learning_rate, momentum=options.momentum, weight_decay=options.weight_decay)
+    kind = torch.optim.AdamW if options.decoupled else torch.optim.Adam
+    return kind(
+        trained,
+        lr=options.learning_rate,
+        betas=(options.beta1, options.beta2),
+        eps=options.stability,
+        weight_decay=options.weight_decay,
+    )
+
+
+PLUGIN = OpacusTrainer
