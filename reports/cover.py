@@ -1,263 +1,200 @@
-"""The first page: verdict, three numbers, one sentence to quote, and what the same training gives away without protection."""
+"""The first page: verdict, three numbers, one sentence to quote, the evidence at a glance, who answers for it."""
 
 from __future__ import annotations
 
 import math
 
-from audit.core.game import Inclusion
 from audit.core.results import AuditReport, LowerBound, MechanismResult, Outcome
-from reports import reading, wording
-from reports.blocks import Block, Box, Column, Mono, Number, Numbers, Paragraph, Quote, Signature, Strong, Table, Text, Tone
+from reports import figures, measured, plots, reading, wording
+from reports.blocks import (
+    Block,
+    Box,
+    Column,
+    Mono,
+    Number,
+    Numbers,
+    Paragraph,
+    Quote,
+    Signature,
+    Strong,
+    Table,
+    Text,
+    Tone,
+)
+from reports.phrases import drawn, proof
 from reports.reading import Headline, Placed
-from reports.rounding import SPACE, at_least, at_most, confidence, count, down, near, percent, plural, power, target, up
+from reports.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, plural, up
 
 
 def cover(report: AuditReport) -> tuple[Block, ...]:
     """The blocks of the first page."""
     head = reading.headline(report)
+    drawing = figures.drawings(report).get(picture(report))
     return (
         box(report, head),
-        Numbers(items=numbers(report, head)),
-        Quote(text=quotable(report, head)),
-        *unprotected(report, head),
+        Numbers(items=measured.numbers(report) if head is None else numbers(report, head)),
+        Quote(text=measured.sentence(report) if head is None else quotable(report, head)),
+        *(() if drawing is None else (drawn(drawing),)),
+        *(() if head is None else unprotected(report, head)),
         identity(report),
         Signature(roles=wording.SIGNATURES),
     )
 
 
+def picture(report: AuditReport) -> str:
+    """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the first game."""
+    if any(True for one in report.mechanisms for _ in reading.placed(one)):
+        return "overview"
+    games = [(one.name, game.name) for one in report.mechanisms for game in one.games if game.attacks]
+    return plots.file_name("roc", *games[0]) if games else ""
+
+
 def box(report: AuditReport, head: Headline | None) -> Box:
     """The verdict, with every open note; green only where nothing is open."""
     if head is None:
-        return Box(title=wording.NO_CLAIM, text=_measured(report), notes=report.notes, tone=Tone.PLAIN)
+        return Box(title=wording.NO_CLAIM, text=measured.why(report), notes=report.notes, tone=Tone.PLAIN)
     outcome = head.verdict.outcome
     tone = wording.OUTCOMES[outcome][1]
     if tone is Tone.GOOD and (report.notes or not reading.passed(report)):
         tone = Tone.OPEN
-    return Box(title=wording.VERDICTS[outcome], text=_sentence(report, head), notes=report.notes, tone=tone)
+    return Box(title=wording.VERDICTS[outcome], text=_in_words(report, head), notes=report.notes, tone=tone)
 
 
-def quotable(report: AuditReport, head: Headline | None) -> str:
+def _in_words(report: AuditReport, head: Headline) -> str:
+    match head.verdict.outcome:
+        case Outcome.INVALID:
+            said = f"The evidence cannot be used: {head.verdict.reason}. Neither the claim nor its opposite follows."
+        case Outcome.OUT_OF_REACH:
+            said = (
+                f"Even perfect scores would have proven no more than {epsilon(down(head.ceiling))}, less than is "
+                "claimed. This audit could not have failed, so it says nothing for or against the claim."
+            )
+        case Outcome.VIOLATED:
+            said = (
+                "The attacks prove more than the claim allows. Either the training does not do what was claimed, or the claim "
+                "is wrong."
+            )
+        case Outcome.CONSISTENT:
+            said = (
+                "The attacks listed here prove less than is claimed, and they were able to prove more. That is evidence for "
+                "the claim, not a proof of it: a stronger attack may exist."
+            )
+    gates = f" {_policy(report)}" if report.policy else ""
+    return f"{said}{gates}"
+
+
+def _policy(report: AuditReport) -> str:
+    missed = [gate for gate in report.policy if not gate.met]
+    if not missed:
+        return f"The release policy is met ({plural(len(report.policy), 'gate')})."
+    return f"The release policy is not met: {plural(len(missed), 'gate')} of {len(report.policy)} failed."
+
+
+def quotable(report: AuditReport, head: Headline) -> str:
     """One sentence that stays true when it is quoted alone.
 
     It names the training, the claim with its δ, the proof with its confidence and assumption, and the ceiling.
     """
-    if head is None:
-        return _measured_text(report)
-    claim, name = head.verdict.claim, head.mechanism.name
-    said = f"For the training “{name}” {at_most(claim.epsilon)} is claimed at δ{SPACE}={SPACE}{power(claim.delta)} ({claim.source})"
-    if head.verdict.outcome is Outcome.INVALID:
-        return f"{said}; this audit is void, because {head.verdict.reason}."
-    proof = _proof(report, head.proven)
-    reach = f"it could have proven up to ε{SPACE}={SPACE}{down(head.ceiling)}"
+    claim = head.verdict.claim
+    said = (
+        f"For the training “{head.mechanism.name}” {at_most(claim.epsilon)} is claimed {at_delta(claim.delta)} "
+        f"per {claim.unit} ({claim.source})"
+    )
+    found = proof(report, head.proven)
+    reach = f"could have proven up to {epsilon(down(head.ceiling))}"
     match head.verdict.outcome:
+        case Outcome.INVALID:
+            return f"{said}; this audit is void: {head.verdict.reason}."
         case Outcome.VIOLATED:
-            return f"{said}; this audit proves {proof}, so the claim is contradicted."
+            return f"{said}; this audit proves {found}, so the claim is contradicted."
         case Outcome.OUT_OF_REACH:
-            return f"{said}; this audit proves {proof} and {reach}, so it could not have contradicted the claim."
-        case _:
-            return f"{said}; this audit proves {proof} and {reach}; the claim was not contradicted."
+            return f"{said}; this audit proves {found} and {reach}, so it could not have contradicted the claim."
+        case Outcome.CONSISTENT:
+            return f"{said}; this audit proves {found} and {reach}; the claim was not contradicted."
 
 
-def numbers(report: AuditReport, head: Headline | None) -> tuple[Number, ...]:
-    """Claimed, proven, ceiling; for a report without a claim what was measured instead."""
-    if head is None:
-        return _measured_numbers(report)
-    claim, proven = head.verdict.claim, head.proven
-    at = f"at δ{SPACE}={SPACE}{power(claim.delta)}"
+def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
+    """Claimed, proven, ceiling."""
+    claim = head.verdict.claim
+    at = at_delta(claim.delta)
+    void = head.verdict.outcome is Outcome.INVALID
     return (
         Number(
             label="Claimed ε, at most",
-            value="none" if claim.epsilon == math.inf else up(claim.epsilon),
-            detail=f"{at}, per {claim.unit}; {claim.source}",
+            value="∞" if claim.epsilon == math.inf else up(claim.epsilon),
+            detail=f"{at}, per {claim.unit}. Source: {claim.source}",
             tone=Tone.CLAIM,
         ),
-        _proven_number(report, head.mechanism, proven, at),
+        _proven(report, head.mechanism, head.proven, at, void),
         Number(
             label="Ceiling of this audit",
             value=down(head.ceiling),
-            detail="the most that perfect scores would have proven",
+            detail=f"{at}. The most that perfect scores would have proven",
             tone=Tone.CHANCE,
         ),
     )
 
 
-def unprotected(report: AuditReport, head: Headline | None) -> tuple[Block, ...]:
+def _proven(report: AuditReport, mechanism: MechanismResult, proven: Placed | None, at: str, void: bool) -> Number:
+    label = "Proven ε, at least"
+    if proven is None:
+        return Number(label=label, value="none", detail="No bound could be computed", tone=Tone.MEASURED)
+    bound = proven.bound
+    detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {proven.attack.scorer}"
+    other = reading.free(mechanism) if bound.family else reading.in_family(mechanism)
+    if other is not None and (bound.family or other.bound.epsilon > bound.epsilon):
+        detail += f". {_capital(_scope(other.bound))}: {down(other.bound.epsilon)}"
+    if void:
+        return Number(label="Not proven: the audit is void", value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
+    return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
+
+
+def _scope(bound: LowerBound) -> str:
+    return f"inside {wording.family(bound.family)}" if bound.family else "for any mechanism"
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def unprotected(report: AuditReport, head: Headline) -> tuple[Block, ...]:
     """What trainings without a claim give away, beside the one the cover speaks of."""
-    if head is None:
-        return ()
     said: list[Block] = []
     for one in reading.unclaimed(report):
         best = reading.free(one) or reading.in_family(one)
         if best is None:
             continue
-        sides = [
-            f"{_rate(one, 0.01)} under “{one.name}”",
-            f"{_rate(head.mechanism, 0.01, best.game.name)} under “{head.mechanism.name}”",
-        ]
+        sides = [_rate(one, best.game.name), _rate(head.mechanism, best.game.name)]
+        compared = (
+            f" At 1{SPACE}% false positives the best attack of that game finds {sides[0]} of the members under “{one.name}” "
+            f"and {sides[1]} under “{head.mechanism.name}”."
+            if None not in sides
+            else ""
+        )
         text: Text = (
             Strong("Without protection. "),
-            f"The same training under “{one.name}”, for which nothing is claimed, is shown to leak: {_proof(report, best)} "
-            f"(attack {best.attack.scorer}, game {best.game.name}). At 1{SPACE}% false positives attacks in that game find "
-            f"{' and '.join(sides)}.",
+            f"The same training as “{one.name}”, for which nothing is claimed, is shown to leak: {proof(report, best)} "
+            f"(game {best.game.name}, attack {best.attack.scorer}).{compared}",
         )
-        said.append(Paragraph(text=text))
+        if best.bound.epsilon > 0:
+            said.append(Paragraph(text=text))
     return tuple(said)
 
 
+def _rate(mechanism: MechanismResult, name: str) -> str | None:
+    found = [pair for game in mechanism.games if game.name == name and (pair := reading.rate_at(game, 0.01)) is not None]
+    return percent(max(pair[1].tpr or 0.0 for pair in found)) if found else None
+
+
 def identity(report: AuditReport) -> Table:
-    """What was audited, when, and under which digests."""
-    data = report.data
-    rows: list[tuple[Text, ...]] = [
-        ("Subject", _subject(report)),
-        ("Started", (report.created.replace("T", " ").replace("Z", " UTC"),)),
-    ]
-    if data is not None:
+    """What was audited, on which data, when and by which version."""
+    words = {"run": "Trained and audited here", "model": "A trained model, as given", "scores": "Attack scores, as given"}
+    rows: list[tuple[Text, ...]] = [(words.get(report.kind, report.kind), report.model)]
+    if report.data is not None:
+        data = report.data
         sizes = [f"{count(n)} {word}" for n, word in ((data.train, "train"), (data.pool, "pool"), (data.test, "test")) if n]
-        rows.append(("Data", f"{data.name} ({data.source}); {', '.join(sizes)}"))
-        rows.append(("Data, sha256", Mono(data.sha256)))
+        rows.append(("Data", f"{data.name} ({data.source}): {', '.join(sizes)}"))
+    started = report.created.replace("T", " ").replace("Z", " UTC")
+    rows.append(("Report", (Mono(report.id), f", started {started}, audit {report.provenance.version}")))
     rows.append(("Configuration, sha256", Mono(report.provenance.config_sha256)))
-    rows.append(
-        ("Written by", f"audit {report.provenance.version}, code {report.provenance.code_commit[:12] or 'not recorded'}")
-    )
-    if report.policy:
-        met = sum(gate.met for gate in report.policy)
-        rows.append(("Release policy", f"{met} of {plural(len(report.policy), 'gate')} met"))
-    return Table(caption="", columns=(Column(title="This report", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))
-
-
-def _subject(report: AuditReport) -> str:
-    words = {"run": "Trainings run and audited here", "model": "A trained model, as given", "scores": "Attack scores, as given"}
-    return f"{words.get(report.kind, report.kind)}: {report.model}"
-
-
-def _sentence(report: AuditReport, head: Headline) -> Text:
-    claim = head.verdict.claim
-    source = f" ({claim.source})"
-    text = (
-        f"For “{head.mechanism.name}” the claim is {at_most(claim.epsilon)} at δ{SPACE}={SPACE}{power(claim.delta)}{source}. "
-    )
-    match head.verdict.outcome:
-        case Outcome.INVALID:
-            return f"{text}The evidence cannot be used: {head.verdict.reason}."
-        case Outcome.OUT_OF_REACH:
-            ending = (
-                f"Even perfect scores would have proven no more than ε{SPACE}={SPACE}{down(head.ceiling)}: "
-                "this audit could not have failed, and says nothing for or against the claim."
-            )
-            return f"{text}{ending}"
-        case Outcome.VIOLATED:
-            return f"{text}The attacks prove {_proof(report, head.proven)}: more than the claim allows."
-        case _:
-            return (
-                f"{text}The attacks prove {_proof(report, head.proven)}. They could have proven up to "
-                f"ε{SPACE}={SPACE}{down(head.ceiling)}, so the claim could have been contradicted, and was not."
-            )
-
-
-def _proof(report: AuditReport, proven: Placed | None) -> str:
-    if proven is None:
-        return "nothing"
-    inside = f" inside the family {_family(proven.bound)}" if proven.bound.family else ""
-    return f"{at_least(proven.bound.epsilon)}{inside} with {confidence(report.confidence)} confidence"
-
-
-def _proven_number(report: AuditReport, mechanism: MechanismResult, proven: Placed | None, at: str) -> Number:
-    if proven is None:
-        return Number(label="Proven ε, at least", value="none", detail="no bound could be computed", tone=Tone.MEASURED)
-    bound = proven.bound
-    kind = f"inside {_family(bound)}" if bound.family else "for any mechanism"
-    detail = f"{at}, {confidence(report.confidence)} confidence; {kind}"
-    other = reading.free(mechanism) if bound.family else reading.in_family(mechanism)
-    if other is not None and bound.family:
-        detail += f"; {down(other.bound.epsilon)} for any mechanism"
-    elif other is not None and other.bound.epsilon > bound.epsilon:
-        detail += f"; {down(other.bound.epsilon)} inside {_family(other.bound)}"
-    return Number(label="Proven ε, at least", value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
-
-
-def _family(bound: LowerBound) -> str:
-    return wording.FAMILIES.get(bound.family or "", bound.family or "")
-
-
-def _rate(mechanism: MechanismResult, rate: float, game: str | None = None) -> str:
-    games = [one for one in mechanism.games if game is None or one.name == game]
-    found = [pair for one in games if (pair := reading.rate_at(one, rate)) is not None]
-    if not found:
-        return "a share that was not measured"
-    return f"{percent(max(pair[1].tpr or 0.0 for pair in found))} of the members"
-
-
-def _measured(report: AuditReport) -> Text:
-    return _measured_text(report)
-
-
-def _measured_text(report: AuditReport) -> str:
-    """What was measured where nobody claimed anything."""
-    said = []
-    for mechanism in report.mechanisms:
-        found = _finest(mechanism)
-        if found:
-            attack, rate, value, low, high = found
-            said.append(
-                f"At {target(rate)} false positives the attack “{attack}” finds {percent(value)} of the members of “{mechanism.name}” "
-                f"(interval {percent(low, side='down')} to {percent(high, side='up')})."
-            )
-        best = reading.free(mechanism) or reading.in_family(mechanism)
-        if best is not None:
-            said.append(f"It is proven that {_proof(report, best)} at δ{SPACE}={SPACE}{power(report.delta)}.")
-    if not reading.has_coins(report):
-        said.append(
-            "No ε follows from these figures: membership was decided by a data split and not by recorded coins, so a "
-            "difference between the two parts cannot be told from leakage with a stated error rate."
-        )
-    return " ".join(said) or "Nothing was measured."
-
-
-def _finest(mechanism: MechanismResult) -> tuple[str, float, float, float, float] | None:
-    """The smallest false positive rate with at least ten expected false positives, and the best attack there."""
-    rates = sorted({one.target_fpr for game in mechanism.games for attack in game.attacks for one in attack.tpr_at})
-    for rate in rates:
-        found = [pair for game in mechanism.games if (pair := reading.rate_at(game, rate)) is not None]
-        solid = [pair for pair in found if pair[0].roc.nonmembers * rate >= 10]
-        if solid:
-            attack, one = max(solid, key=lambda pair: pair[1].tpr or 0.0)
-            return attack.scorer, rate, one.tpr or 0.0, one.lower or 0.0, 1.0 if one.upper is None else one.upper
-    return None
-
-
-def _measured_numbers(report: AuditReport) -> tuple[Number, ...]:
-    mechanism = report.mechanisms[0] if report.mechanisms else None
-    attacks = [attack for game in mechanism.games for attack in game.attacks] if mechanism else []
-    found = _finest(mechanism) if mechanism else None
-    best = reading.free(mechanism) if mechanism else None
-    strongest = max(attacks, key=lambda one: one.auc, default=None)
-    split = bool(mechanism) and not reading.has_coins(report)
-    return (
-        Number(
-            label="Members found" if found is None else f"Members found at {target(found[1])} FPR",
-            value="none" if found is None else percent(found[2]),
-            detail="not resolved"
-            if found is None
-            else f"{percent(found[3], side='down')} to {percent(found[4], side='up')}; attack {found[0]}",
-            tone=Tone.MEASURED,
-        ),
-        Number(
-            label="AUC of that game" if strongest is None else "Largest AUC",
-            value="none" if strongest is None else near(strongest.auc, 3),
-            detail="no attack" if strongest is None else f"attack {strongest.scorer}; one half is chance",
-            tone=Tone.MEASURED,
-        ),
-        Number(
-            label="Proven ε, at least",
-            value="none" if best is None else down(best.bound.epsilon),
-            detail="a split proves no ε"
-            if split
-            else f"at δ{SPACE}={SPACE}{power(report.delta)}, {confidence(report.confidence)} confidence",
-            tone=Tone.CHANCE if best is None else Tone.MEASURED,
-        ),
-    )
-
-
-def decided_by_coins(mechanism: MechanismResult) -> bool:
-    """True where every game of the mechanism drew recorded coins."""
-    return all(game.game.inclusion is Inclusion.COINS for game in mechanism.games)
+    return Table(caption="", columns=(Column(title="Subject", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))

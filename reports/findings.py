@@ -95,7 +95,8 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
         subject=mechanism.name,
         title=f"claim of {claim.source}",
         state=states.get(verdict.outcome, State.OPEN),
-        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(proven)}, ceiling {down(ceiling)}; {verdict.reason}",
+        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(proven)}, ceiling {down(ceiling)}; "
+        f"{verdict.reason}",
         figures=figures,
     )
     yield Finding(

@@ -19,9 +19,10 @@ class JUnit:
         suites: dict[str, list[Finding]] = {}
         for one in findings(report):
             suites.setdefault(one.subject or "report", []).append(one)
-        root = ElementTree.Element("testsuites", name=report.title, **_counts([one for s in suites.values() for one in s]))
+        root = ElementTree.Element("testsuites", {"name": report.title, **_counts([one for s in suites.values() for one in s])})
         for name, cases in suites.items():
-            suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=report.created, time="0", **_counts(cases))
+            head = {"name": name, "timestamp": report.created, "time": "0"}
+            suite = ElementTree.SubElement(root, "testsuite", head | _counts(cases))
             for one in cases:
                 _case(suite, name, one)
         ElementTree.indent(root)

@@ -1,8 +1,9 @@
-"""How drawings look and where their labels go. matplotlib is imported here, on first use, and its global state is left alone."""
+"""How drawings look and where their labels go. matplotlib is imported on first use and its global state left alone."""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ COLOURS = {
     Tone.CHANCE: "#7a848c",
     Tone.PLAIN: INK,
 }
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
 WIDTH_MM = 166.0
 PIXELS_PER_INCH = 150
 MOST_POINTS = 400
@@ -59,6 +61,17 @@ STYLE: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A figure before it is drawn: its words, made of the numbers, and how to paint it."""
+
+    name: str
+    caption: str
+    alt: str
+    height_mm: float
+    paint: Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """A line in data coordinates with the words that name it ("" for an obstacle without a name)."""
 
@@ -66,6 +79,15 @@ class Curve:
     y: Floats
     name: str = ""
     tone: Tone = Tone.PLAIN
+
+
+def file_name(*parts: str) -> str:
+    """A file name of plain letters for whatever a user called things.
+
+    >>> file_name("roc", "dp sgd", "a/b")
+    'roc-dp_sgd-a_b'
+    """
+    return "-".join(re.sub(r"[^A-Za-z0-9]+", "_", part).strip("_") or "unnamed" for part in parts)
 
 
 def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
@@ -104,7 +126,7 @@ def write(axes: Any, x: float, y: float, text: str, tone: Tone, **options: Any) 
     """A label in data coordinates with a white rim, so that it stays legible on a line."""
     from matplotlib.patheffects import withStroke
 
-    options = {"ha": "left", "va": "center", "fontsize": 7.5} | options
+    options = {"ha": "left", "va": "center", "fontsize": 7.5, "zorder": 6} | options
     return axes.text(
         x, y, text, color=COLOURS[tone], path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.9)], **options
     )
@@ -167,7 +189,7 @@ def _best(
 def _cost(
     frame: Any, box: tuple[float, float, float, float], obstacles: Floats, taken: list[tuple[float, float, float, float]]
 ) -> float:
-    pad = 3.0
+    pad = 3.5
     left, low, right, high = box
     covered = (
         (obstacles[:, 0] > left - pad)
@@ -177,4 +199,4 @@ def _cost(
     )
     outside = left < frame.x0 + pad or right > frame.x1 - pad / 2 or low < frame.y0 + pad or high > frame.y1 - pad / 2
     clash = any(left < x1 and right > x0 and low < y1 and high > y0 for x0, y0, x1, y1 in taken)
-    return float(covered.sum()) + 1e4 * outside + 1e3 * clash
+    return float(np.count_nonzero(covered) + 1e4 * bool(outside) + 1e3 * clash)

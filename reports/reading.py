@@ -96,6 +96,11 @@ def tightest(mechanism: MechanismResult) -> Claim | None:
     return min(finite, key=lambda one: one.epsilon, default=None)
 
 
+def ordered(report: AuditReport) -> tuple[MechanismResult, ...]:
+    """The mechanisms with those that claim something first, otherwise in the order of the configuration."""
+    return tuple(sorted(report.mechanisms, key=lambda one: not one.claims))
+
+
 def unclaimed(report: AuditReport) -> tuple[MechanismResult, ...]:
     """The mechanisms without a claim: what the same training gives away when nothing protects it."""
     return tuple(one for one in report.mechanisms if not one.claims)

@@ -123,7 +123,7 @@ def _encode(value: Any, kind: Any, where: str) -> Any:
         return value
     if isinstance(value, tuple):
         return [_encode(one, _element(kind, i), f"{where}[{i}]") for i, one in enumerate(value)]
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = _hints(type(value))
         names = [one.name for one in dataclasses.fields(value)]
         plain = {name: _encode(getattr(value, name), hints[name], f"{where}.{name}") for name in names}

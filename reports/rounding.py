@@ -52,6 +52,16 @@ def at_most(value: float) -> str:
     return "no finite ε" if value == math.inf else f"ε{SPACE}≤{SPACE}{up(value)}"
 
 
+def at_delta(delta: float) -> str:
+    """The delta that a figure belongs to, as a phrase."""
+    return f"at δ{SPACE}={SPACE}{power(delta)}"
+
+
+def epsilon(value: str) -> str:
+    """A figure that is already rounded, named as an epsilon."""
+    return f"ε{SPACE}={SPACE}{value}"
+
+
 def significant(value: float, digits: int = 4) -> str:
     """`value` with that many significant digits and no exponent where it reads well.
 
@@ -89,6 +99,15 @@ def percent(rate: float | None, digits: int = 1, side: str = "near") -> str:
         return NOTHING
     cut = {"down": ROUND_FLOOR, "up": ROUND_CEILING, "near": ROUND_HALF_EVEN}[side]
     return f"{_cut(rate, digits, cut, 100)}{SPACE}%"
+
+
+def rate(value: float | None, size: int, side: str = "near") -> str:
+    """A rate out of `size` records, with as many digits as one record is worth and never more than two.
+
+    >>> rate(0.0005, 2000), rate(0.5, 40)
+    ('0.05\\xa0%', '50\\xa0%')
+    """
+    return percent(value, 2 if size > 1000 else 1 if size > 100 else 0, side)
 
 
 def target(rate: float) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from audit.core.mechanism import DpSgd, Mechanism, NonPrivate
-from audit.core.results import AttackResult, AuditReport, GameResult, LowerBound, MechanismResult
+from audit.core.results import AuditReport, MechanismResult
 from reports import reading, wording
 from reports.blocks import Column, Mark, Mono, Table, Text, Tone
-from reports.rounding import NOTHING, confidence, count, down, near, percent, power, significant, target, up
+from reports.rounding import NOTHING, count, down, near, percent, power, significant, up
 
 MOST_RECORDS = 20
 FEW = 30  # fewer members or nonmembers than this make a group's figures rough
@@ -17,7 +15,7 @@ FEW = 30  # fewer members or nonmembers than this make a group's figures rough
 def overview(report: AuditReport) -> Table:
     """Every training and game on one line: claimed, proven, ceiling, TPR."""
     rows: list[tuple[Text, ...]] = []
-    for one in report.mechanisms:
+    for one in reading.ordered(report):
         claim = min(one.claims, key=lambda c: c.epsilon, default=None)
         for game in one.games:
             bounds = [bound for attack in game.attacks for bound in attack.bounds]
@@ -30,7 +28,7 @@ def overview(report: AuditReport) -> Table:
                     Mono(game.name),
                     up(claim.epsilon) if claim else "none",
                     "none" if free is None else down(free),
-                    f"{down(inside.epsilon)} ({_family(inside)})" if inside else "none",
+                    f"{down(inside.epsilon)} ({wording.family(inside.family or '')})" if inside else "none",
                     down(max((b.ceiling for b in bounds), default=0.0)) if bounds else "none",
                     percent(found[1].tpr) if found else NOTHING,
                 )
@@ -42,7 +40,7 @@ def overview(report: AuditReport) -> Table:
             Column(title="Game"),
             Column(title="Claimed ε", right=True),
             Column(title="Proven ε", right=True),
-            Column(title="Proven inside a family"),
+            Column(title="Inside a family", share=1),
             Column(title="Ceiling", right=True),
             Column(title="TPR at 1 % FPR", right=True),
         ),
@@ -102,7 +100,8 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
     if mechanism.mechanism is None:
         return None
     return Table(
-        caption=f"What {mechanism.name} does to the data; the accountants were given these same values.",
+        caption=f"What {mechanism.name} does to the data"
+        + ("; the accountants were given these same values." if mechanism.trajectories else "."),
         columns=(Column(title="Parameter", share=0.33), Column(title="Value", share=0.67)),
         rows=parameters(mechanism.mechanism),
     )
@@ -122,9 +121,9 @@ def budget(mechanism: MechanismResult) -> Table:
     """Epsilon spent after each quarter of the training, by accountant."""
     last = max((one.steps[-1] for one in mechanism.trajectories if one.steps), default=0)
     stops = sorted({max(1, round(last * part)) for part in (0.25, 0.5, 0.75, 1.0)})
-    rows = []
+    rows: list[tuple[Text, ...]] = []
     for one in mechanism.trajectories:
-        spent = []
+        spent: list[Text] = []
         for stop in stops:
             reached = [(step, value) for step, value in zip(one.steps, one.epsilon, strict=True) if step >= stop]
             spent.append(up(reached[0][1]) if reached else NOTHING)
@@ -136,136 +135,6 @@ def budget(mechanism: MechanismResult) -> Table:
             *(Column(title=f"{count(s)} steps", right=True, share=0.6) for s in stops),
         ),
         rows=tuple(rows),
-    )
-
-
-def bounds(game: GameResult) -> Table:
-    """Every attack with every estimator."""
-    rows = tuple(
-        (
-            Mono(attack.scorer),
-            Mono(one.estimator),
-            down(one.epsilon),
-            down(one.ceiling),
-            confidence(one.confidence),
-            count(one.comparisons),
-            _relies(one),
-            one.selected or "none",
-        )
-        for attack in game.attacks
-        for one in attack.bounds
-    )
-    return Table(
-        caption="Proven epsilon of each attack and estimator. Family: thresholds or guess counts searched, fixed before the scores "
-        "were seen and paid for in the bound.",
-        columns=(
-            Column(title="Attack"),
-            Column(title="Estimator"),
-            Column(title="Proven ε", right=True),
-            Column(title="Ceiling", right=True),
-            Column(title="Confidence", right=True),
-            Column(title="Family", right=True),
-            Column(title="Holds for, given", share=1),
-            Column(title="Selected", share=0.9),
-        ),
-        rows=rows,
-        small=True,
-    )
-
-
-def estimates(game: GameResult) -> Table | None:
-    """Figures without a guarantee, or None."""
-    rows = tuple(
-        (Mono(attack.scorer), Mono(one.estimator), near(one.epsilon), one.warning)
-        for attack in game.attacks
-        for one in attack.estimates
-    )
-    if not rows:
-        return None
-    return Table(
-        caption="Estimates without a guarantee, never held against a claim.",
-        columns=(
-            Column(title="Attack"),
-            Column(title="Method"),
-            Column(title="ε", right=True),
-            Column(title="Why it is no bound", share=1),
-        ),
-        rows=rows,
-        small=True,
-    )
-
-
-def rates(game: GameResult, claimed: bool) -> Table:
-    """TPR at fixed FPRs with intervals, counts and what the claim allows."""
-    rows: list[tuple[Text, ...]] = []
-    for attack in game.attacks:
-        for one in attack.tpr_at:
-            if one.tpr is None or one.false_positives is None or one.true_positives is None:
-                rows.append(
-                    (Mono(attack.scorer), target(one.target_fpr), "below the resolution", "", "", "", _allowed(one.allowed))
-                )
-                continue
-            rows.append(
-                (
-                    Mono(attack.scorer),
-                    target(one.target_fpr),
-                    percent(one.tpr),
-                    f"{percent(one.lower, side='down')} to {percent(one.upper, side='up')}",
-                    f"{count(one.true_positives)} of {count(attack.roc.members)}",
-                    f"{count(one.false_positives)} of {count(attack.roc.nonmembers)}",
-                    _allowed(one.allowed),
-                )
-            )
-    columns = (
-        Column(title="Attack"),
-        Column(title="FPR", right=True),
-        Column(title="TPR", right=True),
-        Column(title="Interval", right=True, share=1),
-        Column(title="Members found", right=True, share=1),
-        Column(title="False positives", right=True, share=1),
-        Column(title="Allowed", right=True),
-    )
-    cut = None if claimed else -1
-    return Table(
-        caption="Share of members found at fixed false positive rates."
-        + (" Allowed: the most that the claim leaves any attack." if claimed else ""),
-        columns=columns[:cut],
-        rows=tuple(row[:cut] for row in rows),
-        small=True,
-    )
-
-
-def overall(game: GameResult) -> Table:
-    """AUC of each attack, for reports without bounds."""
-    rows = tuple(
-        (Mono(one.scorer), near(one.auc, 3), f"{down(one.auc_lower, 3)} to {up(one.auc_upper, 3)}") for one in game.attacks
-    )
-    return Table(
-        caption="Area under the ROC of each attack. One half is chance. An average over all records, so no measure of the worst case.",
-        columns=(
-            Column(title="Attack", share=1),
-            Column(title="AUC", right=True, share=1),
-            Column(title="Interval", right=True, share=1),
-        ),
-        rows=rows,
-    )
-
-
-def control(game: GameResult) -> Table | None:
-    """The negative control of each attack, or None where no coins exist to shuffle."""
-    rows = tuple(_control(one) for one in game.attacks if one.control is not None)
-    if not rows:
-        return None
-    return Table(
-        caption="Negative control: the same statistics on freshly shuffled coins, which cannot be known to any attack.",
-        columns=(
-            Column(title="Attack", share=1),
-            Column(title="Repetitions", right=True, share=1),
-            Column(title="False alarms", right=True, share=1),
-            Column(title="Allowed", right=True, share=1),
-            Column(title="Result", share=1),
-        ),
-        rows=rows,
     )
 
 
@@ -295,64 +164,6 @@ def utility(report: AuditReport) -> Table:
     )
 
 
-def records(game: GameResult) -> Table:
-    """The most exposed records."""
-    shown = sorted(game.records, key=lambda one: one.rank)[:MOST_RECORDS]
-    rows = tuple(
-        (
-            str(one.rank),
-            Mono(one.record),
-            one.label,
-            near(one.score, 3),
-            percent(one.fpr, 2, side="up"),
-            "member" if one.member else "nonmember",
-        )
-        for one in shown
-    )
-    return Table(
-        caption=f"The {len(shown)} records whose scores stand out most, of {count(len(game.records))} recorded. Names are keyed hashes. "
-        "FPR: share of nonmembers that score at least as high.",
-        columns=(
-            Column(title="Rank", right=True),
-            Column(title="Record", share=1),
-            Column(title="Label", share=0.8),
-            Column(title="Score", right=True, share=0.6),
-            Column(title="FPR", right=True, share=0.6),
-            Column(title="Truth", share=0.8),
-        ),
-        rows=rows,
-        small=True,
-    )
-
-
-def groups(game: GameResult) -> Table:
-    """Leakage and accuracy per slice, with counts."""
-    rows = tuple(
-        (
-            one.group,
-            count(one.members),
-            count(one.nonmembers),
-            NOTHING if one.auc is None else near(one.auc, 3),
-            NOTHING if one.accuracy is None else percent(one.accuracy),
-            "few records, rough" if min(one.members, one.nonmembers) < FEW else "",
-        )
-        for one in game.groups
-    )
-    return Table(
-        caption="Leakage by group, with the counts behind each figure.",
-        columns=(
-            Column(title="Group", share=1),
-            Column(title="Members", right=True, share=0.7),
-            Column(title="Nonmembers", right=True, share=0.8),
-            Column(title="Attack AUC", right=True, share=0.8),
-            Column(title="Accuracy", right=True, share=0.7),
-            Column(title="Remark", share=1),
-        ),
-        rows=rows,
-        small=True,
-    )
-
-
 def coverage(report: AuditReport) -> Table:
     """Classes of attack and whether they were run."""
     rows = tuple(
@@ -373,7 +184,7 @@ def policy(report: AuditReport) -> Table:
     """The gates of the configuration."""
     rows = tuple(
         (
-            one.gate,
+            wording.GATES.get(one.gate, one.gate),
             significant(one.limit),
             NOTHING if one.found is None else significant(one.found),
             Mark("met", Tone.GOOD) if one.met else Mark("not met", Tone.BAD),
@@ -390,24 +201,3 @@ def policy(report: AuditReport) -> Table:
         ),
         rows=rows,
     )
-
-
-def _family(bound: LowerBound) -> str:
-    return wording.FAMILIES.get(bound.family or "", bound.family or "any mechanism")
-
-
-def _relies(bound: LowerBound) -> str:
-    given = ", ".join(wording.ASSUMPTIONS[one] for one in bound.assumes) or "nothing"
-    return f"{_family(bound)}; {given}"
-
-
-def _allowed(rate: float | None) -> str:
-    return "no limit" if rate is None or math.isinf(rate) else percent(rate, side="up")
-
-
-def _control(attack: AttackResult) -> tuple[Text, ...]:
-    found = attack.control
-    if found is None:
-        return ()
-    result = Mark("passed", Tone.GOOD) if found.passed else Mark("failed", Tone.BAD)
-    return (Mono(attack.scorer), count(found.repetitions), count(found.false_alarms), count(found.allowed), result)

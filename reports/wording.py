@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.core.game import Access, Assumption
+from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
 from audit.core.results import Outcome, Status
 from reports.blocks import Tone
@@ -39,8 +39,8 @@ ADJACENCY = {
 }
 
 ACCESS = {
-    Access.LABEL_ONLY: "predicted labels of the final model",
-    Access.FINAL_MODEL: "outputs of the final model",
+    Access.LABEL_ONLY: "predicted labels of the model",
+    Access.FINAL_MODEL: "outputs of the model",
     Access.FINAL_WEIGHTS: "final weights",
     Access.ALL_STEPS: "every noisy step",
 }
@@ -50,15 +50,29 @@ ASSUMPTIONS = {
     Assumption.INDEPENDENT_TRIALS: "independent trials",
 }
 
-FAMILIES = {
+_FAMILIES = {
     "gdp": "Gaussian DP",
     "dp_sgd": "DP-SGD with Poisson sampling",
+}
+
+GATES = {
+    "max_claimed_epsilon": "Claimed ε, at most",
+    "max_proven_epsilon": "Proven ε, at most",
+    "max_tpr_at_1_percent_fpr": "TPR at 1 % FPR, at most",
+    "max_auc": "Attack AUC, at most",
+    "min_accuracy": "Accuracy, at least",
 }
 
 HOW_TO_READ = (
     "A claim is an upper bound: whoever trained the model says that one record changes the outcome by no more than ε "
     "allows. An attack gives a lower bound: it shows that one record changes the outcome by at least so much. An audit "
     "can contradict a claim, by a lower bound above it. It cannot prove one: a stronger attack may exist."
+)
+
+HOW_TO_READ_ATTACKS = (
+    "A trained model can give away which records were in its training data. An attack gives every record a score; the more of "
+    "the true members it finds while it calls few others members, the more the model gives away. An audit can show that a "
+    "model leaks. It cannot show that it does not: a stronger attack may exist."
 )
 
 NEVER_SAYS = (
@@ -107,4 +121,47 @@ GLOSSARY = (
     ("True positive rate", "The share of members that an attack finds (TPR)."),
 )
 
+NO_EPSILON = (
+    "No ε is stated. A lower bound on ε needs membership to be decided by coins that the training could not foresee; here it "
+    "was decided by a split of the data. Whatever tells the two parts apart, leakage or not, would count."
+)
+
+INTERNAL = "Internal: whoever reads this table learns who was in the training set. Take it out before the report is passed on."
+
 SIGNATURES = ("Carried out by", "Reviewed by", "Released by")
+
+
+def family(name: str) -> str:
+    """A trade-off family in words."""
+    return _FAMILIES.get(name, name)
+
+
+def game(rules: Game) -> str:
+    """The rules of a game in plain sentences.
+
+    >>> from audit.core.game import Game
+    >>> game(Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.SPLIT, canaries=10))
+    '10 canaries. Membership was decided by a split of the data, not by coins. The attacker sees the outputs of the model.'
+    """
+    what = rules.canary or "canaries"
+    if rules.inclusion is Inclusion.SPLIT:
+        return (
+            f"{rules.canaries:,} {what}. Membership was decided by a split of the data, not by coins. The attacker sees the "
+            f"{ACCESS[rules.access]}."
+        )
+    runs = "one training run" if rules.runs == 1 else f"each of {rules.runs:,} training runs"
+    chance = "a fair coin" if rules.inclusion_probability == 0.5 else f"a coin of probability {rules.inclusion_probability:g}"
+    sees = (
+        f"The attacker sees the {ACCESS[rules.access]}"
+        if rules.access is not Access.ALL_STEPS
+        else ("The attacker sees every noisy step, and knows all other records and which of them each step used")
+    )
+    own = {0: "", 1: ", and has trained one model of its own"}.get(
+        rules.references, f", and has trained {rules.references:,} models of its own"
+    )
+    noise = " The canaries do not touch each other, so each of them is a trial of its own." if rules.independent_noise else ""
+    return (
+        f"In {runs}, {chance} decides for each of {rules.canaries:,} canaries ({what}) whether it is in the training set. "
+        f"{sees}{own}, and has to tell from that how each coin fell. Neighbouring data sets: "
+        f"{ADJACENCY[rules.adjacency]}.{noise}"
+    )

@@ -210,6 +210,20 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitCurve:
+    """The most that the claimed mechanism leaves any attack, over all its (epsilon, delta) pairs at once.
+
+    Attributes:
+        fpr, tpr: points of the limit, `fpr` increasing; the limit is concave, so lines joining them lie just below it.
+        source: who computed it.
+    """
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
     """Epsilon over steps by one accountant; `epsilon` may hold infinities."""
 
@@ -280,6 +294,7 @@ class MechanismResult:
     utility: tuple[Metric, ...]
     checks: tuple[Check, ...] = ()
     models: int = 0
+    limit: LimitCurve | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,190 @@
+"""Drawings of claims against bounds: the overview of the cover, and epsilon over training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audit.core.results import AuditReport, Claim, GameResult, MechanismResult
+from reports import plots, reading
+from reports.blocks import Tone
+from reports.plots import COLOURS, DASHES, Curve, Plan
+from reports.rounding import count, down, power, up
+
+CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
+MOST_ROWS = 5
+ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
+LETTER = 0.0095  # width of a letter as a share of the axis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One line of the overview: what is proven for any mechanism, inside a family, and what could have been."""
+
+    name: str
+    free: float
+    inside: float
+    ceiling: float
+    claims: tuple[Claim, ...]
+    first: bool
+
+    @property
+    def claim(self) -> Claim | None:
+        """The tightest finite claim."""
+        finite = [one for one in self.claims if math.isfinite(one.epsilon)]
+        return min(finite, key=lambda one: one.epsilon, default=None)
+
+
+def overview(report: AuditReport) -> Plan:
+    """Bars of what is proven against marks of what is claimed and of what could have been shown."""
+    bars = _bars(report)
+    said = []
+    for one in bars:
+        words = f"{one.name.replace(chr(10), ', ')}: proven epsilon {down(one.free)}"
+        words += f", {down(one.inside)} inside a declared family" if one.inside > one.free else ""
+        said.append(f"{words}, ceiling {down(one.ceiling)}, {f'claimed {up(one.claim.epsilon)}' if one.claim else 'no claim'}")
+    pale = any(one.inside > one.free for one in bars)
+    several = any(len(one.claims) > 1 for one in bars)
+    return Plan(
+        name="overview",
+        caption="Claim and evidence. Red: the ε that the attacks prove"
+        + (" (pale: only inside a declared family of mechanisms)" if pale else "")
+        + ". Grey: the ceiling, the most that perfect scores would have proven."
+        + (
+            " Blue: the tightest claim" + (" (thin: the other claims)" if several else "") + "."
+            if any(one.claim for one in bars)
+            else ""
+        ),
+        alt="Bar chart. " + "; ".join(said) + ".",
+        height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
+        paint=lambda figure: _paint_overview(figure, bars),
+    )
+
+
+def _bars(report: AuditReport) -> list[Bar]:
+    """A bar for each game, or for each training where that would be too many."""
+    games = [(one, game) for one in reading.ordered(report) for game in one.games if any(a.bounds for a in game.attacks)]
+    if len(games) <= MOST_ROWS:
+        return [_bar(f"{one.name}\n{game.name}", one, (game,), game is one.games[0]) for one, game in games]
+    owners = list({id(one): one for one, _ in games}.values())
+    return [_bar(one.name, one, one.games, True) for one in owners]
+
+
+def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult], first: bool) -> Bar:
+    bounds = [bound for game in games for attack in game.attacks for bound in attack.bounds]
+    return Bar(
+        name=name,
+        free=max((one.epsilon for one in bounds if one.family is None), default=0.0),
+        inside=max((one.epsilon for one in bounds if one.family is not None), default=0.0),
+        ceiling=max(one.ceiling for one in bounds),
+        claims=mechanism.claims,
+        first=first,
+    )
+
+
+def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
+    height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
+    axes = figure.add_axes((0.17, FOOT_MM / height, 0.81, 1 - (FOOT_MM + HEAD_MM) / height))
+    values = [value for one in bars for value in (one.free, one.inside, one.ceiling, *(c.epsilon for c in one.claims))]
+    top = max([1.0, *(value for value in values if math.isfinite(value))]) * 1.1
+    axes.set_xlim(0, top)
+    axes.set_ylim(-0.55, len(bars) - 0.45)
+    for place, one in enumerate(bars):
+        _paint_bar(axes, len(bars) - 1 - place, one, top)
+    axes.set_yticks(range(len(bars)), [one.name for one in reversed(bars)])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("ε", labelpad=1)
+    plots.grid(axes, "x")
+
+
+def _paint_bar(axes: Any, y: float, one: Bar, top: float) -> None:
+    ceiling, proven = min(one.ceiling, top), max(one.free, one.inside)
+    axes.plot([0, ceiling], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
+    axes.plot([ceiling, ceiling], [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+    if one.inside > one.free:
+        axes.barh(y, one.inside, height=0.34, color=MEASURED, alpha=0.28, linewidth=0, zorder=2)
+    axes.barh(y, one.free, height=0.34, color=MEASURED, linewidth=0, zorder=2)
+    for claim in one.claims:
+        tightest = claim == one.claim
+        if math.isfinite(claim.epsilon):
+            axes.plot(
+                [claim.epsilon] * 2,
+                [y - 0.5, y + 0.5],
+                color=CLAIM,
+                linewidth=2.2 if tightest else 0.8,
+                zorder=4 if tightest else 3,
+            )
+    gap = top * 0.008
+    found = f"proven {down(one.free)}" + (f", inside a family {down(one.inside)}" if one.inside > one.free else "")
+    plots.write(axes, proven + gap, y + 0.3, found, Tone.MEASURED, fontsize=7)
+    marks = [claim.epsilon for claim in one.claims if math.isfinite(claim.epsilon)]
+    words = f"ceiling {down(one.ceiling)}"
+    width = top * LETTER * len(words)
+    spot = _free_spot(ceiling, width, marks, top)
+    plots.write(axes, spot, y - 0.33, words, Tone.CHANCE, fontsize=7, ha="center")
+    if one.claim and one.first:
+        words = f"claimed {up(one.claim.epsilon)}"
+        width = top * LETTER * len(words)
+        spot = _free_spot(one.claim.epsilon - width * 0.6, width, marks, top)
+        plots.write(axes, spot, y + 0.36, words, Tone.CLAIM, fontsize=7, ha="center")
+
+
+def _free_spot(centre: float, width: float, marks: Sequence[float], top: float) -> float:
+    """The place nearest to `centre` for a word of that width that covers no mark and stays inside."""
+    tries = sorted((centre + shift * width / 6 for shift in range(-18, 19)), key=lambda spot: abs(spot - centre))
+    for spot in tries:
+        if width / 2 < spot < top - width / 2 and not any(abs(mark - spot) < width * 0.56 for mark in marks):
+            return spot
+    return min(centre, top - width / 2)
+
+
+def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
+    """Claimed and proven epsilon over training steps."""
+    ends = [f"{one.accountant} ends at {up(one.epsilon[-1])}" for one in mechanism.trajectories if one.epsilon]
+    ends += [f"{one.label} proves {down(one.epsilon[-1])}" for one in mechanism.bound_trajectories if one.epsilon]
+    last = max((one.steps[-1] for one in mechanism.trajectories if one.steps), default=0)
+    return Plan(
+        name=plots.file_name("budget", mechanism.name),
+        caption=f"Privacy budget of {mechanism.name} over training. Blue: what the accountants claim after each step. Red: "
+        + (
+            "what the attacks prove from the steps so far, each point at its own confidence."
+            if mechanism.bound_trajectories
+            else "what the attacks prove; nothing is drawn, because no attack watched the single steps."
+        ),
+        alt=f"Line chart over {count(last)} training steps at delta {power(report.delta)}. " + "; ".join(ends) + ".",
+        height_mm=70,
+        paint=lambda figure: _paint_budget(figure, report, mechanism),
+    )
+
+
+def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) -> None:
+    axes = figure.add_axes((0.075, 0.155, 0.905, 0.82))
+    curves = []
+    for dash, one in zip(DASHES * 9, mechanism.trajectories, strict=False):
+        x, y = _finite(one.steps, one.epsilon)
+        axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
+        curves.append(Curve(x=x, y=y, name=f"claimed, {one.accountant}", tone=Tone.CLAIM))
+    for dash, proof in zip(DASHES * 9, mechanism.bound_trajectories, strict=False):
+        x, y = _finite(proof.steps, proof.epsilon)
+        axes.plot(x, y, color=MEASURED, linewidth=1.3, linestyle=dash, marker="o", markersize=2.6)
+        curves.append(Curve(x=x, y=y, name=f"proven, {proof.label}", tone=Tone.MEASURED))
+    tops = [float(one.y.max()) for one in curves if len(one.y)]
+    steps = [float(one.x.max()) for one in curves if len(one.x)]
+    axes.set_ylim(0, max([*tops, 1e-3]) * 1.12)
+    axes.set_xlim(0, max([*steps, 1.0]) * 1.01)
+    axes.set_xlabel("training step")
+    axes.set_ylabel(f"ε at δ = {power(report.delta)}")
+    plots.grid(axes)
+    plots.label(axes, [one for one in curves if len(one.x)])
+
+
+def _finite(steps: Sequence[int], epsilon: Sequence[float]) -> tuple[Any, Any]:
+    """The points that can be drawn: an infinite claim has no place on the axis."""
+    import numpy as np
+
+    x, y = plots.thin(steps, epsilon)
+    keep = np.isfinite(y)
+    return x[keep], y[keep]
