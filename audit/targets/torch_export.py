@@ -14,9 +14,9 @@ import torch
 
 from audit.core.errors import DataError
 from audit.core.records import Array
-from audit.training import device as devices
 from audit.training import pt2_archive
 from audit.training.data_source import read_bytes
+from audit.training.device import find_device
 from audit.training.inference import BATCH_SIZE, batched_logits
 
 
@@ -39,7 +39,7 @@ class TorchExport:
         name = Path(self.path).name
         copy, program = pt2_archive.vetted(read_bytes(Path(self.path), "target"), name)
         object.__setattr__(self, "_fixed", pt2_archive.fixed_batch(program, name))
-        object.__setattr__(self, "_module", _loaded(copy, name).to(devices.check(self.device)))
+        object.__setattr__(self, "_module", _loaded(copy, name).to(find_device(self.device)))
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""

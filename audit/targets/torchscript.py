@@ -15,8 +15,8 @@ import torch
 
 from audit.core.errors import DataError
 from audit.core.records import Array
-from audit.training import device as devices
 from audit.training.data_source import read_bytes
+from audit.training.device import find_device
 from audit.training.inference import BATCH_SIZE, batched_logits
 
 _REFUSED = re.compile(r"\b(?:torch|ops\.\w+)\.(from_file|save|load|load_library|_load_for_\w+)\(")
@@ -45,7 +45,7 @@ class TorchScript:
         name = Path(self.path).name
         content = read_bytes(Path(self.path), "target")
         _vet(content, name)
-        object.__setattr__(self, "_module", _loaded(content, name, devices.check(self.device)))
+        object.__setattr__(self, "_module", _loaded(content, name, find_device(self.device)))
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""

@@ -12,7 +12,7 @@ from torch import nn
 
 from audit.core.errors import ConfigError, DataError
 from audit.core.records import Array
-from audit.training import device as devices
+from audit.training.device import find_device
 
 BATCH_SIZE = 256
 
@@ -39,7 +39,7 @@ def batched_logits(
     """
     if batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; expected at least 1")
-    place = devices.check(device)
+    place = find_device(device)
     found = []
     for start in range(0, len(inputs), batch_size):
         piece = torch.from_numpy(np.array(inputs[start : start + batch_size])).to(place, dtype)
@@ -90,7 +90,7 @@ class ModuleTarget:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
         modes = [(layer, layer.training) for layer in self.module.modules()]
         dtype = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
-        self.module.to(devices.check(self.device)).eval()
+        self.module.to(find_device(self.device)).eval()
         try:
             return batched_logits(self.module, inputs, batch_size=self.batch_size, device=self.device, dtype=dtype)
         finally:
