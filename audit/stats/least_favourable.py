@@ -18,10 +18,12 @@ from scipy import special
 from audit.stats import roots
 from audit.stats.arrays import Array
 from audit.stats.binomial import rate_lower
+from audit.stats.curves import Family
 from audit.stats.ranks import Memberships
 
 FEWEST_RANK = 10  # simulations beyond the critical value: fewer make the bound jump with the seed
-WORK = 4_000_000  # simulated scores in one test
+WORK = 1_500_000  # simulated scores in one test
+REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
 STRIDE = 256.0  # between simulations laid out on one line; positions lie within +-100 of their simulation's origin
 
 
@@ -82,6 +84,7 @@ def auc_bound(
     significance: float,
     generator: np.random.Generator,
     guess: float = 0.0,
+    largest: float = 60.0,
     resolution: float = 1e-4,
 ) -> float:
     """The largest parameter of an ordered family that the AUC refutes; 0 where nothing is.
@@ -103,7 +106,25 @@ def auc_bound(
         return 1 + int(reached.sum()) <= draws.rank
 
     start = guess if guess > 0 and rejects(guess) else 0.0
-    return roots.last_rejected(rejects, start=start, largest=60.0, resolution=resolution)
+    stride = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1]) if start > 0 else 1.0
+    return roots.last_rejected(rejects, start=start, stride=stride, largest=largest, resolution=resolution)
+
+
+def curve_shift(family: Family) -> Callable[[float, Array], Array]:
+    """The `shift` of a family of curves: a member that ranks at quantile w of the curve moves to FPR `tpr^-1(w)`.
+
+    Looked up on a fine grid and rounded towards more member-like, which can only reject less.
+    """
+    grid = np.linspace(-REACH, REACH, CELLS + 1)
+
+    def shift(parameter: float, members: Array) -> Array:
+        curve = family(parameter)
+        fpr = 1 - curve.tnr(1 - special.ndtr(-grid))
+        moved = np.clip(-special.ndtri(np.clip(fpr, 0.0, 1.0)), -100.0, 100.0)
+        cell = np.ceil((np.clip(members, -REACH, REACH) + REACH) * (CELLS / (2 * REACH))).astype(np.int64)
+        return np.asarray(np.maximum.accumulate(moved)[np.minimum(cell, CELLS)])
+
+    return shift
 
 
 def plainly_null(ranked: Memberships, significance: float) -> bool:
@@ -126,11 +147,16 @@ def gdp_auc_bound(ranked: Memberships, *, significance: float, generator: np.ran
     """
     if plainly_null(ranked, significance):
         return 0.0
+    guess = mu_of_auc(auc_floor_guess(ranked, significance))
+    return auc_bound(ranked, gdp_shift, significance=significance, generator=generator, guess=guess)
+
+
+def auc_floor_guess(ranked: Memberships, significance: float) -> float:
+    """About the lower limit on the AUC, a little below: where a search may begin, without any guarantee."""
     members, nonmembers = int(ranked.sum()), int((~ranked).sum())
     found = min(wins(ranked) / (members * nonmembers), 1 - 0.5 / (members * nonmembers))
     error = -float(special.ndtri(significance)) * math.sqrt(1 / members + 1 / nonmembers)
-    guess = max(0.0, math.sqrt(2) * float(special.ndtri(found)) - 1.3 * error)
-    return auc_bound(ranked, gdp_shift, significance=significance, generator=generator, guess=guess)
+    return float(special.ndtr(special.ndtri(found) - 0.85 * error))
 
 
 def paired_auc_lower(ranked: Memberships, *, significance: float, generator: np.random.Generator) -> float:

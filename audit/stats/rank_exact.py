@@ -105,16 +105,19 @@ def bound(
     family: Family,
     *,
     significance: float,
+    start: float = 0.0,
     resolution: float = 1e-6,
     largest: float = 1e4,
 ) -> tuple[float, Precedence | None]:
-    """The largest parameter that one of `tests` refutes at `significance / len(tests)`, and that test.
+    """The largest parameter above `start` that one of `tests` refutes at `significance / len(tests)`, and that test.
+
+    Where none refutes more than `start`, that and None.
 
     Guarantee: exceeds the true parameter with probability at most `significance` (Bonferroni over a family fixed in
         advance; each p-value is monotone in the parameter).
     """
     level = significance / max(len(tests), 1)
-    best, which = 0.0, None
+    best, which = start, None
     for test in tests:
 
         def rejects(parameter: float, test: Precedence = test) -> bool:

@@ -8,12 +8,18 @@ RESOLUTION = 1e-9
 
 
 def last_rejected(
-    rejects: Callable[[float], bool], *, start: float = 0.0, largest: float = 1e4, resolution: float = RESOLUTION
+    rejects: Callable[[float], bool],
+    *,
+    start: float = 0.0,
+    stride: float = 1.0,
+    largest: float = 1e4,
+    resolution: float = RESOLUTION,
 ) -> float:
     """The end of the interval `[start, x]` that `rejects` holds on, from below; `start` where it fails there.
 
     Args:
         rejects: true on an interval that begins at or below `start` (a monotone test), false beyond it.
+        stride: how far beyond `start` the end is first looked for; doubled until found.
         largest: returned where even that is rejected.
         resolution: of the answer, relative to its size (absolute below 1).
 
@@ -22,11 +28,12 @@ def last_rejected(
     """
     if not rejects(start):
         return start
-    low, high = start, start + 1.0
+    low, high = start, min(start + stride, largest)
     while rejects(high):
         if high >= largest:
             return largest
-        low, high = high, min(2 * high, largest)
+        stride *= 2
+        low, high = high, min(high + stride, largest)
     while high - low > resolution * max(1.0, low):
         middle = (low + high) / 2
         low, high = (middle, high) if rejects(middle) else (low, middle)

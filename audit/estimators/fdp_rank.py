@@ -1,0 +1,151 @@
+"""How little noise the separation betrays: a bound on the effective noise multiplier of DP-SGD."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Assumption
+from audit.core.mechanism import DpSgd
+from audit.core.records import Scores
+from audit.core.results import LowerBound
+from audit.core.seeds import Seed
+from audit.stats import curves, least_favourable, rank_exact, ranks, roots, sgd_curve
+from audit.stats.ranks import Memberships
+
+STATISTICS = ("both", "auc", "rank")
+MOST_SIGNAL = 1 / sgd_curve.LEAST_NOISE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FdpRank:
+    """Refutes the trade-off curve of DP-SGD (sample rate and steps as claimed) for every noise multiplier above the one found.
+
+    Attributes:
+        statistic: "auc" (exact null by simulating the least favourable pair), "rank" (precedence tests at ranks fixed
+            in advance) or "both" (each at half of the error rate).
+        ratio: between neighbouring ranks.
+
+    Guarantee: `parameter` lies below the true effective noise multiplier with probability at most `1 - confidence`, for trials
+        independent and identically distributed given membership and a mechanism whose trade-off curve is that of DP-SGD
+        with the claimed sample rate and steps and some noise. `epsilon` is that noise's at `delta`, from below; it holds
+        inside the family "dp_sgd" only.
+    References:
+        Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956.
+    """
+
+    statistic: str = "both"
+    ratio: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.statistic not in STATISTICS:
+            raise ConfigError(f"statistic is '{self.statistic}'; expected one of {', '.join(STATISTICS)}")
+        if not 1 < self.ratio < math.inf:
+            raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent, identically distributed trials."""
+        return frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The epsilon at `delta` of the largest noise multiplier not refuted.
+
+        Raises:
+            DataError: one side is empty.
+            UnsupportedMechanism: the scores carry no DP-SGD mechanism to take sample rate and steps from.
+            ConfigError: delta is 0, where every epsilon of DP-SGD is infinite.
+        """
+        checks.both_sides(scores.included, "fdp_rank")
+        checks.open_probability(confidence, "confidence")
+        checks.open_probability(delta, "delta of fdp_rank")
+        mechanism = scores.mechanism
+        if not isinstance(mechanism, DpSgd):
+            raise UnsupportedMechanism(
+                f"fdp_rank needs scores of a DP-SGD training, got {type(mechanism).__name__}; use rank_exact or gaussian"
+            )
+        ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+        signal, selected, tests = _refuted(self, ranked, mechanism, 1 - confidence, seed)
+        members = int(ranked.sum())
+        top = _ceiling(self, (members, len(ranked) - members), mechanism, confidence)
+        epsilon = _epsilon(signal, mechanism, delta)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="fdp_rank",
+            comparisons=tests,
+            ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
+            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            family="dp_sgd",
+            parameter=1 / signal if signal > 0 else math.inf,
+            selected=selected if signal > 0 else "",
+            seed=seed.integer(),
+        )
+
+
+def _curve(mechanism: DpSgd) -> curves.Family:
+    """Curves by signal, the inverse of the noise multiplier."""
+    return lambda signal: sgd_curve.sgd(1 / signal if signal > 0 else math.inf, mechanism.sample_rate, mechanism.steps)
+
+
+def _epsilon(signal: float, mechanism: DpSgd, delta: float) -> float:
+    noise = 1 / signal if signal > 0 else math.inf
+    return sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
+
+
+def _refuted(
+    estimator: FdpRank, ranked: Memberships, mechanism: DpSgd, significance: float, seed: Seed
+) -> tuple[float, str, int]:
+    """The largest signal refuted, by which statistic, and the number of tests."""
+    statistic, members = estimator.statistic, int(ranked.sum())
+    share = significance / 2 if statistic == "both" else significance
+    simulated = statistic != "rank" and least_favourable.simulations_for(members, len(ranked) - members, share) > 0
+    family, best, selected, tests = _curve(mechanism), 0.0, "", 0
+    if simulated:
+        tests += 1
+        best, selected = _by_auc(ranked, family, share, seed), "AUC over all pairs"
+    if statistic == "rank" or not simulated or statistic == "both":
+        level = share if simulated else significance
+        found = rank_exact.precedence_tests(ranked, estimator.ratio)
+        tests += len(found)
+        signal, which = rank_exact.bound(found, family, significance=level, largest=MOST_SIGNAL, resolution=1e-4, start=best)
+        if which is not None:
+            best, selected = signal, which.describe()
+    return best, selected, tests
+
+
+def _by_auc(ranked: Memberships, family: curves.Family, significance: float, seed: Seed) -> float:
+    if least_favourable.plainly_null(ranked, significance):
+        return 0.0
+    return least_favourable.auc_bound(
+        ranked,
+        least_favourable.curve_shift(family),
+        significance=significance,
+        generator=seed.child("simulate").numpy(),
+        guess=_guess(ranked, family, significance),
+        largest=MOST_SIGNAL,
+    )
+
+
+def _guess(ranked: Memberships, family: curves.Family, significance: float) -> float:
+    """A signal that the AUC probably refutes, by the normal approximation."""
+    target = least_favourable.auc_floor_guess(ranked, significance)
+    return roots.last_rejected(
+        lambda signal: curves.auc(family(signal)) < target, largest=MOST_SIGNAL, resolution=1e-2, stride=0.1
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: DpSgd, confidence: float) -> float:
+    """The signal refuted by perfect separation."""
+    perfect = np.arange(sum(sides)) < sides[0]
+    return _refuted(estimator, perfect, mechanism, 1 - confidence, Seed(0, ("ceiling",)))[0]
+
+
+PLUGIN = FdpRank
