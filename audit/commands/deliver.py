@@ -1,0 +1,119 @@
+"""How `audit model` and `audit scores` end: files, a short text or one JSON object, an exit code."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from audit.core.errors import ConfigError
+from audit.core.results import AttackResult, AuditReport, LowerBound
+
+
+def origin(device: str) -> dict[str, str]:
+    """The settings that say where a report comes from: command line and device."""
+    from audit import measure
+
+    if device == "cpu":
+        return {"command": measure.command_line(), "device": "cpu"}
+    from audit.training.device import describe
+
+    return {"command": measure.command_line(), "device": describe(device)[0]}
+
+
+def demand_new(folder: Path) -> None:
+    """Nothing, or `ConfigError` where the output folder exists; asked before the work, not after it."""
+    if folder.exists():
+        raise ConfigError(f"'{folder}' exists already; choose another --output, or remove it")
+
+
+def finish(report: AuditReport, folder: Path | None, as_json: bool, formats: Sequence[str]) -> int:
+    """Writes the report (if a folder is given), prints it, and returns the exit code.
+
+    Raises:
+        OutputError: an output could not be written.
+    """
+    from audit import store, verdict
+    from audit.commands import screen
+
+    written = None
+    if folder is not None:
+        import reports
+
+        written = store.write_outputs(folder, reports.render(report, formats))
+    code = verdict.exit_code(report.outcome, all(gate.met for gate in report.policy))
+    if as_json:
+        found = {
+            **screen.digest(report),
+            "attacks": [_attack(attack) for attack in _attacks(report)],
+            "exit_code": code,
+            "folder": None if written is None else str(written),
+        }
+        print(json.dumps(found, indent=1))
+        return code
+    print("\n".join(_lines(report, written)))
+    return code
+
+
+def _attacks(report: AuditReport) -> list[AttackResult]:
+    return [attack for result in report.mechanisms for game in result.games for attack in game.attacks]
+
+
+def _lines(report: AuditReport, folder: Path | None) -> list[str]:
+    from audit.commands.screen import WORDS
+
+    found = [f"{report.title}: {WORDS[report.outcome]}"]
+    for result in report.mechanisms:
+        found += [f"  {verdict.reason}" for verdict in result.verdicts]
+    for attack in _attacks(report):
+        rates = [
+            f"TPR {point.tpr:.1%} at FPR {point.target_fpr:g} ({point.lower:.1%} to {point.upper:.1%})"
+            for point in attack.tpr_at
+            if point.tpr is not None and point.lower is not None and point.upper is not None
+        ]
+        area = f"AUC {attack.auc:.3f} ({attack.auc_lower:.3f} to {attack.auc_upper:.3f})"
+        found.append(f"  {attack.scorer}: {'; '.join([area, *rates])}")
+        found += [f"    {_bound(bound)}" for bound in attack.bounds]
+        if attack.control is not None:
+            control = attack.control
+            word = "passed" if control.passed else "FAILED"
+            found.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
+    found += [f"note: {note}" for note in report.notes]
+    return [*found, *([f"report: {folder / 'report.pdf'}"] if folder is not None else [])]
+
+
+def _bound(bound: LowerBound) -> str:
+    where = f" inside the family '{bound.family}'" if bound.family else ""
+    return (
+        f"{bound.estimator}: epsilon at least {_down(bound.epsilon)}{where} at delta {bound.delta:g}, confidence "
+        f"{bound.confidence:.4g}; ceiling {_down(bound.ceiling)}"
+    )
+
+
+def _attack(attack: AttackResult) -> dict[str, Any]:
+    return {
+        "scorer": attack.scorer,
+        "auc": [attack.auc_lower, attack.auc, attack.auc_upper],
+        "tpr_at_fpr": {f"{point.target_fpr:g}": [point.lower, point.tpr, point.upper] for point in attack.tpr_at},
+        "bounds": [
+            {
+                "estimator": bound.estimator,
+                "family": bound.family,
+                "epsilon": _number(bound.epsilon),
+                "ceiling": _number(bound.ceiling),
+                "confidence": bound.confidence,
+            }
+            for bound in attack.bounds
+        ],
+        "negative_control": None if attack.control is None else attack.control.passed,
+    }
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else "Infinity"
+
+
+def _down(value: float) -> str:
+    return "unbounded" if math.isinf(value) else f"{math.floor(value * 100) / 100:.2f}"

@@ -1,0 +1,295 @@
+"""From a trained model and its members and nonmembers to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from attacks import views
+from audit import measure, plugins, verdict
+from audit.core import checks
+from audit.core.errors import ConfigError
+from audit.core.game import Access, Game, Inclusion
+from audit.core.mechanism import Adjacency
+from audit.core.protocols import Attack
+from audit.core.records import Array, Scores, TargetView
+from audit.core.results import (
+    AttackResult,
+    AuditReport,
+    Check,
+    DataSummary,
+    GameResult,
+    GroupResult,
+    MechanismResult,
+    Metric,
+    Outcome,
+    Verdict,
+)
+from audit.inspect_model import blind, coins, compose, outputs
+from audit.inspect_model.evidence import Evidence, Side, gather, without_overlap
+from audit.inspect_model.scores import granted_estimators, inverted, judged, proven
+from audit.inspect_model.settings import Settings, record_name
+
+SPLIT_NOTE = (
+    "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
+    "follows. The figures below describe this attack on these records."
+)
+BIASED_NOTE = (
+    "Members can be told from nonmembers without the model: the split is biased, and the attack figures below are not leakage. "
+    "Take members and nonmembers from the same source at random."
+)
+
+
+def inspect(target: Any, members: Side, nonmembers: Side, settings: Settings | None = None) -> AuditReport:
+    """The report on a trained model: what attacks on its outputs find out about its training records.
+
+    Args:
+        target: a `torch.nn.Module`, a function of `(n, ...)` float32 arrays, or any `Target` (`audit.targets`). Its outputs are
+            logits or probabilities, `(n, classes)`.
+        members: records it was trained on, exactly as it takes them: `(x, y)`, `Records`, or the path of an npz with x and y.
+        nonmembers: records of the same kind that it was not trained on.
+        settings: delta, confidence, coins and the rest; None takes the defaults.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+        DataError: records or coins that cannot be used; the message names what to do.
+        ObservationError: the model's outputs are not finite.
+    """
+    settings = settings or Settings()
+    evidence = gather(members, nonmembers)
+    membership, by_coins = coins.settled(settings, evidence.included, evidence.index)
+    evidence = without_overlap(evidence, settings.overlap, by_coins=by_coins)
+    found, remarks = outputs.observed(target, evidence.inputs, evidence.labels)
+    view = TargetView(labels=evidence.labels, logits=found)
+    remarks = [*_dropped(evidence), *remarks]
+    return _report(view, evidence, settings, (membership, by_coins), remarks)
+
+
+def inspect_outputs(
+    view: TargetView,
+    included: Array,
+    settings: Settings | None = None,
+    *,
+    inputs: Array | None = None,
+    groups: Array | None = None,
+    index: Array | None = None,
+    source: tuple[str, str] = ("predictions", ""),
+) -> AuditReport:
+    """The same report from outputs that were recorded elsewhere, so that a model of any framework can be audited.
+
+    Args:
+        view: labels with logits, or losses, of `n` records.
+        included: `(n,)` bool, which of them are members.
+        inputs: `(n, ...)` where known; without them the first guard cannot run.
+        groups: `(n,)` text that slices results.
+        index: `(n,)` position of each record among the coins; None where members, and nonmembers, are in the order of theirs.
+        source: name of the file and sha256 of its bytes.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+        DataError: one side is empty, or the coins are not those of these records.
+    """
+    settings = settings or Settings()
+    size, included = len(included), np.asarray(included, bool)
+    checks.both_sides(included, "the audit")
+    decided = coins.settled(settings, included, index)
+    labels = np.zeros(size, np.int64) if view.labels is None else np.asarray(view.labels)
+    evidence = Evidence(
+        inputs=np.empty((size, 0), np.float32) if inputs is None else np.asarray(inputs),
+        labels=labels,
+        included=included,
+        rows=np.arange(size),
+        index=index,
+        groups=groups,
+        name=source[0],
+        sha256=source[1],
+    )
+    return _report(view, evidence, settings, decided, [])
+
+
+def _dropped(evidence: Evidence) -> list[str]:
+    if not evidence.dropped:
+        return []
+    return [f"{evidence.dropped} records were left out because they occur on both sides."]
+
+
+def _report(
+    view: TargetView, evidence: Evidence, settings: Settings, decided: tuple[Check, bool], remarks: list[str]
+) -> AuditReport:
+    membership, by_coins = decided
+    guard = blind.NOT_RUN
+    if evidence.inputs.size:
+        labels = None if view.labels is None else evidence.labels
+        guard = blind.guard(evidence.inputs, labels, evidence.included, settings.stream)
+    game = _game(evidence, by_coins)
+    attacks, comparisons = _attacks(view, evidence, game, settings)
+    verdicts = _verdicts(settings, attacks, guard, by_coins)
+    outcome = Outcome.INVALID if guard.biased else verdict.of_mechanism(verdicts)
+    name = settings.title or evidence.name
+    result = MechanismResult(
+        name=name,
+        mechanism=None,
+        claims=settings.claims,
+        trajectories=(),
+        bound_trajectories=(),
+        games=(_game_result(view, evidence, game, attacks, settings),),
+        verdicts=verdicts,
+        outcome=outcome,
+        utility=_utility(view, evidence),
+        checks=(membership, guard.check),
+        models=1,
+    )
+    notes = [BIASED_NOTE] * guard.biased + [SPLIT_NOTE] * (not by_coins) + remarks + _low_accuracy(view, evidence)
+    notes += [remark for remark in (inverted(attacks[0]),) if remark]
+    classes = 0 if view.logits is None else int(view.logits.shape[1])
+    return compose.report(
+        settings,
+        kind="model",
+        title=name,
+        model=f"trained elsewhere, {classes} outputs" if classes else "trained elsewhere, losses only",
+        data=_data(evidence, classes),
+        result=result,
+        notes=tuple(notes),
+        comparisons=comparisons,
+        config=settings.text(audited=evidence.name, sha256=evidence.sha256, records=len(evidence.included)),
+    )
+
+
+def _game(evidence: Evidence, by_coins: bool) -> Game:
+    return Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.FINAL_MODEL,
+        inclusion=Inclusion.COINS if by_coins else Inclusion.SPLIT,
+        canaries=len(evidence.included),
+        canary="records given as members and nonmembers",
+    )
+
+
+def _attacks(view: TargetView, evidence: Evidence, game: Game, settings: Settings) -> tuple[tuple[AttackResult, ...], int]:
+    """Every attack's result, and among how many bounds the error budget was split."""
+    estimators = granted_estimators(game, settings.estimators) if game.inclusion is Inclusion.COINS else ()
+    scorers = _scorers(settings, view)
+    comparisons = len(estimators) * sum(name in settings.proven_by for name, _ in scorers)
+    found, seen = [], set()
+    for name, scorer in scorers:
+        scores = _scored(name, scorer, view, evidence, game, settings)
+        order = np.unique(scores.values, return_inverse=True)[1].tobytes()
+        if order in seen and settings.scorers is None and name not in settings.proven_by:
+            continue  # ranks the records exactly as an attack before it
+        seen.add(order)
+        if estimators and name in settings.proven_by:
+            found.append(proven(scores, estimators, settings, comparisons=comparisons))
+        else:
+            claim = next(iter(settings.claims), None)
+            seed = settings.stream.child(name)
+            found.append(measure.attack_result(scores, confidence=settings.confidence, seed=seed, claim=claim))
+    return tuple(found), comparisons
+
+
+def _scored(name: str, scorer: Attack, view: TargetView, evidence: Evidence, game: Game, settings: Settings) -> Scores:
+    values = scorer.score(view, views.NO_REFERENCE, settings.stream.child("scorer").child(name))
+    return Scores(values=values, included=evidence.included, game=game, attack=name)
+
+
+def _scorers(settings: Settings, view: TargetView) -> list[tuple[str, Attack]]:
+    """The attacks asked for, or all that need nothing but these outputs; `proven_by` first."""
+    if settings.scorers is None:
+        offered = plugins.names("attacks.scorers") if view.logits is not None else ("loss",)
+        names = [*settings.proven_by, *(name for name in offered if name not in settings.proven_by)]
+    else:
+        names = list(settings.scorers)
+    built = [(name, plugins.build("attacks.scorers", {"kind": name})) for name in names]
+    for name, one in built:
+        if (settings.scorers is not None or name in settings.proven_by) and not _outputs_suffice(one):
+            raise ConfigError(
+                f"scorer '{name}' needs {one.needs.references} reference models or the training itself; a trained model alone "
+                "has neither: use loss, or `audit run`"
+            )
+    return [(name, one) for name, one in built if _outputs_suffice(one)]
+
+
+def _outputs_suffice(scorer: Attack) -> bool:
+    needs = scorer.needs
+    return needs.references == 0 and not needs.gradients and needs.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)
+
+
+def _verdicts(settings: Settings, attacks: Sequence[AttackResult], guard: blind.Guard, by_coins: bool) -> tuple[Verdict, ...]:
+    found = judged(settings, attacks, sound=not guard.biased)
+    if guard.biased:
+        reason = "members can be told from nonmembers without the model, so scores show the split's bias"
+        return tuple(replace(one, reason=reason) for one in found)
+    if not by_coins:
+        reason = "membership was decided by a data split, not by recorded coins, so no epsilon can be proven or refuted"
+        return tuple(replace(one, reason=reason) for one in found)
+    return tuple(found)
+
+
+def _game_result(
+    view: TargetView, evidence: Evidence, game: Game, attacks: tuple[AttackResult, ...], settings: Settings
+) -> GameResult:
+    name = attacks[0].scorer
+    scorer: Attack = plugins.build("attacks.scorers", {"kind": name})
+    scores = _scored(name, scorer, view, evidence, game, settings)
+    names = [record_name(settings.seed, int(row)) for row in evidence.rows]
+    labels = [""] * len(names) if view.labels is None else [str(label) for label in evidence.labels]
+    correct = None if view.logits is None else np.argmax(view.logits, axis=1) == evidence.labels
+    groups: tuple[GroupResult, ...] = ()
+    if view.labels is not None:
+        groups += measure.group_results(scores, [f"class {label}" for label in labels], correct)
+    if evidence.groups is not None:
+        groups += measure.group_results(scores, [f"group {group}" for group in evidence.groups], correct)
+    note = "" if game.inclusion is Inclusion.COINS else "membership was decided by a data split, so no epsilon follows"
+    return GameResult(
+        name="membership",
+        game=game,
+        attacks=attacks,
+        records=measure.exposures(scores, names, labels),
+        groups=groups,
+        models=1,
+        note=note,
+    )
+
+
+def _utility(view: TargetView, evidence: Evidence) -> tuple[Metric, ...]:
+    rows = []
+    loss = views.losses(view, views.NO_REFERENCE, "loss")[0]
+    for side, name in ((evidence.included, "members"), (~evidence.included, "nonmembers")):
+        if view.logits is not None:
+            right = np.argmax(view.logits[side], axis=1) == evidence.labels[side]
+            rows.append(Metric(name=f"accuracy on {name}", value=float(right.mean()), spread=0.0, models=1))
+        rows.append(Metric(name=f"loss on {name}", value=float(loss[side].mean()), spread=0.0, models=1))
+    return tuple(rows)
+
+
+def _low_accuracy(view: TargetView, evidence: Evidence) -> list[str]:
+    """A remark where the model is no better on its own training records than always naming the commonest class."""
+    if view.logits is None:
+        return []
+    labels = evidence.labels[evidence.included]
+    accuracy = float((np.argmax(view.logits[evidence.included], axis=1) == labels).mean())
+    guess = float(np.bincount(labels).max() / len(labels))
+    if accuracy > guess:
+        return []
+    return [
+        f"The model is right on {accuracy:.1%} of the members, no more than always naming one class ({guess:.1%}): are the "
+        "records exactly as the model takes them (scaling, order of classes)?"
+    ]
+
+
+def _data(evidence: Evidence, classes: int) -> DataSummary:
+    members = int(evidence.included.sum())
+    shape = evidence.inputs.shape[1:]
+    known = evidence.inputs.size > 0
+    return DataSummary(
+        name=evidence.name,
+        source="members (train) and nonmembers (pool) as given",
+        sha256=evidence.sha256,
+        train=members,
+        pool=len(evidence.included) - members,
+        test=0,
+        classes=classes,
+        features=" x ".join(str(size) for size in shape) if known else "not given",
+    )
