@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from tests.tiny import CONFIG
 
 from audit.cli import answer
 from audit.store import verify_folder
+from tests.tiny import CONFIG
 
 SAME = ("report.json", "report.pdf", "scores.parquet", "config.resolved.yaml", "junit.xml", "results.sarif")
 
@@ -46,14 +46,27 @@ def command(config: Path, folder: Path, *more: str) -> subprocess.CompletedProce
 
 def test_a_run_leaves_a_whole_folder(finished: Path) -> None:
     assert verify_folder(finished) == []
-    assert {path.name for path in finished.iterdir()} >= {*SAME, "environment.json", "figures", "models", "SHA256SUMS", "audit.log"}
+    assert {path.name for path in finished.iterdir()} >= {
+        *SAME,
+        "environment.json",
+        "figures",
+        "models",
+        "SHA256SUMS",
+        "audit.log",
+    }
     scores = pd.read_parquet(finished / "scores.parquet")
     assert len(scores) == 2 * 2 * 2 * 20 + 60
     report = json.loads((finished / "report.json").read_text())
     assert [result["name"] for result in report["mechanisms"]] == ["plain", "dp"]
     assert report["comparisons"] == 5
     assert report["mechanisms"][0]["claims"] == []
-    assert {check["code"] for check in report["mechanisms"][1]["checks"]} >= {"steps", "sampling", "sampling-law", "noise", "clipping"}
+    assert {check["code"] for check in report["mechanisms"][1]["checks"]} >= {
+        "steps",
+        "sampling",
+        "sampling-law",
+        "noise",
+        "clipping",
+    }
     assert all(check["status"] != "failed" for result in report["mechanisms"] for check in result["checks"])
 
 
@@ -111,12 +124,16 @@ def test_json_is_one_object_on_stdout(config: Path, tmp_path: Path) -> None:
 
 
 def test_a_false_claim_is_contradicted_with_exit_code_1(config: Path, tmp_path: Path) -> None:
-    false = [
-        "--set", "mechanisms=[{name: plain, kind: non_private, claim: {epsilon: 0.1}}]",
-        "--set", "games=[{name: outside, canaries: mislabelled, count: 100, runs: 4, references: 8, scorers: [lira], estimators: [one_run]}]",
-        "--set", "training.steps=150",
-        "--set", "model.hidden=[32]",
-    ]  # fmt: skip
+    outside = (
+        "{name: outside, canaries: mislabelled, count: 100, runs: 4, references: 8, scorers: [lira], estimators: [one_run]}"
+    )
+    changes = [
+        "mechanisms=[{name: plain, kind: non_private, claim: {epsilon: 0.1}}]",
+        f"games=[{outside}]",
+        "training.steps=150",
+        "model.hidden=[32]",
+    ]
+    false = [word for change in changes for word in ("--set", change)]
     done = command(config, tmp_path / "run", "--json", *false)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["outcome"] == "violated"
@@ -175,14 +192,19 @@ def test_bad_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
-def test_an_unwritable_output_is_exit_code_4_before_any_work(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_output_is_exit_code_4_before_any_work(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("x")
     assert answer(["run", str(config), "-q", "-o", str(tmp_path / "file" / "run")]) == 4
     assert "choose another --output" in capsys.readouterr().err
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys; from audit.cli import answer; answer(['--help']); print([m for m in ('torch','scipy','matplotlib','pandas','dp_accounting') if m in sys.modules], file=sys.stderr)"
+    code = (
+        "import sys; from audit.cli import answer; answer(['--help']); "
+        "print([m for m in ('torch', 'scipy', 'matplotlib', 'pandas', 'dp_accounting') if m in sys.modules], file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
 
