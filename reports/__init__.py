@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, OutputError
 from audit.core.protocols import Renderer
 from audit.core.results import AuditReport
 
@@ -42,3 +42,17 @@ def render(report: AuditReport, formats: Sequence[str] = tuple(FORMATS)) -> dict
     for name in formats:
         files.update(renderer(name).render(report))
     return files
+
+
+def probe() -> bytes:
+    """A one-word PDF: whether documents can be typeset here at all.
+
+    Raises:
+        OutputError: typst is absent or does not work.
+    """
+    try:
+        typst = import_module("typst")
+        page: bytes = typst.compile(b"ready", format="pdf", ignore_system_fonts=True)
+    except (ImportError, RuntimeError) as error:
+        raise OutputError(f"typst cannot typeset a page: {error}; reinstall it with pip install typst") from error
+    return page
