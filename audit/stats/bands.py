@@ -45,7 +45,7 @@ def survival_band(count: int, confidence: float) -> SurvivalBand:
 
     Guarantee: contains the survival function of independent, identically distributed scores everywhere at once with
         probability at least `confidence`. The rank-th extreme of n continuous scores has a Beta(rank, n - rank + 1)
-        distributed rate; each of the ranks of `constrained_ranks` is held between the same two Beta quantiles, and the chance that
+        distributed rate; each rank of `constrained_ranks` is held between the same two Beta quantiles, and the chance that
         all of them hold is computed exactly (`chance_inside`), not simulated. Between those ranks the band follows
         from monotonicity; atoms only make it hold more often.
     References:
@@ -139,5 +139,5 @@ def _poisson(mean: float) -> tuple[int, Array]:
 
 def _convolve(left: Array, right: Array) -> Array:
     if len(left) * len(right) <= DIRECT:
-        return np.convolve(left, right)
-    return np.maximum(signal.fftconvolve(left, right), 0.0)
+        return np.asarray(np.convolve(left, right))
+    return np.asarray(np.maximum(signal.fftconvolve(left, right), 0.0))
