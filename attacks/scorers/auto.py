@@ -18,7 +18,7 @@ _ROWS = 200_000
 class Auto:
     """Scores each canary by the attack that `choose` names. Decided by counts alone, never by coins or scores.
 
-    The order was measured on the 17-model problem of `benchmarks/attacks.py` with 1 to 64 references.
+    The order was measured on the 17-model problem of `benchmarks/attack_battery.py` with 1 to 64 references.
     """
 
     @property

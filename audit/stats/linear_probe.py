@@ -1,0 +1,43 @@
+"""A ridge regression on one-hot labels: what a linear model makes of a class, in closed form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def fit(inputs: Array, labels: Array, classes: int, ridge: float = 1e-2) -> Array:
+    """Weights `(features + 1, classes)`, the last row an intercept; class scores are `[x, 1] @ weights`.
+
+    Args:
+        inputs: `(n, features)`.
+        labels: `(n,)` from 0.
+        classes: number of classes.
+        ridge: penalty on squared weights, relative to the features' mean square.
+
+    >>> weights = fit(np.array([[0.0], [1.0]]), np.array([0, 1]), 2)
+    >>> (np.array([[0.0, 1.0], [1.0, 1.0]]) @ weights).argmax(axis=1).tolist()
+    [0, 1]
+    """
+    x = np.asarray(inputs, dtype=np.float64)
+    mean = x.mean(axis=0)
+    centred = x - mean
+    targets = np.eye(classes)[labels]
+    average = targets.mean(axis=0)
+    penalty = ridge * len(x) * max(float(np.mean(centred**2)), 1e-12) * np.eye(x.shape[1])
+    slopes = np.linalg.solve(centred.T @ centred + penalty, centred.T @ (targets - average))
+    return np.concatenate([slopes, (average - mean @ slopes)[None]])
+
+
+def least_directions(inputs: Array, count: int) -> Array:
+    """The `count` orthonormal directions along which `inputs` `(n, features)` vary least, least first, `(count, features)`.
+
+    Second moments around zero, as in the singular value decomposition of the data.
+    """
+    x = np.asarray(inputs, dtype=np.float64)
+    _, vectors = np.linalg.eigh(x.T @ x)  # eigenvalues ascend
+    return np.ascontiguousarray(vectors[:, :count].T)
