@@ -12,7 +12,7 @@ from audit.core.errors import ConfigError
 from audit.core.results import AttackResult, AuditReport, LowerBound
 
 
-def origin(device: str) -> dict[str, str]:
+def origin(device: str) -> dict[str, Any]:
     """The settings that say where a report comes from: command line and device."""
     from audit import measure
 

@@ -124,7 +124,6 @@ def _rows(columns: Mapping[str, Any], where: list[str], path: Path) -> Mapping[s
         if name in columns:
             several = sorted(set(np.asarray(columns[name]).astype(str)))
             if len(several) > 1:
-                raise DataError(
-                    f"{path} holds scores of several {name}s ({', '.join(several[:8])}); pick one with --where {name}={several[0]}"
-                )
+                shown = ", ".join(several[:8])
+                raise DataError(f"{path} holds scores of several {name}s ({shown}); pick one with --where {name}={several[0]}")
     return columns

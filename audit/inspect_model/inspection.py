@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -116,18 +116,40 @@ def _dropped(evidence: Evidence) -> list[str]:
     return [f"{evidence.dropped} records were left out because they occur on both sides."]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Case:
+    """All that one audit of a trained model works on."""
+
+    view: TargetView
+    evidence: Evidence
+    game: Game
+    settings: Settings
+
+    @property
+    def by_coins(self) -> bool:
+        return self.game.inclusion is Inclusion.COINS
+
+    @property
+    def correct(self) -> Array | None:
+        """`(n,)` bool, which records the model predicts rightly; None where only losses are known."""
+        if self.view.logits is None:
+            return None
+        return np.asarray(np.argmax(self.view.logits, axis=1) == self.evidence.labels)
+
+    def scored(self, name: str, scorer: Attack) -> Scores:
+        seed = self.settings.stream.child("scorer").child(name)
+        values = scorer.score(self.view, views.NO_REFERENCE, seed)
+        return Scores(values=values, included=self.evidence.included, game=self.game, attack=name)
+
+
 def _report(
     view: TargetView, evidence: Evidence, settings: Settings, decided: tuple[Check, bool], remarks: list[str]
 ) -> AuditReport:
     membership, by_coins = decided
-    guard = blind.NOT_RUN
-    if evidence.inputs.size:
-        labels = None if view.labels is None else evidence.labels
-        guard = blind.guard(evidence.inputs, labels, evidence.included, settings.stream)
-    game = _game(evidence, by_coins)
-    attacks, comparisons = _attacks(view, evidence, game, settings)
-    verdicts = _verdicts(settings, attacks, guard, by_coins)
-    outcome = Outcome.INVALID if guard.biased else verdict.of_mechanism(verdicts)
+    case = _Case(view=view, evidence=evidence, game=_game(evidence, by_coins), settings=settings)
+    guard = _guard(case)
+    attacks, comparisons = _attacks(case)
+    verdicts = _verdicts(case, attacks, guard)
     name = settings.title or evidence.name
     result = MechanismResult(
         name=name,
@@ -135,14 +157,14 @@ def _report(
         claims=settings.claims,
         trajectories=(),
         bound_trajectories=(),
-        games=(_game_result(view, evidence, game, attacks, settings),),
+        games=(_game_result(case, attacks),),
         verdicts=verdicts,
-        outcome=outcome,
-        utility=_utility(view, evidence),
+        outcome=Outcome.INVALID if guard.biased else verdict.of_mechanism(verdicts),
+        utility=_utility(case),
         checks=(membership, guard.check),
         models=1,
     )
-    notes = [BIASED_NOTE] * guard.biased + [SPLIT_NOTE] * (not by_coins) + remarks + _low_accuracy(view, evidence)
+    notes = [BIASED_NOTE] * guard.biased + [SPLIT_NOTE] * (not by_coins) + remarks + _low_accuracy(case)
     notes += [remark for remark in (inverted(attacks[0]),) if remark]
     classes = 0 if view.logits is None else int(view.logits.shape[1])
     return compose.report(
@@ -168,14 +190,22 @@ def _game(evidence: Evidence, by_coins: bool) -> Game:
     )
 
 
-def _attacks(view: TargetView, evidence: Evidence, game: Game, settings: Settings) -> tuple[tuple[AttackResult, ...], int]:
+def _guard(case: _Case) -> blind.Guard:
+    if not case.evidence.inputs.size:
+        return blind.NOT_RUN
+    labels = None if case.view.labels is None else case.evidence.labels
+    return blind.guard(case.evidence.inputs, labels, case.evidence.included, case.settings.stream)
+
+
+def _attacks(case: _Case) -> tuple[tuple[AttackResult, ...], int]:
     """Every attack's result, and among how many bounds the error budget was split."""
-    estimators = granted_estimators(game, settings.estimators) if game.inclusion is Inclusion.COINS else ()
-    scorers = _scorers(settings, view)
+    settings = case.settings
+    estimators = granted_estimators(case.game, settings.estimators) if case.by_coins else ()
+    scorers = _scorers(settings, case.view)
     comparisons = len(estimators) * sum(name in settings.proven_by for name, _ in scorers)
     found, seen = [], set()
     for name, scorer in scorers:
-        scores = _scored(name, scorer, view, evidence, game, settings)
+        scores = case.scored(name, scorer)
         order = np.unique(scores.values, return_inverse=True)[1].tobytes()
         if order in seen and settings.scorers is None and name not in settings.proven_by:
             continue  # ranks the records exactly as an attack before it
@@ -183,15 +213,10 @@ def _attacks(view: TargetView, evidence: Evidence, game: Game, settings: Setting
         if estimators and name in settings.proven_by:
             found.append(proven(scores, estimators, settings, comparisons=comparisons))
         else:
-            claim = next(iter(settings.claims), None)
+            claim = next(iter(settings.claims), None) if case.by_coins else None
             seed = settings.stream.child(name)
             found.append(measure.attack_result(scores, confidence=settings.confidence, seed=seed, claim=claim))
     return tuple(found), comparisons
-
-
-def _scored(name: str, scorer: Attack, view: TargetView, evidence: Evidence, game: Game, settings: Settings) -> Scores:
-    values = scorer.score(view, views.NO_REFERENCE, settings.stream.child("scorer").child(name))
-    return Scores(values=values, included=evidence.included, game=game, attack=name)
 
 
 def _scorers(settings: Settings, view: TargetView) -> list[tuple[str, Attack]]:
@@ -216,60 +241,54 @@ def _outputs_suffice(scorer: Attack) -> bool:
     return needs.references == 0 and not needs.gradients and needs.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)
 
 
-def _verdicts(settings: Settings, attacks: Sequence[AttackResult], guard: blind.Guard, by_coins: bool) -> tuple[Verdict, ...]:
-    found = judged(settings, attacks, sound=not guard.biased)
+def _verdicts(case: _Case, attacks: Sequence[AttackResult], guard: blind.Guard) -> tuple[Verdict, ...]:
+    found = judged(case.settings, attacks, sound=not guard.biased)
     if guard.biased:
         reason = "members can be told from nonmembers without the model, so scores show the split's bias"
         return tuple(replace(one, reason=reason) for one in found)
-    if not by_coins:
+    if not case.by_coins:
         reason = "membership was decided by a data split, not by recorded coins, so no epsilon can be proven or refuted"
         return tuple(replace(one, reason=reason) for one in found)
     return tuple(found)
 
 
-def _game_result(
-    view: TargetView, evidence: Evidence, game: Game, attacks: tuple[AttackResult, ...], settings: Settings
-) -> GameResult:
-    name = attacks[0].scorer
-    scorer: Attack = plugins.build("attacks.scorers", {"kind": name})
-    scores = _scored(name, scorer, view, evidence, game, settings)
-    names = [record_name(settings.seed, int(row)) for row in evidence.rows]
-    labels = [""] * len(names) if view.labels is None else [str(label) for label in evidence.labels]
-    correct = None if view.logits is None else np.argmax(view.logits, axis=1) == evidence.labels
+def _game_result(case: _Case, attacks: tuple[AttackResult, ...]) -> GameResult:
+    name, evidence = attacks[0].scorer, case.evidence
+    scores = case.scored(name, plugins.build("attacks.scorers", {"kind": name}))
+    names = [record_name(case.settings.seed, int(row)) for row in evidence.rows]
+    labels = [""] * len(names) if case.view.labels is None else [str(label) for label in evidence.labels]
     groups: tuple[GroupResult, ...] = ()
-    if view.labels is not None:
-        groups += measure.group_results(scores, [f"class {label}" for label in labels], correct)
+    if case.view.labels is not None:
+        groups += measure.group_results(scores, [f"class {label}" for label in labels], case.correct)
     if evidence.groups is not None:
-        groups += measure.group_results(scores, [f"group {group}" for group in evidence.groups], correct)
-    note = "" if game.inclusion is Inclusion.COINS else "membership was decided by a data split, so no epsilon follows"
+        groups += measure.group_results(scores, [f"group {group}" for group in evidence.groups], case.correct)
     return GameResult(
         name="membership",
-        game=game,
+        game=case.game,
         attacks=attacks,
         records=measure.exposures(scores, names, labels),
         groups=groups,
         models=1,
-        note=note,
+        note="" if case.by_coins else "membership was decided by a data split, so no epsilon follows",
     )
 
 
-def _utility(view: TargetView, evidence: Evidence) -> tuple[Metric, ...]:
+def _utility(case: _Case) -> tuple[Metric, ...]:
     rows = []
-    loss = views.losses(view, views.NO_REFERENCE, "loss")[0]
-    for side, name in ((evidence.included, "members"), (~evidence.included, "nonmembers")):
-        if view.logits is not None:
-            right = np.argmax(view.logits[side], axis=1) == evidence.labels[side]
-            rows.append(Metric(name=f"accuracy on {name}", value=float(right.mean()), spread=0.0, models=1))
+    loss = views.losses(case.view, views.NO_REFERENCE, "loss")[0]
+    for side, name in ((case.evidence.included, "members"), (~case.evidence.included, "nonmembers")):
+        if case.correct is not None:
+            rows.append(Metric(name=f"accuracy on {name}", value=float(case.correct[side].mean()), spread=0.0, models=1))
         rows.append(Metric(name=f"loss on {name}", value=float(loss[side].mean()), spread=0.0, models=1))
     return tuple(rows)
 
 
-def _low_accuracy(view: TargetView, evidence: Evidence) -> list[str]:
+def _low_accuracy(case: _Case) -> list[str]:
     """A remark where the model is no better on its own training records than always naming the commonest class."""
-    if view.logits is None:
+    if case.correct is None:
         return []
-    labels = evidence.labels[evidence.included]
-    accuracy = float((np.argmax(view.logits[evidence.included], axis=1) == labels).mean())
+    labels = case.evidence.labels[case.evidence.included]
+    accuracy = float(case.correct[case.evidence.included].mean())
     guess = float(np.bincount(labels).max() / len(labels))
     if accuracy > guess:
         return []

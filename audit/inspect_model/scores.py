@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit import measure, plugins, verdict
+from audit.core.errors import UnsupportedMechanism
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
 from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
 from audit.core.results import AttackResult, AuditReport, Check, GameResult, LowerBound, MechanismResult, Status, Verdict
+from audit.core.seeds import Seed
 from audit.inspect_model import compose
 from audit.inspect_model.settings import Settings
 
@@ -67,8 +69,8 @@ def inspect_scores(
 
 def game_of(game: str, count: int) -> Game:
     """The rules that a table of `count` scores was obtained under."""
-    plugins_free = {"one_run": (count, 1), "independent": (1, count)}
-    canaries, runs = compose.pick(game, plugins_free, "game")
+    shapes = {"one_run": (count, 1), "independent": (1, count)}
+    canaries, runs = compose.pick(game, shapes, "game")
     return Game(
         adjacency=Adjacency.ADD_REMOVE,
         access=Access.FINAL_MODEL,
@@ -80,14 +82,26 @@ def game_of(game: str, count: int) -> Game:
 
 
 def granted_estimators(game: Game, names: Sequence[str] | None = None) -> tuple[Estimator, ...]:
-    """The estimators called `names`, or all that assume no more than the game grants, with their default options.
+    """The estimators called `names`; or all, with default options, that assume no more than the game grants and no mechanism.
 
     Raises:
         ConfigError: there is no estimator of that name.
     """
     known = plugins.names("audit.estimators") if names is None else names
     built = [plugins.build("audit.estimators", {"kind": name}) for name in known]
-    return tuple(built if names is not None else [one for one in built if one.assumes <= game.grants])
+    return tuple(
+        built if names is not None else [one for one in built if one.assumes <= game.grants and _needs_no_mechanism(one, game)]
+    )
+
+
+def _needs_no_mechanism(estimator: Estimator, game: Game) -> bool:
+    """False for estimators inside a family that a bare table of scores does not name; asked on two made-up scores."""
+    probe = Scores(values=np.array([1.0, 0.0]), included=np.array([True, False]), game=game)
+    try:
+        estimator.lower_bound(probe, delta=0.1, confidence=0.5, seed=Seed(0))
+    except UnsupportedMechanism:
+        return False
+    return True
 
 
 def proven(scores: Scores, estimators: Sequence[Estimator], settings: Settings, *, comparisons: int) -> AttackResult:
