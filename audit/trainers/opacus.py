@@ -15,9 +15,10 @@ from audit.core.game import Access
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import Executed, TrainedModels
+from audit.training.chunk import training_tensors
 from audit.training.clipping import example_losses
 from audit.training.device import find_device
-from audit.training.ensemble import joined, training_tensors
+from audit.training.ensemble import joined
 from audit.training.layers import Layout
 from audit.training.models import initialised, refuse_mixing_layers
 from audit.training.optimizers import Sgd, parse

@@ -8,7 +8,8 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.mechanism import NonPrivate
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import TrainedModels
-from audit.training.ensemble import Settings, train
+from audit.training.arrange import Settings
+from audit.training.ensemble import train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,16 +114,19 @@ def gradients_of(
         probe: two records; with them it is tried out whether the fast path computes what the module computes.
         force_loop: take the slow path.
     """
-    if force_loop:
-        return LoopGradients(module, state)
+    slow = force_loop or why_one_by_one(module, state, probe) is not None
+    return LoopGradients(module, state) if slow else TapeGradients(module, state)
+
+
+def why_one_by_one(module: nn.Module, state: Mapping[str, Tensor], probe: Tensor | None) -> str | None:
+    """Why these models cannot share their kernel launches, or None where they can; a reason is also logged."""
     reason = uncovered(module, state)
     if reason is None and probe is not None:
         two = {name: value[:2] for name, value in state.items()}
         reason = _disagreement(TapeGradients(module, two), LoopGradients(module, two), probe)
-    if reason is None:
-        return TapeGradients(module, state)
-    log.warning("the models are trained one after another, which is slower: %s", reason)
-    return LoopGradients(module, state)
+    if reason is not None:
+        log.warning("the models are trained one after another, which is slower: %s", reason)
+    return reason
 
 
 def _disagreement(fast: Gradients, slow: Gradients, probe: Tensor) -> str | None:

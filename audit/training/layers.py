@@ -84,17 +84,22 @@ class Use:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Tape:
-    """The uses of the layers since the last `clear`, in order; nothing is recorded while `active` is false."""
+    """The uses of the layers in one forward pass, in order; nothing is recorded while `active` is false.
+
+    `numbers` counts what the recorded uses hold: inputs and outputs.
+    """
 
     models: int
     uses: list[Use] = field(default_factory=list)
     active: bool = False
+    numbers: int = 0
 
     def record(self, layer: EnsembleLayer, saved: Tensor, output: Tensor) -> Tensor:
         """`output`, after noting that `layer` made it from `saved`."""
         if self.active:
             if not output.requires_grad:
                 output.requires_grad_()
+            self.numbers += saved.numel() + output.numel()
             self.uses.append(Use(layer=layer, saved=saved.detach(), edge=torch.autograd.graph.get_gradient_edge(output)))
         return output
 

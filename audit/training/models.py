@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,6 +26,8 @@ ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
 }
 
 Shape = tuple[int, ...]
+
+_GLOBAL_STREAM = threading.Lock()
 
 
 def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Module:
@@ -60,7 +63,7 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
 
 def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
     """`build` with every random draw of the initialisation taken from `seed`; the global stream is left as it was."""
-    with torch.random.fork_rng(devices=[]):
+    with _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed.integer())
         return build(spec, input_shape, classes)
 

@@ -14,7 +14,8 @@ from audit.core.game import Access
 from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.records import Canaries, TrainedModels
-from audit.training.ensemble import Settings, train
+from audit.training.arrange import Settings
+from audit.training.ensemble import train
 from audit.training.models import initialised, parameter_count
 from audit.training.sampling import EnsembleSampler, Law
 from tests.training import cases

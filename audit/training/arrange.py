@@ -1,0 +1,107 @@
+"""How many models run together, on how many threads, in passes of how many rows: decided before training.
+
+Nothing here changes what is computed. The rows of a pass decide in which order an example's gradient enters the
+sum, so they depend on the model and the batch law alone, never on the machine's load or the number of models.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import TrainingJob
+from audit.training.clipping import Rows, TapeGradients, stacked_state, why_one_by_one
+from audit.training.device import find_device
+from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
+from audit.training.sampling import ALIGNMENT, Law
+
+_CACHE_BYTES = 5 * 2**20
+_PASS_BYTES = 2**28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the arithmetic is arranged; no setting changes what is computed.
+
+    Attributes:
+        model_chunk: models trained together; None takes as many as suit the cache (CPU) or the memory (CUDA).
+        dtype: of parameters, activations and noise.
+        one_by_one: the path for modules that no ensemble layer covers, for any module.
+        rows: of one pass; None derives them from the batch law and the size of the activations.
+    """
+
+    model_chunk: int | None = None
+    dtype: torch.dtype = torch.float32
+    one_by_one: bool = False
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """What was decided.
+
+    Attributes:
+        model_chunk: models trained together.
+        rows: of one pass over a model's batch, a multiple of 16.
+        workers: chunks trained at the same time, each on a thread of its own.
+        one_by_one: the models need the slow path.
+        row_bytes: activations kept for one row of one model, 0 on the slow path.
+    """
+
+    model_chunk: int
+    rows: int
+    workers: int
+    one_by_one: bool
+    row_bytes: int
+
+
+def arrange(job: TrainingJob, settings: Settings) -> Arrangement:
+    """The arrangement for `job`; also refuses models that mix examples where the job is private.
+
+    Raises:
+        UnsupportedMechanism: a layer, or the forward pass, mixes the examples of a batch under DP-SGD.
+    """
+    device = find_device(job.device)
+    shape = job.dataset.train.inputs.shape[1:]
+    module = initialised(job.model, shape, job.dataset.classes, job.seeds[0].child("init"))
+    probe = torch.from_numpy(job.dataset.train.inputs[:2].copy())
+    if isinstance(job.mechanism, DpSgd):
+        refuse_mixing_layers(module)
+        refuse_mixing_outputs(module, probe)
+    state = stacked_state([module], settings.dtype, device)
+    probe = probe.to(device, settings.dtype)
+    slow = settings.one_by_one or why_one_by_one(module, state, probe) is not None
+    row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe, job.dataset.classes)
+    law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
+    rows = settings.rows or _rows(law, row_bytes)
+    workers = torch.get_num_threads() if device.type == "cpu" else 1
+    chunk = settings.model_chunk or _chunk(len(job.seeds), rows * row_bytes, workers, device)
+    chunks = -(-len(job.seeds) // chunk)
+    return Arrangement(model_chunk=chunk, rows=rows, workers=min(workers, chunks), one_by_one=slow, row_bytes=row_bytes)
+
+
+def _rows(law: Law, row_bytes: int) -> int:
+    if row_bytes == 0:
+        return law.rows
+    most = max(ALIGNMENT, _PASS_BYTES // row_bytes // ALIGNMENT * ALIGNMENT)
+    return min(law.rows, most)
+
+
+def _chunk(models: int, model_bytes: int, workers: int, device: torch.device) -> int:
+    if model_bytes == 0:
+        return -(-models // workers)
+    budget = _CACHE_BYTES if device.type == "cpu" else torch.cuda.get_device_properties(device).total_memory // 4
+    fit = max(1, budget // model_bytes)
+    rounds = max(1, math.ceil(models / (fit * workers)))
+    return max(1, math.ceil(models / (rounds * workers)))
+
+
+def _row_bytes(one: TapeGradients, probe: torch.Tensor, classes: int) -> int:
+    labels = torch.zeros(len(probe), dtype=torch.int64 if classes else probe.dtype, device=probe.device)
+    mask = torch.ones(1, len(probe), dtype=torch.bool, device=probe.device)
+    one.tape.numbers = 0
+    one.add_sum(Rows(inputs=probe, labels=labels, mask=mask), 1.0, torch.zeros_like(one.flat))
+    return 2 * one.tape.numbers * probe.element_size() // max(1, len(probe))

@@ -1,0 +1,206 @@
+"""One chunk of models on its way through all steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.game import Access
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import Progress, TrainingJob
+from audit.core.records import Executed, TrainedModels
+from audit.training.arrange import Arrangement
+from audit.training.clipping import Gradients, Rows, gradients_of, stacked_state
+from audit.training.models import initialised
+from audit.training.noise import NoiseStreams
+from audit.training.optimizers import parse
+from audit.training.planted import PlantedGradients
+from audit.training.sampling import Block, EnsembleSampler, Law
+
+_PROGRESS_SECONDS = 0.1
+
+
+def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """All that a model of `job` may sample, on `device`: the shared records, then the canaries that are records."""
+    inputs, labels = job.dataset.train.inputs, job.dataset.train.labels
+    if job.canaries.records is not None:
+        inputs = np.concatenate([inputs, job.canaries.records.inputs])
+        labels = np.concatenate([labels, job.canaries.records.labels])
+    if job.dataset.classes:
+        targets = torch.from_numpy(np.array(labels, dtype=np.int64))
+    else:
+        targets = torch.from_numpy(np.array(labels, dtype=np.float64)).to(dtype)
+    return torch.from_numpy(np.array(inputs)).to(device, dtype), targets.to(device)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Measured:
+    """What really happened, gathered while it happens."""
+
+    batch_sizes: np.ndarray
+    noise_squares: Tensor
+    largest: Tensor
+    skipped: Tensor
+
+
+class Chunk:
+    """Some models of a job, trained from the first to the last step."""
+
+    def __init__(self, job: TrainingJob, part: slice, data: tuple[Tensor, Tensor], arrangement: Arrangement) -> None:
+        self.job = job
+        self.inputs, self.labels = data
+        self.device = self.inputs.device
+        self.rows = arrangement.rows
+        self.seeds = job.seeds[part]
+        self.included = np.asarray(job.included[part], dtype=bool)
+        self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
+        self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
+        self.models = self._initial(one_by_one=arrangement.one_by_one)
+        self.optimizer = parse(job.optimizer).start()
+        self.planted: PlantedGradients | None = None
+        if job.canaries.are_gradients:
+            scale = 1.0 if self.private is None else self.private.clip_norm
+            self.planted = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
+        self.noise: NoiseStreams | None = None
+        if self.private is not None:
+            noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
+            self.noise = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
+
+    def _initial(self, *, one_by_one: bool) -> Gradients:
+        shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
+        modules = [initialised(self.job.model, shape, classes, seed.child("init")) for seed in self.seeds]
+        state = stacked_state(modules, self.inputs.dtype, self.device)
+        return gradients_of(modules[0], state, force_loop=one_by_one)
+
+    def run(self, progress: Progress) -> TrainedModels:
+        """All steps of all models of this chunk."""
+        job, count, steps = self.job, len(self.seeds), self.job.mechanism.steps
+        initial = None
+        if job.access in (Access.FINAL_WEIGHTS, Access.ALL_STEPS):
+            trainable = {slot.name for slot in self.models.layout.slots}
+            initial = {name: value for name, value in _exported(self.models).items() if name in trainable}
+        zeros = torch.zeros(count, dtype=torch.float64, device=self.device)
+        measured = _Measured(
+            batch_sizes=np.zeros((count, steps), dtype=np.int64),
+            noise_squares=zeros.clone(),
+            largest=zeros.clone(),
+            skipped=torch.zeros(count, dtype=torch.int64, device=self.device),
+        )
+        products = None
+        if self.planted is not None and job.access is Access.ALL_STEPS:
+            products = torch.zeros(steps, count, self.planted.count, dtype=torch.float32)
+        sampler = EnsembleSampler(
+            self.law,
+            tuple(seed.child("batches") for seed in self.seeds),
+            self.included,
+            as_gradients=self.planted is not None,
+        )
+        report = _Throttled(progress, count)
+        block, within = sampler.block(), 0
+        for step in range(steps):
+            if within == self.law.block_steps:
+                block, within = sampler.block(), 0
+            seen = self._step(block, within, measured, step)
+            if products is not None and seen is not None:
+                products[step] = seen
+            within += 1
+            report.step()
+        report.flush()
+        return self._result(initial, products, measured)
+
+    def _step(self, block: Block, within: int, measured: _Measured, step: int) -> Tensor | None:
+        """One step of every model; the products of the gradient canaries where there are any."""
+        clip_norm = None if self.private is None else self.private.clip_norm
+        total = torch.zeros_like(self.models.flat)
+        self._add_records(block, within, clip_norm, total, measured)
+        counts = block.counts[within]
+        ordinary = total
+        if self.planted is not None and block.extra is not None:
+            taken = torch.from_numpy(block.extra[within]).to(self.device)
+            ordinary = total.clone()
+            norms = self.planted.add_sum(taken, clip_norm, total)
+            counts = counts + block.extra[within].sum(1)
+            if clip_norm is not None:
+                torch.maximum(measured.largest, norms.amax(1).double() / clip_norm, out=measured.largest)
+        measured.batch_sizes[:, step] = counts
+        noisy = self._noisy(total, measured)
+        seen = None
+        if self.planted is not None and self.job.access is Access.ALL_STEPS:
+            seen = self.planted.products(noisy - ordinary)
+        self.optimizer.step(self.models.flat, noisy / max(self.law.mean, 1e-300))
+        return seen
+
+    def _noisy(self, total: Tensor, measured: _Measured) -> Tensor:
+        if self.private is None or self.noise is None:
+            return total
+        noisy = torch.add(total, self.noise.step(), alpha=self.private.noise_multiplier * self.private.clip_norm)
+        added = torch.linalg.vector_norm(noisy - total, dim=1)
+        measured.noise_squares += added.double().square()
+        return noisy
+
+    def _add_records(self, block: Block, within: int, clip_norm: float | None, total: Tensor, measured: _Measured) -> None:
+        """Adds the (clipped) gradients of the sampled records, in as many passes as the largest batch needs."""
+        width = self.rows
+        largest = int(block.counts[within].max(initial=0))
+        for start in range(0, largest, width):
+            stop = min(start + width, block.index.shape[2])
+            index = np.zeros((len(self.seeds), width), dtype=np.int64)
+            index[:, : stop - start] = block.index[within, :, start:stop]
+            mask = torch.from_numpy(np.arange(start, start + width) < block.counts[within][:, None]).to(self.device)
+            chosen = torch.from_numpy(index.reshape(-1)).to(self.device)
+            rows = Rows(inputs=self.inputs.index_select(0, chosen), labels=self.labels.index_select(0, chosen), mask=mask)
+            clipped = self.models.add_sum(rows, clip_norm, total)
+            if clipped is not None and clip_norm is not None:
+                left = torch.where(clipped.factors > 0, clipped.norms * clipped.factors, 0.0).amax(1).double() / clip_norm
+                torch.maximum(measured.largest, left, out=measured.largest)
+                measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
+
+    def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measured: _Measured) -> TrainedModels:
+        draws = self.models.layout.parameters * self.job.mechanism.steps if self.private is not None else 0
+        multiplier = np.zeros(len(self.seeds))
+        if self.private is not None and draws:
+            multiplier = np.sqrt(measured.noise_squares.cpu().numpy() / draws) / self.private.clip_norm
+        executed = Executed(
+            steps=self.job.mechanism.steps,
+            batch_sizes=measured.batch_sizes,
+            population=len(self.job.dataset.train) + self.included.sum(axis=1),
+            noise_multiplier=multiplier,
+            noise_draws=draws,
+            largest_norm=measured.largest.cpu().numpy(),
+            skipped=measured.skipped.cpu().numpy(),
+        )
+        return TrainedModels(
+            weights=_exported(self.models),
+            executed=executed,
+            initial=initial,
+            products=None if products is None else products.permute(1, 2, 0).contiguous().numpy(),
+            extra={"diverged": (~self.models.flat.isfinite().all(dim=1)).cpu().numpy()},
+        )
+
+
+class _Throttled:
+    """Passes progress on at most ten times a second."""
+
+    def __init__(self, progress: Progress, models: int) -> None:
+        self._progress, self._models = progress, models
+        self._waiting, self._last = 0, time.monotonic()
+
+    def step(self) -> None:
+        self._waiting += self._models
+        if time.monotonic() - self._last > _PROGRESS_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._progress(self._waiting)
+        self._waiting, self._last = 0, time.monotonic()
+
+
+def _exported(models: Gradients) -> dict[str, Any]:
+    return {name: value.detach().cpu().numpy().copy() for name, value in models.state().items()}
