@@ -10,7 +10,7 @@ from audit.core.game import Access
 from audit.core.mechanism import Adjacency, Mechanism
 from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Trainer
 from audit.core.records import Dataset
-from audit.core.results import Claim
+from audit.core.results import Claim, LimitCurve
 from audit.core.seeds import Seed
 
 
@@ -47,6 +47,19 @@ class Play:
     def models(self) -> int:
         """Trainings that this game needs for one recipe."""
         return self.runs + self.references
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What is claimed of a recipe before anything is trained, and the most that this leaves any attack."""
+
+    claims: tuple[Claim, ...]
+    limit: LimitCurve | None
+
+    @property
+    def tightest(self) -> Claim | None:
+        """The smallest epsilon that anybody states."""
+        return min(self.claims, key=lambda claim: claim.epsilon, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

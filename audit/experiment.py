@@ -9,33 +9,39 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from audit import calibration, verdict
 from audit.core.errors import ConfigError
-from audit.core.mechanism import NonPrivate
+from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.protocols import Progress
-from audit.core.results import Check, Claim, MechanismResult, Status, Trajectory
-from audit.design import Experiment, Recipe
+from audit.core.results import Check, Claim, LimitCurve, MechanismResult, Status, Trajectory
+from audit.design import Experiment, Recipe, Stated
 from audit.rounds import Played, play
+from audit.stats import sgd_curve
 from audit.store import Store
 from audit.utility import utility
+
+LEAST_FPR = 1e-5
+LIMIT_POINTS = 200
 
 
 def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple[MechanismResult, ...], tuple[Played, ...]]:
     """What the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
-    claims = {recipe.name: state_claims(recipe, experiment) for recipe in experiment.recipes}
+    stated = {recipe.name: state(recipe, experiment) for recipe in experiment.recipes}
     results, everything = [], []
     for recipe in experiment.recipes:
         games = [
-            play(experiment, recipe, game, claims[recipe.name], (store, progress))
+            play(experiment, recipe, game, stated[recipe.name], (store, progress))
             for owner, game in experiment.pairs
             if owner is recipe
         ]
-        results.append(conclude(experiment, recipe, claims[recipe.name], games))
+        results.append(conclude(experiment, recipe, stated[recipe.name], games))
         everything += games
     return tuple(results), tuple(everything)
 
 
-def state_claims(recipe: Recipe, experiment: Experiment) -> tuple[Claim, ...]:
+def state(recipe: Recipe, experiment: Experiment) -> Stated:
     """The hypothesis, on paper before anything is trained: what owners and accountants claim."""
     adjacencies = {play.adjacency for owner, play in experiment.pairs if owner is recipe}
     if len(adjacencies) != 1:
@@ -46,22 +52,37 @@ def state_claims(recipe: Recipe, experiment: Experiment) -> tuple[Claim, ...]:
     adjacency = adjacencies.pop()
     stated = [one.claim(recipe.mechanism, delta=experiment.delta, adjacency=adjacency) for one in recipe.accountants]
     finite = [claim for claim in stated if math.isfinite(claim.epsilon)]
-    return (*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite)
+    claims = (*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite)
+    return Stated(claims=claims, limit=limit_curve(recipe, adjacency))
 
 
-def conclude(experiment: Experiment, recipe: Recipe, claims: tuple[Claim, ...], games: Sequence[Played]) -> MechanismResult:
+def limit_curve(recipe: Recipe, adjacency: Adjacency) -> LimitCurve | None:
+    """The most true positives that the mechanism itself leaves any attack; None where it has no such curve.
+
+    It is the curve of one record's presence; the add direction is the same test with the roles exchanged.
+    """
+    mechanism = recipe.mechanism
+    if not isinstance(mechanism, DpSgd) or mechanism.noise_multiplier == 0 or adjacency is not Adjacency.ADD_REMOVE:
+        return None
+    fpr = np.concatenate([[0.0], np.geomspace(LEAST_FPR, 1, LIMIT_POINTS - 1)])
+    tpr = sgd_curve.sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps).tpr(fpr)
+    source = "privacy-loss distribution of the claimed noise, sampling and steps"
+    return LimitCurve(fpr=tuple(fpr.tolist()), tpr=tuple(tpr.tolist()), source=source)
+
+
+def conclude(experiment: Experiment, recipe: Recipe, stated: Stated, games: Sequence[Played]) -> MechanismResult:
     """Bounds of all games held against each claim."""
     found = [bound for game in games for bound in game.bounds]
     controls = [attack.control for game in games for attack in game.result.attacks]
     trusted = all(control is None or control.passed for control in controls)
     checks = _merged([check for game in games for check in game.checks])
     executed = all(check.status is not Status.FAILED for check in checks)
-    verdicts = tuple(verdict.judge(claim, found, trusted=trusted, executed=executed) for claim in claims)
+    verdicts = tuple(verdict.judge(claim, found, trusted=trusted, executed=executed) for claim in stated.claims)
     return MechanismResult(
         name=recipe.name,
         mechanism=recipe.mechanism,
-        claims=claims,
-        trajectories=_trajectories(experiment, recipe, claims),
+        claims=stated.claims,
+        trajectories=_trajectories(experiment, recipe, stated.claims),
         bound_trajectories=tuple(curve for game in games for curve in game.trajectories),
         games=tuple(game.result for game in games),
         verdicts=verdicts,
@@ -69,6 +90,7 @@ def conclude(experiment: Experiment, recipe: Recipe, claims: tuple[Claim, ...], 
         utility=utility([game.observed for game in games], experiment.dataset),
         checks=checks,
         models=sum(game.result.models for game in games),
+        limit=stated.limit,
     )
 
 

@@ -28,6 +28,7 @@ from audit.core.results import (
     Claim,
     GroupResult,
     Histogram,
+    LimitCurve,
     LowerBound,
     NegativeControl,
     Provenance,
@@ -108,6 +109,7 @@ def attack_result(
     bounds: tuple[LowerBound, ...] = (),
     control: NegativeControl | None = None,
     claim: Claim | None = None,
+    limit: LimitCurve | None = None,
 ) -> AttackResult:
     """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds."""
     members, nonmembers = _without_ties(scores, seed.child("ties"))
@@ -118,7 +120,9 @@ def attack_result(
         auc_lower=low,
         auc_upper=high,
         roc=_curve(members, nonmembers, confidence),
-        tpr_at=tuple(_tpr_at(members, nonmembers, target, confidence, claim) for target in TARGET_FPRS),
+        tpr_at=tuple(
+            _tpr_at(members, nonmembers, target, confidence, _allowed(target, claim, limit)) for target in TARGET_FPRS
+        ),
         histogram=_histogram(scores),
         bounds=bounds,
         control=control,
@@ -159,10 +163,17 @@ def _thin(fpr: Array, resolution: float) -> Array:
     return kept
 
 
-def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, claim: Claim | None) -> TprAtFpr:
-    allowed = None
+def _allowed(target: float, claim: Claim | None, limit: LimitCurve | None) -> float | None:
+    """The most true positives that the claim leaves an attack at this rate, by its (epsilon, delta) and its whole curve."""
+    found = []
     if claim is not None and math.isfinite(claim.epsilon):
-        allowed = float(tradeoff.tpr_allowed(claim.epsilon, claim.delta, target))
+        found.append(float(tradeoff.tpr_allowed(claim.epsilon, claim.delta, target)))
+    if limit is not None:
+        found.append(float(np.interp(target, limit.fpr, limit.tpr)))
+    return min(found, default=None)
+
+
+def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, allowed: float | None) -> TprAtFpr:
     point = roc.tpr_at_fpr(members, nonmembers, target, confidence)
     if point is None:
         return TprAtFpr(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,14 +14,13 @@ from audit.core.results import (
     AttackResult,
     BoundTrajectory,
     Check,
-    Claim,
     GameResult,
     GroupResult,
     LowerBound,
     RecordExposure,
 )
 from audit.core.seeds import Seed
-from audit.design import Experiment, Play, Recipe
+from audit.design import Experiment, Play, Recipe, Stated
 from audit.store import Store
 from audit.training_run import Observed, orders, train
 
@@ -89,7 +87,7 @@ class Round:
         )
 
 
-def play(experiment: Experiment, recipe: Recipe, game: Play, claims: Sequence[Claim], tools: tuple[Store, Progress]) -> Played:
+def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, tools: tuple[Store, Progress]) -> Played:
     """One game on one recipe, from coins to bounds. `tools`: where values are kept, and who hears of progress."""
     store, progress = tools
     seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
@@ -105,7 +103,7 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, claims: Sequence[Cl
         rules=rules_of(game, planting),
     )
     scores = [one.attack(name, attack) for name, attack in game.attacks]
-    results = [judge_scores(one, found, claims, seed.child("bounds", index)) for index, found in enumerate(scores)]
+    results = [judge_scores(one, found, stated, seed.child("bounds", index)) for index, found in enumerate(scores)]
     best = scores[max(range(len(results)), key=lambda index: results[index].auc)]
     return Played(
         result=GameResult(
@@ -146,7 +144,7 @@ def rules_of(game: Play, planting: Planting) -> Game:
     )
 
 
-def judge_scores(one: Round, scores: Scores, claims: Sequence[Claim], seed: Seed) -> AttackResult:
+def judge_scores(one: Round, scores: Scores, stated: Stated, seed: Seed) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
     experiment, estimators = one.experiment, one.game.estimators
     level = experiment.bound_confidence
@@ -156,7 +154,8 @@ def judge_scores(one: Round, scores: Scores, claims: Sequence[Claim], seed: Seed
         seed=seed,
         bounds=measure.bounds(scores, estimators, delta=experiment.delta, confidence=level, seed=seed),
         control=measure.negative_control(scores, estimators, delta=experiment.delta, confidence=level, seed=seed),
-        claim=min(claims, key=lambda claim: claim.epsilon, default=None),
+        claim=stated.tightest,
+        limit=stated.limit,
     )
 
 

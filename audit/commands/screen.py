@@ -127,7 +127,7 @@ def plan(experiment: Experiment) -> dict[str, Any]:
                 }
             )
     claims = {
-        recipe.name: [{"epsilon": c.epsilon, "source": c.source} for c in line.state_claims(recipe, experiment)]
+        recipe.name: [{"epsilon": c.epsilon, "source": c.source} for c in line.state(recipe, experiment).claims]
         for recipe in experiment.recipes
     }
     return {
