@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import TyperException
 
-from audit.commands import about, run
+from audit.commands import about, model, report, run, scores
 from audit.core.errors import AuditError
 
 INTERRUPTED = 130
@@ -27,6 +27,11 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("plan")(run.plan)
+app.command("model")(model.model)
+app.command("scores")(scores.scores)
+app.command("report")(report.report)
+app.command("verify")(report.verify)
+app.command("diff")(report.diff)
 app.command("ls")(about.ls)
 app.command("init")(about.init)
 app.command("doctor")(about.doctor)
