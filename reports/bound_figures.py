@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.core.results import AuditReport, Claim, GameResult, MechanismResult
+from audit.core.results import AuditReport, Claim, GameResult, MechanismResult, Outcome
 from reports import plots, reading
 from reports.blocks import Tone
 from reports.plots import COLOURS, DASHES, Curve, Plan
@@ -16,7 +16,6 @@ from reports.rounding import count, down, power, up
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_ROWS = 5
 ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
-LETTER = 0.0095  # width of a letter as a share of the axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class Bar:
     inside: float
     ceiling: float
     claims: tuple[Claim, ...]
-    first: bool
+    void: bool
 
     @property
     def claim(self) -> Claim | None:
@@ -42,7 +41,7 @@ def overview(report: AuditReport) -> Plan:
     bars = _bars(report)
     said = []
     for one in bars:
-        words = f"{one.name.replace(chr(10), ', ')}: proven epsilon {down(one.free)}"
+        words = f"{one.name.replace(chr(10), ', ')}: {'void' if one.void else 'proven'} epsilon {down(one.free)}"
         words += f", {down(one.inside)} inside a declared family" if one.inside > one.free else ""
         said.append(f"{words}, ceiling {down(one.ceiling)}, {f'claimed {up(one.claim.epsilon)}' if one.claim else 'no claim'}")
     pale = any(one.inside > one.free for one in bars)
@@ -51,7 +50,8 @@ def overview(report: AuditReport) -> Plan:
         name="overview",
         caption="Claim and evidence. Red: the ε that the attacks prove"
         + (" (pale: only inside a declared family of mechanisms)" if pale else "")
-        + ". Grey: the ceiling, the most that perfect scores would have proven."
+        + ("; grey bars are void" if any(one.void for one in bars) else "")
+        + ". Grey lines: the ceiling, the most that perfect scores would have proven."
         + (
             " Blue: the tightest claim" + (" (thin: the other claims)" if several else "") + "."
             if any(one.claim for one in bars)
@@ -67,12 +67,12 @@ def _bars(report: AuditReport) -> list[Bar]:
     """A bar for each game, or for each training where that would be too many."""
     games = [(one, game) for one in reading.ordered(report) for game in one.games if any(a.bounds for a in game.attacks)]
     if len(games) <= MOST_ROWS:
-        return [_bar(f"{one.name}\n{game.name}", one, (game,), game is one.games[0]) for one, game in games]
+        return [_bar(f"{one.name}\n{game.name}", one, (game,)) for one, game in games]
     owners = list({id(one): one for one, _ in games}.values())
-    return [_bar(one.name, one, one.games, True) for one in owners]
+    return [_bar(one.name, one, one.games) for one in owners]
 
 
-def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult], first: bool) -> Bar:
+def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
     bounds = [bound for game in games for attack in game.attacks for bound in attack.bounds]
     return Bar(
         name=name,
@@ -80,19 +80,21 @@ def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult], fir
         inside=max((one.epsilon for one in bounds if one.family is not None), default=0.0),
         ceiling=max(one.ceiling for one in bounds),
         claims=mechanism.claims,
-        first=first,
+        void=mechanism.outcome is Outcome.INVALID,
     )
 
 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
-    axes = figure.add_axes((0.17, FOOT_MM / height, 0.81, 1 - (FOOT_MM + HEAD_MM) / height))
+    axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
     values = [value for one in bars for value in (one.free, one.inside, one.ceiling, *(c.epsilon for c in one.claims))]
-    top = max([1.0, *(value for value in values if math.isfinite(value))]) * 1.1
+    top = max([1.0, *(value for value in values if math.isfinite(value))]) * 1.03
     axes.set_xlim(0, top)
     axes.set_ylim(-0.55, len(bars) - 0.45)
     for place, one in enumerate(bars):
-        _paint_bar(axes, len(bars) - 1 - place, one, top)
+        y = len(bars) - 1 - place
+        _paint_bar(axes, y, one, top)
+        _write_bar(axes, y, one)
     axes.set_yticks(range(len(bars)), [one.name for one in reversed(bars)])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -101,44 +103,28 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
 
 
 def _paint_bar(axes: Any, y: float, one: Bar, top: float) -> None:
-    ceiling, proven = min(one.ceiling, top), max(one.free, one.inside)
+    ceiling = min(one.ceiling, top)
     axes.plot([0, ceiling], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
     axes.plot([ceiling, ceiling], [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+    colour = CHANCE if one.void else MEASURED
     if one.inside > one.free:
-        axes.barh(y, one.inside, height=0.34, color=MEASURED, alpha=0.28, linewidth=0, zorder=2)
-    axes.barh(y, one.free, height=0.34, color=MEASURED, linewidth=0, zorder=2)
+        axes.barh(y, one.inside, height=0.36, color=colour, alpha=0.28, linewidth=0, zorder=2)
+    axes.barh(y, one.free, height=0.36, color=colour, linewidth=0, zorder=2)
     for claim in one.claims:
-        tightest = claim == one.claim
         if math.isfinite(claim.epsilon):
-            axes.plot(
-                [claim.epsilon] * 2,
-                [y - 0.5, y + 0.5],
-                color=CLAIM,
-                linewidth=2.2 if tightest else 0.8,
-                zorder=4 if tightest else 3,
-            )
-    gap = top * 0.008
-    found = f"proven {down(one.free)}" + (f", inside a family {down(one.inside)}" if one.inside > one.free else "")
-    plots.write(axes, proven + gap, y + 0.3, found, Tone.MEASURED, fontsize=7)
-    marks = [claim.epsilon for claim in one.claims if math.isfinite(claim.epsilon)]
-    words = f"ceiling {down(one.ceiling)}"
-    width = top * LETTER * len(words)
-    spot = _free_spot(ceiling, width, marks, top)
-    plots.write(axes, spot, y - 0.33, words, Tone.CHANCE, fontsize=7, ha="center")
-    if one.claim and one.first:
-        words = f"claimed {up(one.claim.epsilon)}"
-        width = top * LETTER * len(words)
-        spot = _free_spot(one.claim.epsilon - width * 0.6, width, marks, top)
-        plots.write(axes, spot, y + 0.36, words, Tone.CLAIM, fontsize=7, ha="center")
+            width, order = (2.2, 4) if claim == one.claim else (0.8, 3)
+            axes.plot([claim.epsilon] * 2, [y - 0.46, y + 0.46], color=CLAIM, linewidth=width, zorder=order)
 
 
-def _free_spot(centre: float, width: float, marks: Sequence[float], top: float) -> float:
-    """The place nearest to `centre` for a word of that width that covers no mark and stays inside."""
-    tries = sorted((centre + shift * width / 6 for shift in range(-18, 19)), key=lambda spot: abs(spot - centre))
-    for spot in tries:
-        if width / 2 < spot < top - width / 2 and not any(abs(mark - spot) < width * 0.56 for mark in marks):
-            return spot
-    return min(centre, top - width / 2)
+def _write_bar(axes: Any, y: float, one: Bar) -> None:
+    """The numbers in a column beside the drawing, where nothing can cover them."""
+    place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
+    found = f"{'void' if one.void else 'proven'} {down(one.free)}"
+    found += f", inside a family {down(one.inside)}" if one.inside > one.free else ""
+    axes.text(1.03, y + 0.19, found, color=CHANCE if one.void else MEASURED, **place)
+    axes.text(1.03, y - 0.19, f"ceiling {down(one.ceiling)}", color=CHANCE, **place)
+    said = f"claimed {up(one.claim.epsilon)}" if one.claim else "no claim"
+    axes.text(1.28, y - 0.19, said, color=CLAIM if one.claim else CHANCE, **place)
 
 
 def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:

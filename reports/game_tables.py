@@ -89,9 +89,7 @@ def rates(game: GameResult, claimed: bool) -> Table:
         for one in attack.tpr_at:
             first: tuple[Text, ...] = (Mono(attack.scorer), target(one.target_fpr))
             if one.tpr is None or one.false_positives is None or one.true_positives is None:
-                rows.append(
-                    (*first, "below", "resolution", f"of {count(members)}", f"of {count(nonmembers)}", _allowed(one.allowed))
-                )
+                rows.append((*first, "not resolved", f"finest: 1 in {count(nonmembers)}", "", "", _allowed(one.allowed)))
                 continue
             interval = f"{rate(one.lower, members, 'down')} to {rate(one.upper, members, 'up')}"
             found = f"{count(one.true_positives)} of {count(members)}"
@@ -100,7 +98,7 @@ def rates(game: GameResult, claimed: bool) -> Table:
     columns = (
         Column(title="Attack", share=1),
         Column(title="FPR", right=True, share=0.5),
-        Column(title="TPR", right=True, share=0.6),
+        Column(title="TPR", right=True, share=0.75),
         Column(title="Interval", right=True, share=1.1),
         Column(title="Members found", right=True, share=1),
         Column(title="False positives", right=True, share=1),

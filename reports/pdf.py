@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tempfile
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from audit.core.errors import OutputError
+from audit.core.errors import DataError, OutputError
 from audit.core.results import AuditReport
 from reports import figures, report_json
 from reports.blocks import Block, Box, Items, Mark, Mono, Paragraph, Strong, Table, Text
@@ -19,6 +21,8 @@ from reports.sections import sections
 FILE = "report.pdf"
 TEMPLATE = Path(__file__).parent / "templates" / "report.typ"
 STANDARDS = ("a-3a", "ua-1")
+MOST_BYTES = 256 * 2**20  # of an attached report; a hostile PDF cannot unpack to more
+_ATTACHMENT = re.compile(rb"/Type ?/EmbeddedFile[ -~\s]{0,300}?>>\s?stream\r?\n")
 
 
 class Pdf:
@@ -43,6 +47,24 @@ def page_images(report: AuditReport, pixels_per_inch: float = 100) -> list[bytes
     """Each page as PNG, for looking at and for the README."""
     pages = _compile(report, format="png", ppi=pixels_per_inch)
     return [pages] if isinstance(pages, bytes) else list(pages)
+
+
+def attached(document: bytes) -> bytes:
+    """The report.json inside a PDF that `typeset` made.
+
+    Raises:
+        DataError: no PDF, none of ours, or a damaged attachment.
+    """
+    if not document.startswith(b"%PDF-"):
+        raise DataError("the file is no PDF; expected a report.pdf that audit wrote")
+    found = list(_ATTACHMENT.finditer(document))
+    if len(found) != 1:
+        raise DataError(f"the PDF has {len(found)} attached JSON files; expected one, report.json, as audit writes it")
+    unpack = zlib.decompressobj()
+    try:
+        return unpack.decompress(document[found[0].end() :], MOST_BYTES)
+    except zlib.error as error:
+        raise DataError(f"the report.json inside the PDF is damaged ({error}); use the PDF as it was written") from error
 
 
 def started(report: AuditReport) -> datetime:

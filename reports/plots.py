@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ COLOURS = {
     Tone.CHANCE: "#7a848c",
     Tone.PLAIN: INK,
 }
-DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
 WIDTH_MM = 166.0
 PIXELS_PER_INCH = 150
 MOST_POINTS = 400
@@ -88,6 +89,11 @@ def file_name(*parts: str) -> str:
     'roc-dp_sgd-a_b'
     """
     return "-".join(re.sub(r"[^A-Za-z0-9]+", "_", part).strip("_") or "unnamed" for part in parts)
+
+
+def stepped(x: Floats, y: Floats, name: str = "") -> Curve:
+    """A measured curve that keeps its value until the next point."""
+    return Curve(x=np.repeat(x, 2)[1:], y=np.repeat(y, 2)[:-1], name=name, tone=Tone.MEASURED)
 
 
 def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
@@ -174,13 +180,14 @@ def _best(
 ) -> tuple[float, float]:
     width, height = size
     best, cost_of_best = (frame.x0 + frame.width / 2, frame.y0 + frame.height / 2), np.inf
-    gap = 5.0
+    sides = ((0, 1), (0, -1), (-1, 1), (1, -1), (1, 1), (-1, -1), (1, 0), (-1, 0))
     for x, y in own[:: max(1, len(own) // 40)]:
-        for across, along in ((0, 1), (0, -1), (-1, 1), (1, -1), (1, 1), (-1, -1), (1, 0), (-1, 0)):
+        for (across, along), gap in itertools.product(sides, (5.0, 14.0)):
             middle = (float(x + across * (width / 2 + gap)), float(y + along * (height / 2 + gap)))
             box = (middle[0] - width / 2, middle[1] - height / 2, middle[0] + width / 2, middle[1] + height / 2)
             cost = _cost(frame, box, obstacles, taken)
             cost += 0.01 * abs(middle[0] - frame.x0 - frame.width / 2) / frame.width + (0.002 if across else 0.0)
+            cost += 0.2 if gap > 5 else 0.0
             if cost < cost_of_best:
                 best, cost_of_best = middle, cost
     return best

@@ -13,11 +13,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 import types
 import typing
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from audit.core.errors import AuditError, DataError, OutputError
@@ -262,3 +264,7 @@ def _describe_tuple(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 def _summary(kind: Any) -> str:
     return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(schema_text(), encoding="utf-8")

@@ -98,12 +98,12 @@ def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) 
         if other is not lead:
             x, y = plots.thin(other.roc.fpr, other.roc.tpr)
             axes.plot(x, turn(y), color=MEASURED, linewidth=0.6, alpha=0.55, drawstyle="steps-post")
-            curves.append(Curve(x=x, y=turn(y)))
+            curves.append(plots.stepped(x, turn(y)))
     fpr, tpr, low, high = plots.thin(lead.roc.fpr, lead.roc.tpr, lead.roc.lower, lead.roc.upper)
     axes.fill_between(fpr, turn(low), turn(high), step="post", color=MEASURED, alpha=0.16, linewidth=0)
     axes.plot(fpr, turn(tpr), color=MEASURED, linewidth=1.3, drawstyle="steps-post")
-    named = Curve(x=fpr, y=turn(tpr), name=f"{lead.scorer}, measured", tone=Tone.MEASURED)
-    return [*curves, named, Curve(x=fpr, y=turn(low)), Curve(x=fpr, y=turn(high))]
+    named = plots.stepped(fpr, turn(tpr), f"{lead.scorer}, measured")
+    return [*curves, named, plots.stepped(fpr, turn(low)), plots.stepped(fpr, turn(high))]
 
 
 def scores(mechanism: MechanismResult, game: GameResult) -> Plan:

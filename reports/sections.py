@@ -34,8 +34,8 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
         Section(title="", blocks=cover(report)),
         summary(report),
         Section(title="Coverage of attack classes", blocks=covered, level=2),
-        utility(report),
         *trainings,
+        utility(report),
         limitations(report),
         reproduce(report),
         Section(title="Terms", blocks=(Terms(items=wording.GLOSSARY),)),
@@ -101,7 +101,12 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
         blocks.append(Missing(what="ε over training steps; no accountant covers this training"))
     kind = {"run": "Training", "model": "Model", "scores": "Scores"}.get(report.kind, "Training")
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
-    return (Section(title=f"{kind} “{mechanism.name}”", blocks=tuple(blocks), new_page=bool(mechanism.claims)), *games)
+    return (
+        Section(
+            title=f"{kind} “{mechanism.name}”", blocks=tuple(blocks), new_page=report.kind == "run" and bool(mechanism.claims)
+        ),
+        *games,
+    )
 
 
 def _claim_in_words(mechanism: MechanismResult) -> str:
@@ -167,7 +172,7 @@ def utility(report: AuditReport) -> Section:
     blocks = or_missing(
         drawing, lambda: (drawn(drawing), tables.utility(report)) if drawing else (), "utility; it was not measured"
     )
-    return Section(title="Utility", blocks=blocks, level=2)
+    return Section(title="Utility", blocks=blocks)
 
 
 def limitations(report: AuditReport) -> Section:

@@ -110,7 +110,8 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
 def checks(mechanism: MechanismResult) -> Table:
     """The assumptions with their status."""
     return Table(
-        caption="What the claim rests on. Checked: this run tested it. Declared: the owner stated it. "
+        caption=("What the claim rests on." if mechanism.claims else "What was checked.")
+        + " Checked: this run tested it. Declared: the owner stated it. "
         "Gap: known not to hold, or not covered. Failed: tested and found false.",
         columns=(Column(title="Item", share=0.32), Column(title="Value", share=0.52), Column(title="Status", share=0.16)),
         rows=tuple((one.item, one.value, Mark(*wording.STATUS[one.status])) for one in mechanism.checks),

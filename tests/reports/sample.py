@@ -183,8 +183,14 @@ def bound(epsilon: float, **fields: object) -> LowerBound:
 
 
 def _attack(
-    name: str, seed: int, size: int, shift: float, claimed: float, bounds: tuple[LowerBound, ...], false_alarms: int = 1
+    name: str,
+    drawn: tuple[int, int, float],
+    claimed: float,
+    bounds: tuple[LowerBound, ...],
+    false_alarms: int = 1,
 ) -> AttackResult:
+    """An attack on `drawn`: seed, scores on each side, shift of the members."""
+    seed, size, shift = drawn
     members, nonmembers = _scores(seed, size, size, shift)
     area = float(stats.norm.cdf(shift / math.sqrt(2)))
     return AttackResult(
@@ -255,9 +261,7 @@ def black_box(seed: int, shift: float, claimed: float, proven: float, false_alar
         attacks=(
             _attack(
                 "loss",
-                seed,
-                2000,
-                shift * 0.55,
+                (seed, 2000, shift * 0.55),
                 claimed,
                 (
                     bound(proven * 0.42, ceiling=_one_run_ceiling(250), selected="64 guesses, 52 right"),
@@ -274,9 +278,7 @@ def black_box(seed: int, shift: float, claimed: float, proven: float, false_alar
             ),
             _attack(
                 "lira",
-                seed + 1,
-                2000,
-                shift,
+                (seed + 1, 2000, shift),
                 claimed,
                 (
                     bound(proven, ceiling=_one_run_ceiling(4000), selected="412 guesses, 398 right"),
@@ -315,9 +317,7 @@ def white_box(seed: int, shift: float, claimed: float, proven: float, inside: fl
         attacks=(
             _attack(
                 "gradient_product",
-                seed,
-                2000,
-                shift,
+                (seed, 2000, shift),
                 claimed,
                 (
                     bound(
@@ -438,7 +438,8 @@ def dp_sgd(outcome: Outcome = Outcome.CONSISTENT) -> MechanismResult:
     reasons = {
         Outcome.VIOLATED: "dp_sgd_family proves epsilon of at least 4.90, above the claimed 1",
         Outcome.CONSISTENT: "no bound lies above the claim; perfect scores would have proved up to 9.40",
-        Outcome.OUT_OF_REACH: "even perfect scores would have proved at most 9.40, so this audit could not have refuted the claim",
+        Outcome.OUT_OF_REACH: "even perfect scores would have proved at most 9.40, so this audit could not have refuted "
+        "the claim",
         Outcome.INVALID: "the negative control found more than chance allows",
     }
     return MechanismResult(
@@ -540,7 +541,7 @@ def model() -> AuditReport:
         canary="records given as members and non-members",
     )
     attacks = tuple(
-        replace(_attack(name, seed, 2000, shift, math.inf, ()), estimates=(), control=None)
+        replace(_attack(name, (seed, 2000, shift), math.inf, ()), estimates=(), control=None)
         for name, seed, shift in (("loss", 41, 0.6), ("confidence", 42, 0.5), ("entropy", 43, 0.3))
     )
     audited = MechanismResult(
@@ -601,7 +602,7 @@ def scores() -> AuditReport:
         canaries=1000,
         canary="scores given",
     )
-    attack = replace(_attack("scores", 51, 500, 0.9, 2.0, (bound(0.731), bound(0.0, estimator="gaussian", family="gdp"))))
+    attack = replace(_attack("scores", (51, 500, 0.9), 2.0, (bound(0.731), bound(0.0, estimator="gaussian", family="gdp"))))
     audited = MechanismResult(
         name="scores.csv",
         mechanism=None,

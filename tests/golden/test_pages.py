@@ -1,0 +1,210 @@
+"""The PDF as a reader gets it: pages, words, tags, figures, the attachment, the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.core.errors import OutputError
+from audit.core.results import AuditReport, Outcome
+from reports import figures, pdf, report_json
+from reports.blocks import Missing
+from reports.sections import sections
+from tests.reports import sample
+
+pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {"consistent": 12, "clean": 12, "violated": 12, "out_of_reach": 12, "invalid": 12, "model": 5, "scores": 5}
+TITLES = {
+    "consistent": "The claim was not contradicted",
+    "clean": "The claim was not contradicted",
+    "violated": "The claim is contradicted",
+    "out_of_reach": "Not testable",
+    "invalid": "Invalid",
+    "model": "No claim was tested",
+    "scores": "The claim was not contradicted",
+}
+FORBIDDEN = (
+    r"\bis (now )?(private|anonymous|safe|secure|compliant|certified)\b",
+    r"\b(GDPR|DSGVO)[ -]compliant\b",
+    r"\bguarantees? (your|the) privacy\b",
+    r"\bno leakage\b",
+    r"\bPASS\b",
+    r"TODO|FIXME|XXX|\[ADD|lorem ipsum|\bNone\b|\bnan\b|\binf\b",
+)
+
+
+@pytest.fixture(scope="module", params=sample.ALL)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@cache
+def typeset(kind: str) -> bytes:
+    return pdf.typeset(sample.ALL[kind]())
+
+
+@pytest.fixture(scope="module")
+def document(kind: str) -> bytes:
+    return typeset(kind)
+
+
+@pytest.fixture(scope="module")
+def reader(document: bytes) -> Any:
+    return pypdf.PdfReader(io.BytesIO(document))
+
+
+@pytest.fixture(scope="module")
+def text(reader: Any) -> str:
+    return " ".join("\n".join(page.extract_text() for page in reader.pages).split()).replace("\xa0", " ")
+
+
+def test_pages_and_verdict(kind: str, reader: Any, text: str) -> None:
+    assert abs(len(reader.pages) - PAGES[kind]) <= 1, "a page came or went: look at the pages before changing this number"
+    assert TITLES[kind] in " ".join(reader.pages[0].extract_text().split())
+
+
+def test_no_word_promises_what_an_audit_cannot(text: str) -> None:
+    for pattern in FORBIDDEN:
+        assert not re.search(pattern, text), re.search(pattern, text)
+
+
+def test_every_figure_speaks_to_a_screen_reader(kind: str, reader: Any) -> None:
+    found = []
+
+    def walk(node: Any) -> None:
+        node = node.get_object()
+        if isinstance(node, list):
+            for one in node:
+                walk(one)
+            return
+        if not hasattr(node, "get"):
+            return
+        if node.get("/S") == "/Figure":
+            found.append(str(node.get("/Alt", "")))
+        if "/K" in node and not isinstance(node["/K"], int):
+            walk(node["/K"])
+
+    walk(reader.trailer["/Root"]["/StructTreeRoot"])
+    drawn = figures.drawings(sample.ALL[kind]())
+    assert sorted(found) == sorted(one.alt for one in drawn.values())
+    assert all(re.search(r"\d", one) for one in found), "an alt text without a number"
+
+
+def test_the_document_is_tagged_archival_and_titled(document: bytes, reader: Any) -> None:
+    root = reader.trailer["/Root"]
+    assert root["/MarkInfo"]["/Marked"] and root["/Lang"] == "en"
+    meta = root["/Metadata"].get_object().get_data().decode()
+    assert re.search(r"pdfaid:part>3<", meta) and re.search(r"pdfaid:conformance>A<", meta) and "pdfuaid:part>1<" in meta
+    assert reader.metadata.title.startswith("Privacy audit report")
+    assert b"%PDF-1.7" in document[:16]
+
+
+def test_the_report_is_attached_and_comes_out_whole(kind: str, document: bytes, reader: Any) -> None:
+    expected = report_json.to_json(sample.ALL[kind]())
+    assert pdf.attached(document) == expected
+    assert reader.attachments["report.json"] == [expected]
+
+
+def test_what_is_not_measured_is_printed_as_missing(kind: str, text: str) -> None:
+    parts = [block.what for one in sections(sample.ALL[kind]()) for block in one.blocks if isinstance(block, Missing)]
+    assert text.count("Missing") >= len(parts)
+    for what in parts:
+        assert what in text
+    if kind == "scores":
+        assert len(parts) >= 3
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_number_of_the_cover_is_there(outcome: Outcome) -> None:
+    page = pypdf.PdfReader(io.BytesIO(typeset(outcome.value))).pages[0].extract_text().replace("\xa0", " ")
+    claim = {Outcome.VIOLATED: "1.00", Outcome.OUT_OF_REACH: "32.00"}.get(outcome, "8.00")
+    for word in (claim, "4.90", "9.40", "3.34", "10−5", "95 %", "per example", "3.41"):
+        assert word in page or word.replace("10−5", "10⁻⁵") in page, word
+
+
+def test_bytes_do_not_depend_on_the_process() -> None:
+    code = (
+        "import hashlib; from tests.reports import sample; import reports;"
+        "files = reports.render(sample.scores());"
+        "print(hashlib.sha256(b''.join(files[name] for name in sorted(files))).hexdigest())"
+    )
+    found = set()
+    for zone, hash_seed in (("UTC", "1"), ("Asia/Tokyo", "2")):
+        environment = os.environ | {"TZ": zone, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
+
+
+def test_names_of_a_user_are_never_markup() -> None:
+    hostile = '#panic("x") *bold* $x$ <label> @ref \\ "quoted" `raw` // comment'
+    report = sample.scores()
+    odd = replace(report.mechanisms[0], name=hostile)
+    found = pdf.typeset(replace(report, title=hostile, mechanisms=(odd,), notes=(hostile,), config=hostile))
+    page = pypdf.PdfReader(io.BytesIO(found)).pages[0].extract_text()
+    assert "#panic" in page and "*bold*" in page
+
+
+def test_a_glyph_without_a_font_is_an_error_and_not_a_gap() -> None:
+    with pytest.raises(OutputError, match=r"typst refuses report\.pdf"):
+        pdf.typeset(replace(sample.scores(), title="審計"))
+
+
+def test_a_bad_time_is_named() -> None:
+    with pytest.raises(OutputError, match="created is 'yesterday'"):
+        pdf.typeset(replace(sample.scores(), created="yesterday"))
+
+
+def test_extreme_numbers_can_be_set() -> None:
+    report = sample.run()
+    plain, dp = report.mechanisms
+    claims = tuple(replace(claim, epsilon=math.inf) for claim in dp.claims)
+    verdicts = tuple(replace(one, claim=claim) for one, claim in zip(dp.verdicts, claims, strict=True))
+    curves = tuple(replace(one, epsilon=tuple(math.inf for _ in one.steps)) for one in dp.trajectories)
+    infinite = replace(dp, claims=claims, verdicts=verdicts, trajectories=curves)
+    page = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=(plain, infinite))))).pages[0].extract_text()
+    assert "∞" in page
+
+
+def test_a_report_of_nothing_can_be_set() -> None:
+    empty = replace(sample.model(), mechanisms=(), coverage=(), notes=())
+    assert pdf.typeset(empty).startswith(b"%PDF-")
+
+
+def test_twenty_attacks_and_many_notes_can_be_set() -> None:
+    report = sample.run(
+        notes=tuple(f"Remark number {i} that is long enough to need more than one line of the cover. " * 2 for i in range(12))
+    )
+    plain, dp = report.mechanisms
+    game = dp.games[0]
+    many = replace(game, attacks=tuple(replace(game.attacks[i % 2], scorer=f"attack_{i:02d}") for i in range(20)))
+    found = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=(plain, replace(dp, games=(many,)))))))
+    everything = "".join(page.extract_text() for page in found.pages)
+    assert all(f"attack_{i:02d}" in everything for i in range(20))
+
+
+def _render_seconds(report: AuditReport) -> float:
+    import time
+
+    figures.drawings.cache_clear()
+    began = time.process_time()
+    pdf.typeset(report)
+    return time.process_time() - began
+
+
+def test_a_report_is_rendered_in_seconds() -> None:
+    assert _render_seconds(sample.run()) < 8.0

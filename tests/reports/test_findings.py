@@ -1,0 +1,83 @@
+"""JUnit and SARIF: every judgement is in both, under one stable id."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from audit.core.results import AuditReport, Outcome
+from reports import render
+from reports.findings import RULES, State, findings, rule_family
+from reports.sarif import line
+from tests.reports import sample
+
+
+def _junit(report: AuditReport) -> ElementTree.Element:
+    return ElementTree.fromstring(render(report, ("junit",))["junit.xml"])
+
+
+def _sarif(report: AuditReport) -> list[dict[str, object]]:
+    results: list[dict[str, object]] = json.loads(render(report, ("sarif",))["results.sarif"])["runs"][0]["results"]
+    return results
+
+
+@pytest.mark.parametrize("kind", sample.ALL)
+def test_every_judgement_is_in_both_formats(kind: str) -> None:
+    report = sample.ALL[kind]()
+    found = findings(report)
+    assert found
+    root = _junit(report)
+    names = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
+    assert sorted(names, key=str) == sorted(((f.subject or "report", f"{f.rule} {f.title}") for f in found), key=str)
+    assert [one["ruleId"] for one in _sarif(report)] == [one.rule for one in found]
+    assert all(rule_family(one.rule) in RULES for one in found)
+
+
+@pytest.mark.parametrize("kind", sample.ALL)
+def test_counts_add_up(kind: str) -> None:
+    root = _junit(sample.ALL[kind]())
+    for node in [root, *root.iter("testsuite")]:
+        assert int(node.get("tests", -1)) == len(list(node.iter("testcase")))
+        assert int(node.get("failures", -1)) == len(list(node.iter("failure")))
+        assert int(node.get("skipped", -1)) == len(list(node.iter("skipped")))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "level"),
+    [
+        (Outcome.CONSISTENT, State.HOLDS, "none"),
+        (Outcome.VIOLATED, State.FAILS, "error"),
+        (Outcome.INVALID, State.FAILS, "error"),
+        (Outcome.OUT_OF_REACH, State.OPEN, "warning"),
+    ],
+)
+def test_each_outcome_has_its_state_and_level(outcome: Outcome, state: State, level: str) -> None:
+    report = sample.run(outcome)
+    judged = [one for one in findings(report) if one.rule == "AU001"]
+    assert len(judged) == 3 and {one.state for one in judged} == {state}
+    assert {one["level"] for one in _sarif(report) if one["ruleId"] == "AU001"} == {level}
+
+
+def test_a_failed_control_fails() -> None:
+    failed = [one for one in findings(sample.run(Outcome.INVALID)) if one.rule == "AU003" and one.state is State.FAILS]
+    assert [one.subject for one in failed] == ["dp_sgd.black_box.lira"]
+    assert "41 false alarms" in failed[0].message
+
+
+def test_a_location_is_the_line_that_names_the_training() -> None:
+    report = sample.run()
+    text = report.config.splitlines()
+    assert text[line(report, "dp_sgd.black_box.lira") - 1] == "- name: dp_sgd"
+    assert line(report, "") == 1
+    assert line(sample.model(), "classifier.pt2") == 1
+
+
+def test_names_cannot_break_the_xml() -> None:
+    from dataclasses import replace
+
+    report = sample.scores()
+    hostile = replace(report.mechanisms[0], name='a<b>&"c')
+    root = _junit(replace(report, mechanisms=(hostile,)))
+    assert 'a<b>&"c' in {suite.get("name") for suite in root.iter("testsuite")}

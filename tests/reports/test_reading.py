@@ -1,0 +1,104 @@
+"""Which mechanism, claim and bound the cover speaks of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.core.results import AuditReport, Outcome
+from reports import reading
+from reports.cover import box, quotable
+from reports.measured import finest
+from tests.reports import sample
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_the_headline_is_the_gravest_mechanism_and_its_tightest_claim(outcome: Outcome) -> None:
+    report = sample.run(outcome)
+    head = reading.headline(report)
+    assert head is not None
+    assert head.mechanism.name == "dp_sgd"
+    assert head.verdict.outcome is outcome
+    assert head.verdict.claim.epsilon == min(claim.epsilon for claim in head.mechanism.claims)
+    assert head.ceiling == 9.4
+    assert head.proven is not None and head.proven.bound == head.verdict.bound
+
+
+def test_no_claim_no_headline() -> None:
+    assert reading.headline(sample.model()) is None
+
+
+def test_a_bound_inside_another_family_does_not_count() -> None:
+    report = sample.run()
+    dp = report.mechanisms[1]
+    bare = tuple(replace(claim, family=None) for claim in dp.claims)
+    able = reading.admissible(bare[0], replace(dp, claims=bare))
+    assert {one.bound.family for one in able} == {None}
+    assert {one.bound.family for one in reading.admissible(dp.claims[0], dp)} == {None, "dp_sgd"}
+
+
+def test_a_bound_at_another_delta_does_not_count() -> None:
+    dp = sample.run().mechanisms[1]
+    assert reading.admissible(replace(dp.claims[0], delta=1e-6), dp) == ()
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_the_quoted_sentence_names_all_a_reader_needs(outcome: Outcome) -> None:
+    report = sample.run(outcome)
+    head = reading.headline(report)
+    assert head is not None
+    said = quotable(report, head).replace("\xa0", " ")
+    assert "ε ≤" in said and "δ = 10⁻⁵" in said and "per example" in said and "dp_sgd" in said
+    if outcome is Outcome.INVALID:
+        assert "void" in said and "ε ≥" not in said
+    else:
+        assert "ε ≥ 4.90 inside the family DP-SGD" in said and "95 % confidence" in said
+    if outcome in (Outcome.CONSISTENT, Outcome.OUT_OF_REACH):
+        assert "up to ε = 9.40" in said
+
+
+def _tone(report: AuditReport) -> str:
+    return box(report, reading.headline(report)).tone.value
+
+
+def test_green_only_where_nothing_is_open() -> None:
+    clean = replace(sample.run(notes=()), policy=())
+    assert _tone(clean) == "good"
+    assert _tone(replace(clean, notes=("something is open",))) == "open"
+    assert _tone(sample.run(notes=())) == "open"  # a policy gate failed
+    assert _tone(sample.run(Outcome.OUT_OF_REACH, notes=())) == "open"
+    assert _tone(sample.run(Outcome.VIOLATED, notes=())) == "bad"
+    assert _tone(sample.run(Outcome.INVALID, notes=())) == "bad"
+    assert _tone(sample.model()) == "plain"
+
+
+def test_a_headline_rate_needs_ten_expected_false_positives() -> None:
+    model = sample.model().mechanisms[0]
+    found = finest(model)
+    assert found is not None and found.fpr == 0.01  # 2,000 nonmembers: 0.1 % would be two
+
+
+@given(
+    st.floats(min_value=1e-6, max_value=1),
+    st.floats(min_value=0, max_value=30),
+    st.floats(min_value=0, max_value=0.1),
+)
+def test_allowed_tpr_is_the_largest_that_both_constraints_leave(fpr: float, epsilon: float, delta: float) -> None:
+    tpr = reading.allowed_tpr(fpr, epsilon, delta)
+    slack = 1e-9 * math.exp(epsilon)
+    assert tpr >= min(1.0, fpr) - 1e-12
+    assert tpr <= math.exp(epsilon) * fpr + delta + slack
+    assert 1 - fpr <= math.exp(epsilon) * (1 - tpr) + delta + slack
+    more = tpr + 1e-6
+    if more < 1:
+        low = more > math.exp(epsilon) * fpr + delta
+        high = 1 - fpr > math.exp(epsilon) * (1 - more) + delta
+        assert low or high
+
+
+def test_allowed_tpr_without_a_guarantee_is_everything() -> None:
+    assert reading.allowed_tpr(0.01, math.inf, 1e-5) == 1.0
