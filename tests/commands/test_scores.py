@@ -1,0 +1,137 @@
+"""`audit scores`: tables of any tool in, bounds and a verdict out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+
+from audit.commands.scores import scores
+from audit.core.errors import AuditError
+from audit.inspect_model import draw_coins
+
+COINS = draw_coins(500, 2)
+VALUES = np.random.default_rng(2).normal(size=500) + 5 * COINS
+
+
+def audit(*arguments, expect: int = 0) -> None:
+    """Runs the command as the command line does."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(scores)
+    try:
+        code = app([str(argument) for argument in arguments], standalone_mode=False)
+    except AuditError as error:
+        assert error.exit_code == expect, error
+        raise
+    assert code == expect
+
+
+def table(path, **columns):
+    frame = pd.DataFrame(columns or {"score": VALUES, "member": COINS})
+    if path.suffix == ".npz":
+        np.savez(path, **{name: frame[name].to_numpy() for name in frame})
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+def test_the_same_bound_from_every_file(tmp_path, capsys, suffix):
+    audit(table(tmp_path / f"s.{suffix}"), "--delta", "1e-5", "--claim-epsilon", "1", "--json", expect=1)
+    printed = json.loads(capsys.readouterr().out)
+    (bound,) = printed["attacks"][0]["bounds"]
+    assert printed["outcome"] == "violated"
+    assert bound["estimator"] == "one_run"
+    assert 2 < bound["epsilon"] <= bound["ceiling"] < 6
+    assert printed["attacks"][0]["negative_control"] is True
+    assert printed["folder"] is None
+
+
+def test_more_bounds_for_independent_runs_at_a_split_budget(tmp_path, capsys):
+    path = table(tmp_path / "s.csv")
+    audit(path, "--delta", "1e-5", "--game", "independent", "--json")
+    bounds = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
+    assert {"one_run", "clopper_pearson", "rank_exact", "gaussian"} <= {bound["estimator"] for bound in bounds}
+    assert all(bound["confidence"] == pytest.approx(1 - 0.05 / len(bounds)) for bound in bounds)
+    audit(path, "--delta", "1e-5", "--game", "independent", "--estimator", "clopper_pearson", "--json")
+    (alone,) = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
+    assert alone["confidence"] == 0.95
+
+
+def test_out_of_reach_and_consistent_claims(tmp_path, capsys):
+    path = table(tmp_path / "s.csv", score=np.random.default_rng(0).normal(size=500), member=COINS)
+    audit(path, "--delta", "1e-5", "--claim-epsilon", "1", "--json")
+    assert json.loads(capsys.readouterr().out)["outcome"] == "consistent"
+    audit(path, "--delta", "1e-5", "--claim-epsilon", "9", expect=3)
+    text = capsys.readouterr().out
+    assert "could not have" in text
+    assert "ceiling" in text
+
+
+def test_a_report_is_written_where_asked_for(tmp_path, capsys):
+    audit(table(tmp_path / "s.csv"), "--delta", "1e-5", "-o", tmp_path / "out")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"report.pdf", "report.json", "SHA256SUMS"} <= names
+    assert capsys.readouterr().out.rstrip().endswith("report.pdf")
+
+
+def test_tables_of_several_attacks_are_not_pooled(tmp_path, capsys):
+    frame = pd.concat(
+        [pd.DataFrame({"attack": name, "points": sign * VALUES, "was_in": COINS}) for name, sign in (("good", 1), ("bad", -1))]
+    )
+    frame.to_parquet(tmp_path / "s.parquet")
+    names = ("--score", "points", "--member", "was_in", "--delta", "1e-5", "--json")
+    with pytest.raises(AuditError, match=r"scores of several attacks .bad, good.; pick one with --where attack=bad"):
+        audit(tmp_path / "s.parquet", *names, expect=2)
+    audit(tmp_path / "s.parquet", *names, "--where", "attack=good", "--claim-epsilon", "1", expect=1)
+    assert json.loads(capsys.readouterr().out)["attacks"][0]["auc"][1] > 0.99
+    with pytest.raises(AuditError, match="no row with attack = best; there are bad, good"):
+        audit(tmp_path / "s.parquet", *names, "--where", "attack=best", expect=2)
+
+
+BAD = {
+    "NaN": ({"score": np.where(VALUES[3] == VALUES, np.nan, VALUES), "member": COINS}, "scores has 1 NaN"),
+    "text": ({"score": ["high"] * 500, "member": COINS}, "expected one number per record"),
+    "no score": ({"points": VALUES, "member": COINS}, r"0 columns that could be the score"),
+    "two scores": ({"score": VALUES, "value": VALUES, "member": COINS}, r"2 columns that could be the score \(score, value\)"),
+    "no member": ({"score": VALUES}, "could be the membership"),
+    "members only": ({"score": VALUES, "member": COINS | True}, "marks members only"),
+    "no truth value": ({"score": VALUES, "member": np.arange(500)}, "expected true or false"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_tables_end_in_exit_code_two(tmp_path, name):
+    columns, message = BAD[name]
+    with pytest.raises(AuditError, match=message):
+        audit(table(tmp_path / "s.parquet", **columns), "--delta", "1e-5", expect=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--delta", "0"), "delta is 0.0"),
+        (("--delta", "1e-5", "--confidence", "1"), "confidence is 1.0"),
+        (("--delta", "1e-5", "--game", "two_runs"), "Expected one of one_run, independent"),
+        (("--delta", "1e-5", "--estimator", "one_ran"), "Did you mean 'one_run'"),
+        (("--delta", "1e-5", "--estimator", "clopper_pearson"), "assumes independent_trials, which this game does not grant"),
+        (("--delta", "1e-5", "--where", "attack"), "expected COLUMN=VALUE"),
+        (("--delta", "1e-5", "--score", "points"), "no column 'points'"),
+    ],
+)
+def test_bad_options_end_in_exit_code_two(tmp_path, options, message):
+    with pytest.raises(AuditError, match=message):
+        audit(table(tmp_path / "s.csv"), *options, expect=2)
+
+
+def test_missing_and_hostile_files(tmp_path):
+    with pytest.raises(AuditError, match="no file"):
+        audit(tmp_path / "absent.csv", "--delta", "1e-5", expect=2)
+    np.savez(tmp_path / "s.npz", score=VALUES.astype(object), member=COINS)
+    with pytest.raises(AuditError, match="pickled Python objects"):
+        audit(tmp_path / "s.npz", "--delta", "1e-5", expect=2)
