@@ -82,15 +82,15 @@ def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
     from audit.training import observe
 
     records = len(pool)
-    nothing = pool.take(np.empty(0, dtype=np.int64))
+    everyone = purchase_like(records + 64, seed.child("data")).take(np.arange(records, records + 64))
     dataset = Dataset(
         name="purchase-like",
         source="synthetic",
         sha256="",
         classes=CLASSES,
-        train=nothing,
+        train=everyone,
         pool=pool,
-        test=nothing,
+        test=everyone,
         pool_index=np.arange(records),
     )
     rate = BATCH / (records / 2)
