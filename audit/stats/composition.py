@@ -159,11 +159,11 @@ def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, flo
         MemoryError: the window would need more than 2^25 entries; use a wider grid.
     """
     step, (left, right) = parts[0][0].step, limits
-    size = fft.next_fast_len(max(math.ceil((right - left) / step) + 2, 16), real=True)
+    size = fft.next_fast_len(max(math.ceil((right - left) / step) + 4, 16), real=True)
     if size > _LARGEST_WINDOW:
         raise MemoryError(f"a window of {size} entries of width {step:g}; choose a wider grid")
     shift = sum(count * grid.shift for grid, count in parts)
-    start = math.floor(left / step - shift)
+    start = math.floor(left / step - shift) - 2
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     for grid, count in parts:
         weight = np.exp(np.log(grid.mass) + tilt * grid.loss - _log_moment(grid, tilt))
@@ -259,9 +259,11 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
         found = tail.epsilon(delta, side)
         if found is not None:
             return max(found, 0.0)
-        if tail.first <= 0 or tilt < 1e-6:  # even epsilon 0 is left of the window, or everything is right of it
+        if tail.first <= 0 and tail.delta(0.0, 1) <= delta:
+            return 0.0
+        if tilt < 1e-6:  # everything that is certain lies right of the window
             return max(tail.first, 0.0) if side > 0 else 0.0
-        tilt /= 2
+        tilt /= 4
 
 
 def delta_at(parts: Sequence[Part], epsilon: float, side: int) -> float:

@@ -112,6 +112,42 @@ def _both_sides(
     return evaluate(below, -1), evaluate(above, 1)
 
 
+def without_replacement_bracket(
+    noise_multiplier: float, sample_rate: float, steps: int, delta: float, *, density: float = 64.0
+) -> tuple[float, float]:
+    """Lower and upper end of epsilon at `delta` when each step draws a batch of fixed size and one record is replaced.
+
+    Args:
+        noise_multiplier: standard deviation over the norm bound of one record (a replacement moves the sum by twice that).
+        sample_rate: batch size over population.
+        steps: number of releases; at least 1.
+        delta: in (0, 1).
+        density: grid points per standard deviation of one step's loss.
+
+    Guarantee:
+        The upper end composes the pair that follows the remove curve at positive and the add curve at negative losses
+        (Zhu, Dong, Wang 2022, arXiv 2106.08567, Theorem 11), the lower end is the worst of three data sets: others that
+        push against the record, for either hypothesis, and others at rest.
+    """
+    log_tail = math.log(delta) - math.log(steps) - _UNRESOLVED
+    doubled = [subsampled_gaussian(noise_multiplier / 2, sample_rate, one, log_tail=log_tail) for one in ADD_REMOVE]
+    step = doubled[0].spread / density
+    remove, add = (discretise.upper(pair, step) for pair in doubled)
+    gained, lost = remove.index > 0, add.index < 0
+    index = np.concatenate([add.index[lost], [0], remove.index[gained]])
+    mass = np.concatenate([add.mass[lost], [0.0], remove.mass[gained]])
+    infinite = remove.infinite + add.infinite
+    mass[int(lost.sum())] = max(0.0, 1 - infinite - float(mass.sum()))
+    joined = discretise.LossGrid(index=index[mass > 0], mass=mass[mass > 0], step=step, infinite=infinite)
+    upper = composition.epsilon_at([(joined, steps)], delta, 1)
+    at_rest = subsampled_gaussian(noise_multiplier, sample_rate, "replace", log_tail=log_tail)
+    lower = max(
+        composition.epsilon_at([(discretise.lower(pair, pair.spread / density), steps)], delta, -1)
+        for pair in (*doubled, at_rest)
+    )
+    return min(lower, upper), upper
+
+
 def grid_step(pairs: Sequence[tuple[LossPair, int]], density: float) -> float:
     """A grid width of `1 / density` of a typical step's loss, such that the heaviest pair's atoms lie whole steps apart."""
     total = sum(count for _, count in pairs)
