@@ -21,7 +21,7 @@ from audit.core.seeds import Seed
 from audit.stats import tradeoff
 
 POWER = 0.8
-DRAWS = 40
+DRAWS = 25
 LARGEST_MU = 40.0
 MOST_SCORES = 200_000
 
@@ -97,12 +97,17 @@ def bounds_at(
 ) -> tuple[float, ...]:
     """Bounds of `question.draws` simulated audits of a Gaussian mechanism whose true epsilon is `epsilon`, sorted."""
     mu = tradeoff.mu_of_gdp(epsilon, question.delta)
-    found = []
-    for draw in range(question.draws):
-        seed = Seed(0).child("plan", draw)
-        scores = ideal_scores(game, mu, seed, mechanism)
-        found.append(estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=seed).epsilon)
+    draws = range(question.draws)
+    found = [_simulated_bound(estimator, game, mu, draw, question=question, mechanism=mechanism) for draw in draws]
     return tuple(sorted(found))
+
+
+def _simulated_bound(
+    estimator: Estimator, game: Game, mu: float, draw: int, *, question: Question, mechanism: Mechanism | None
+) -> float:
+    seed = Seed(0).child("plan", draw)
+    scores = ideal_scores(game, mu, seed, mechanism)
+    return estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=seed).epsilon
 
 
 def power_at(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None) -> float:
@@ -111,21 +116,35 @@ def power_at(estimator: Estimator, game: Game, epsilon: float, question: Questio
     return sum(bound > question.claim for bound in found) / len(found)
 
 
+def catches(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None) -> bool:
+    """Whether the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
+    mu = tradeoff.mu_of_gdp(epsilon, question.delta)
+    needed, missed = math.ceil(question.power * question.draws - 1e-9), 0
+    for draw in range(question.draws):
+        found = _simulated_bound(estimator, game, mu, draw, question=question, mechanism=mechanism)
+        missed += found <= question.claim
+        if missed > question.draws - needed:
+            return False
+        if draw + 1 - missed >= needed:
+            return True
+    return False
+
+
 def detectable(estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None) -> float:
-    """The smallest true epsilon that this audit catches with the wanted power, to two per cent from above; infinite if none.
+    """The smallest true epsilon that this audit catches with the wanted power, to five per cent from above; infinite if none.
 
     Caught means that the bound lies above `question.claim`.
     """
     game.require(estimator.assumes, type(estimator).__name__)
     low, high = question.claim, max(2 * question.claim, 1.0)
     largest = tradeoff.epsilon_of_gdp(LARGEST_MU, question.delta)
-    while power_at(estimator, game, high, question, mechanism) < question.power:
+    while not catches(estimator, game, high, question, mechanism):
         if high >= largest:
             return math.inf
         low, high = high, min(2 * high, largest)
-    while high > low * 1.02 + 0.005:
+    while high > low * 1.05 + 0.01:
         middle = (low + high) / 2
-        caught = power_at(estimator, game, middle, question, mechanism) >= question.power
+        caught = catches(estimator, game, middle, question, mechanism)
         low, high = (low, middle) if caught else (middle, high)
     return high
 
@@ -138,13 +157,13 @@ def scores_needed(
     To ten per cent from above; None where 200,000 do not suffice.
     """
     low, high = 1, 16
-    while power_at(estimator, resized(game, high), truth, question, mechanism) < question.power:
+    while not catches(estimator, resized(game, high), truth, question, mechanism):
         if high >= MOST_SCORES:
             return None
         low, high = high, min(2 * high, MOST_SCORES)
     while high > 1.1 * low + 1:
         middle = (low + high) // 2
-        caught = power_at(estimator, resized(game, middle), truth, question, mechanism) >= question.power
+        caught = catches(estimator, resized(game, middle), truth, question, mechanism)
         low, high = (low, middle) if caught else (middle, high)
     return high
 

@@ -33,18 +33,53 @@ def sgd(noise_multiplier: float, sample_rate: float, steps: int) -> Curve:
         return curves.epsilon_delta(0.0, 0.0)
     if sample_rate == 1:
         return curves.gdp(math.sqrt(steps) / noise_multiplier)
-    _, member, nonmember = pld.subsampled_gaussian_losses(noise_multiplier, sample_rate, steps)
+    return _interpolated(*_corners(noise_multiplier, sample_rate, steps))
+
+
+@functools.lru_cache(maxsize=512)
+def symmetric_sgd(noise_multiplier: float, sample_rate: float, steps: int) -> Curve:
+    """The least symmetric curve above `sgd`: for tests that may use either direction, adding or removing."""
+    if steps == 0 or sample_rate in (0, 1) or math.isinf(noise_multiplier):
+        return sgd(noise_multiplier, sample_rate, steps)
+    fpr, tpr = _corners(noise_multiplier, sample_rate, steps)
+    return _interpolated(*_hull(np.append(fpr, 1 - tpr), np.append(tpr, 1 - fpr)))
+
+
+def _corners(noise: float, rate: float, steps: int) -> tuple[Array, Array]:
+    """Corners `(fpr, tpr)` of the curve, both ascending, up to (1, 1)."""
+    _, member, nonmember = pld.subsampled_gaussian_losses(noise, rate, steps)
     tpr = np.minimum(np.append(0.0, np.cumsum(member[::-1])), 1.0)
     fpr = np.minimum(np.append(0.0, np.cumsum(nonmember[::-1])), 1.0)
     tpr[-1] = fpr[-1] = 1.0
     last = np.append(np.diff(fpr) > 0, True)  # of equal rates the point with the largest TPR
-    corners = fpr[last], tpr[last]
+    return fpr[last], tpr[last]
 
+
+def _hull(fpr: Array, tpr: Array) -> tuple[Array, Array]:
+    """Corners of the least concave curve above the points."""
+    order = np.lexsort((tpr, fpr))
+    kept: list[tuple[float, float]] = []
+    for x, y in zip(fpr[order].tolist(), tpr[order].tolist(), strict=True):
+        while kept and kept[-1][0] == x:
+            kept.pop()
+        while len(kept) > 1 and _turns_left(kept[-2], kept[-1], (x, y)):
+            kept.pop()
+        kept.append((x, y))
+    corners = np.array(kept)
+    return corners[:, 0], np.minimum(corners[:, 1], 1.0)
+
+
+def _turns_left(first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]) -> bool:
+    """Whether the middle point lies on or below the line between the outer two."""
+    return (second[0] - first[0]) * (third[1] - first[1]) >= (second[1] - first[1]) * (third[0] - first[0])
+
+
+def _interpolated(fpr: Array, tpr: Array) -> Curve:
     def allowed(rate: ArrayLike) -> Array:
-        return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), *corners))
+        return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), fpr, tpr))
 
     def mirrored(rate: ArrayLike) -> Array:
-        return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), (1 - corners[1])[::-1], (1 - corners[0])[::-1]))
+        return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), (1 - tpr)[::-1], (1 - fpr)[::-1]))
 
     return Curve(tpr=allowed, tnr=mirrored)
 

@@ -1,0 +1,127 @@
+"""One run, a whole trade-off function: right guesses held against the Gaussian curve or that of DP-SGD."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Assumption
+from audit.core.mechanism import DpSgd, Mechanism
+from audit.core.records import Scores
+from audit.core.results import LowerBound
+from audit.core.seeds import Seed
+from audit.stats import one_run, one_run_fdp, ranks, sgd_curve, tradeoff
+from audit.stats.arrays import Counts
+
+FAMILIES = ("gdp", "dp_sgd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRunFdp:
+    """Refutes trade-off functions by the number of right guesses, for guess counts registered beforehand.
+
+    Attributes:
+        family: "gdp" bounds mu; "dp_sgd" bounds the effective noise multiplier at the claimed sample rate and steps.
+        guess_fractions: shares of the coins that are guessed, half from either end; the error rate is split over them.
+
+    Guarantee: the family's parameter is overstated (noise understated) with probability at most `1 - confidence`, when
+        memberships are independent fair coins, for any dependence between scores. `epsilon` is the family's at `delta` and
+        holds inside the family only.
+    References:
+        Mahloujifar, Melis and Chaudhuri 2024, arXiv 2410.22235.
+    """
+
+    family: str = "gdp"
+    guess_fractions: tuple[float, ...] = (0.05, 0.2)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
+        if self.family not in FAMILIES:
+            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
+            raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent fair coins."""
+        return frozenset({Assumption.INDEPENDENT_COINS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The epsilon at `delta` of the most private curve not refuted.
+
+        Raises:
+            DataError: one side is empty.
+            UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
+            ConfigError: delta is 0, where every epsilon is infinite.
+        """
+        checks.both_sides(scores.included, "one_run_fdp")
+        checks.open_probability(confidence, "confidence")
+        checks.open_probability(delta, "delta of one_run_fdp")
+        mechanism = scores.mechanism if self.family == "dp_sgd" else None
+        if self.family == "dp_sgd" and not isinstance(mechanism, DpSgd):
+            raise UnsupportedMechanism(
+                f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got {type(mechanism).__name__}; "
+                "use family 'gdp' or one_run"
+            )
+        coins, tie_seed = len(scores.values), seed.child("ties")
+        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        guesses = np.minimum(one_run.guess_counts(coins, self.guess_fractions), one_run_fdp.MOST_GUESSES)
+        correct = one_run.correct_guesses(ranked, guesses)
+        found, at = _refuted(mechanism, guesses, correct, coins, 1 - confidence)
+        top = _ceiling(mechanism, tuple(guesses.tolist()), coins, confidence)
+        epsilon = _epsilon(found, mechanism, delta)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="one_run_fdp",
+            comparisons=len(guesses),
+            ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
+            assumes=(Assumption.INDEPENDENT_COINS,),
+            family=self.family,
+            parameter=_parameter(found, mechanism),
+            selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
+            seed=tie_seed.integer(),
+        )
+
+
+def _refuted(
+    mechanism: Mechanism | None, guesses: Counts, correct: Counts, coins: int, significance: float
+) -> tuple[float, int]:
+    """The largest mu or signal (inverse noise) refuted, and the index of the count that does it."""
+    if not isinstance(mechanism, DpSgd):
+        return one_run_fdp.bound(one_run_fdp.gdp_inverse, guesses, correct, coins=coins, significance=significance)
+    rate, steps = mechanism.sample_rate, mechanism.steps
+    inverse = one_run_fdp.curve_inverse(
+        lambda signal: sgd_curve.symmetric_sgd(1 / signal if signal > 0 else math.inf, rate, steps)
+    )
+    return one_run_fdp.bound(
+        inverse, guesses, correct, coins=coins, significance=significance, largest=1 / sgd_curve.LEAST_NOISE
+    )
+
+
+def _epsilon(found: float, mechanism: Mechanism | None, delta: float) -> float:
+    if not isinstance(mechanism, DpSgd):
+        return tradeoff.epsilon_of_gdp(found, delta)
+    noise = 1 / found if found > 0 else math.inf
+    return sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
+
+
+def _parameter(found: float, mechanism: Mechanism | None) -> float:
+    if not isinstance(mechanism, DpSgd):
+        return found
+    return 1 / found if found > 0 else math.inf
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(mechanism: Mechanism | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+    counts = np.array(guesses)
+    return _refuted(mechanism, counts, counts, coins, 1 - confidence)[0]
+
+
+PLUGIN = OneRunFdp
