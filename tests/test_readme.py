@@ -1,0 +1,105 @@
+"""What the README promises is run: its commands' inner parts, its code, and the figures the quickstart has to reach."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from audit.cli import answer, app
+from audit.store import verify_folder
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(heading: str, language: str, index: int = 0) -> str:
+    """The code block number `index` of a language under a heading."""
+    section = re.split(r"^## ", README, flags=re.MULTILINE)
+    text = next(part for part in section if part.startswith(heading))
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)[index].strip()
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The inner part of the first command, run from an empty folder."""
+    inner = block("Run the main job", "bash").split("&&")[-1].split()
+    assert inner[0] == ".venv/bin/audit"
+    folder = tmp_path_factory.mktemp("elsewhere")
+    done = subprocess.run([sys.executable, "-m", "audit", *inner[1:]], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the claim was not contradicted" in done.stdout
+    return folder / inner[inner.index("-o") + 1]
+
+
+def test_there_are_exactly_two_set_up_commands() -> None:
+    assert README.count("python3 -m venv") == 2
+    assert block("Pass the tests", "bash").endswith(".venv/bin/python -m pytest")
+
+
+def test_the_main_job_leaves_a_verified_report(quickstart: Path) -> None:
+    assert verify_folder(quickstart) == []
+    assert (quickstart / "report.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_the_quickstart_reaches_what_it_must(quickstart: Path) -> None:
+    report = json.loads((quickstart / "report.json").read_text())
+    results = {result["name"]: result for result in report["mechanisms"]}
+    assert sum(result["models"] for result in results.values()) >= 64
+    outside = bounds(results["without-dp"], "black-box")
+    assert max(bound["epsilon"] for bound in outside if bound["family"] is None) >= 2
+    pld = next(claim["epsilon"] for claim in results["dp-sgd"]["claims"] if "PLD" in claim["source"])
+    assert 7.9 < pld <= 8
+    inside = bounds(results["dp-sgd"], "white-box")
+    assert max(bound["epsilon"] for bound in inside if bound["family"] is not None) >= pld / 2
+    assert any(bound["family"] is None and bound["epsilon"] > 1 for bound in inside)
+    everything = [bound for result in results.values() for game in result["games"] for bound in bounds(result, game["name"])]
+    assert all(bound["ceiling"] >= bound["epsilon"] for bound in everything)
+
+
+def bounds(result: dict, game: str) -> list[dict]:
+    attacks = next(one for one in result["games"] if one["name"] == game)["attacks"]
+    return [bound for attack in attacks for bound in attack["bounds"]]
+
+
+def test_the_wrong_claim_is_contradicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["run", "quickstart-wrong-claim", "-q", "-o", str(tmp_path / "run")]) == 1
+    assert "the claim is contradicted" in capsys.readouterr().out
+
+
+def test_the_code_for_your_own_model_runs_and_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = block("Audit a model you have already trained", "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    inputs, labels = load_digits(return_X_y=True)
+    inputs = (inputs / 16).astype(np.float32)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    names = {
+        "model": model,
+        "x_train": inputs[:300],
+        "y_train": labels[:300],
+        "x_test": inputs[300:600],
+        "y_test": labels[300:600],
+    }
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), names)
+    assert (tmp_path / "report.pdf").stat().st_size > 10_000
+
+
+def test_every_command_of_the_table_exists() -> None:
+    known = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    named = set(re.findall(r"`audit ([a-z]+)", README)) | set(
+        re.findall(r"^\| `audit \w+`, `(\w+)`, `(\w+)`", README, re.MULTILINE)[0]
+    )
+    assert named <= known
+
+
+def test_links_and_files_exist() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
