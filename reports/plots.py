@@ -29,6 +29,8 @@ DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 
 WIDTH_MM = 166.0
 PIXELS_PER_INCH = 150
 MOST_POINTS = 400
+MOST_ORDERS = 120
+CLASH, OUTSIDE = 1e3, 1e4  # in covered curve pixels
 STYLE: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 8.0,
@@ -139,24 +141,64 @@ def write(axes: Any, x: float, y: float, text: str, tone: Tone, **options: Any) 
 
 
 def label(axes: Any, curves: Sequence[Curve]) -> None:
-    """Writes each curve's name beside it, at the place that covers least of all curves and names.
+    """Writes each curve's name beside it, where the names together cover least of all curves and of each other.
 
-    Every name is tried at many points of its own curve and in eight directions; the place with the fewest
-    covered curve pixels wins, the one nearer to the middle of the axes among equals.
+    Every name is tried at many points of its own curve, on eight sides, at three distances. Names are placed one
+    after the other, in whichever order gives the smallest total cover.
     """
     renderer = axes.figure.canvas.get_renderer()
-    frame = axes.get_window_extent(renderer)
     obstacles = np.concatenate([_dense(axes, one) for one in curves])
-    taken: list[tuple[float, float, float, float]] = []
-    for curve in curves:
-        if not curve.name:
-            continue
+    texts, places = [], []
+    for curve in [one for one in curves if one.name]:
         text = write(axes, 0.5, 0.5, curve.name, curve.tone, transform=axes.transAxes, ha="center")
         extent = text.get_window_extent(renderer)
-        middle = _best(frame, _dense(axes, curve), obstacles, taken, (extent.width, extent.height))
-        text.set_position(axes.transAxes.inverted().transform(middle))
-        half = (extent.width / 2 + 2, extent.height / 2 + 1)
-        taken.append((middle[0] - half[0], middle[1] - half[1], middle[0] + half[0], middle[1] + half[1]))
+        texts.append(text)
+        places.append(_places(axes, _dense(axes, curve), obstacles, (extent.width, extent.height)))
+    orders = itertools.islice(itertools.permutations(range(len(texts))), MOST_ORDERS)
+    tried = (_choose(places, order) for order in orders)
+    _, chosen = min(tried, key=lambda one: one[0], default=(0.0, {}))
+    for index, box in chosen.items():
+        middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
+        texts[index].set_position(axes.transAxes.inverted().transform(middle))
+
+
+def _choose(places: Sequence[tuple[Floats, Floats]], order: Sequence[int]) -> tuple[float, dict[int, Floats]]:
+    """The total cost and the box of each name when they take their places in this order."""
+    total = 0.0
+    chosen: dict[int, Floats] = {}
+    for index in order:
+        boxes, costs = places[index]
+        costs = costs.copy()
+        for left, low, right, high in chosen.values():
+            clash = (boxes[:, 0] < right) & (boxes[:, 2] > left) & (boxes[:, 1] < high) & (boxes[:, 3] > low)
+            costs += CLASH * clash
+        best = int(np.argmin(costs))
+        total += float(costs[best])
+        chosen[index] = boxes[best]
+    return total, chosen
+
+
+def _places(axes: Any, own: Floats, obstacles: Floats, size: tuple[float, float]) -> tuple[Floats, Floats]:
+    """`(k, 4)` boxes in pixels that a name could fill, and the cost of each: curve pixels covered, then distance."""
+    frame, half = axes.get_window_extent(), np.asarray(size) / 2
+    if len(own) == 0:
+        own = np.array([[frame.x0 + frame.width / 2, frame.y0 + frame.height / 2]])
+    own = own[np.unique(np.linspace(0, len(own) - 1, 60).astype(int))]
+    sides = np.array([(0, 1), (0, -1), (-1, 1), (1, -1), (1, 1), (-1, -1), (1, 0), (-1, 0)])
+    gaps = np.array([4.0, 10.0, 20.0])
+    shift = (sides[:, None, :] * (half + gaps[None, :, None])).reshape(-1, 2)
+    extra = np.tile(gaps * 0.02, len(sides)) + np.repeat(np.where(sides[:, 0] == 0, 0.0, 0.002), len(gaps))
+    middles = (own[:, None, :] + shift[None, :, :]).reshape(-1, 2)
+    boxes = np.hstack([middles - half, middles + half])
+    costs = np.tile(extra, len(own)) + 0.01 * np.abs(middles[:, 0] - frame.x0 - frame.width / 2) / frame.width
+    pad = 3.0
+    x, y = obstacles[None, :, 0], obstacles[None, :, 1]
+    left, low, right, high = (boxes[:, i, None] for i in range(4))
+    costs += ((x > left - pad) & (x < right + pad) & (y > low - pad) & (y < high + pad)).sum(axis=1)
+    inside = (boxes[:, :2] > (frame.x0 + 3, frame.y0 + 2)).all(axis=1) & (boxes[:, 2:] < (frame.x1 - 1, frame.y1 - 1)).all(
+        axis=1
+    )
+    return boxes, costs + OUTSIDE * ~inside
 
 
 def _dense(axes: Any, curve: Curve) -> Floats:
@@ -173,37 +215,3 @@ def _dense(axes: Any, curve: Curve) -> Floats:
     frame = axes.get_window_extent()
     inside = (dense[:, 0] >= frame.x0) & (dense[:, 0] <= frame.x1) & (dense[:, 1] >= frame.y0) & (dense[:, 1] <= frame.y1)
     return np.asarray(dense[inside], dtype=np.float64)
-
-
-def _best(
-    frame: Any, own: Floats, obstacles: Floats, taken: list[tuple[float, float, float, float]], size: tuple[float, float]
-) -> tuple[float, float]:
-    width, height = size
-    best, cost_of_best = (frame.x0 + frame.width / 2, frame.y0 + frame.height / 2), np.inf
-    sides = ((0, 1), (0, -1), (-1, 1), (1, -1), (1, 1), (-1, -1), (1, 0), (-1, 0))
-    for x, y in own[:: max(1, len(own) // 40)]:
-        for (across, along), gap in itertools.product(sides, (5.0, 14.0)):
-            middle = (float(x + across * (width / 2 + gap)), float(y + along * (height / 2 + gap)))
-            box = (middle[0] - width / 2, middle[1] - height / 2, middle[0] + width / 2, middle[1] + height / 2)
-            cost = _cost(frame, box, obstacles, taken)
-            cost += 0.01 * abs(middle[0] - frame.x0 - frame.width / 2) / frame.width + (0.002 if across else 0.0)
-            cost += 0.2 if gap > 5 else 0.0
-            if cost < cost_of_best:
-                best, cost_of_best = middle, cost
-    return best
-
-
-def _cost(
-    frame: Any, box: tuple[float, float, float, float], obstacles: Floats, taken: list[tuple[float, float, float, float]]
-) -> float:
-    pad = 3.5
-    left, low, right, high = box
-    covered = (
-        (obstacles[:, 0] > left - pad)
-        & (obstacles[:, 0] < right + pad)
-        & (obstacles[:, 1] > low - pad)
-        & (obstacles[:, 1] < high + pad)
-    )
-    outside = left < frame.x0 + pad or right > frame.x1 - pad / 2 or low < frame.y0 + pad or high > frame.y1 - pad / 2
-    clash = any(left < x1 and right > x0 and low < y1 and high > y0 for x0, y0, x1, y1 in taken)
-    return float(np.count_nonzero(covered) + 1e4 * bool(outside) + 1e3 * clash)

@@ -25,6 +25,8 @@ from reports.cover import cover, picture
 from reports.phrases import drawn, listed, or_missing, sentence
 from reports.rounding import SPACE, at_delta, confidence, count, epsilon, percent, plural, up
 
+NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
+
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
@@ -123,6 +125,11 @@ def _allows(mechanism: MechanismResult) -> str:
     if claim is None:
         return ""
     low, high = (reading.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
+    if low > NEARLY_ALL:
+        return (
+            f"What the claim is worth: very little by itself. An attack that finds {percent(low, side='down')} of the members "
+            f"at 0.1{SPACE}% false positives would still be within {epsilon(up(claim.epsilon))}."
+        )
     return (
         f"What the claim is worth: {epsilon(up(claim.epsilon))} alone would let an attack find {percent(low, side='up')} of "
         f"the members at 0.1{SPACE}% false positives and {percent(high, side='up')} at 1{SPACE}%."

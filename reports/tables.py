@@ -149,7 +149,7 @@ def utility(report: AuditReport) -> Table:
             "one model" if metric.models < 2 else near(metric.spread, 4),
             count(metric.models),
         )
-        for one in report.mechanisms
+        for one in reading.ordered(report)
         for metric in one.utility
     )
     return Table(
