@@ -1,0 +1,82 @@
+"""The project's LiRA and SACRO-ML's on the very same models: the problem of `attack_battery.py`.
+
+Needs `pip install sacroml` (2.0.1 was used); its scoring function is called with the probabilities of
+the same models, so training and data are out of the comparison. Prints AUC, TPR at 1 % and 0.1 % FPR over
+the first TARGETS models, each against all others, and CPU seconds per target.
+
+    python benchmarks/attack_peers.py [--models 17] [--targets 4] [--records 8000] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+
+import numpy as np
+from attack_battery import row, train_models
+
+from audit import evaluation, plugins
+from audit.core.records import Array, ReferenceView
+from audit.core.seeds import Seed
+
+
+def sacro(models: ReferenceView, labels: Array, mode: str, fix_variance: bool) -> Callable[[int], Array]:
+    """Scores of one target by SACRO-ML's `LIRAAttack`, higher for members."""
+    from sacroml.attacks import utils
+    from sacroml.attacks.likelihood_attack import LIRAAttack
+
+    logging.disable(logging.CRITICAL)
+    attack = LIRAAttack(
+        output_dir=tempfile.mkdtemp(), write_report=False, n_shadow_models=len(models) - 1, mode=mode, fix_variance=fix_variance
+    )
+    shifted = models.logits - models.logits.max(axis=-1, keepdims=True)
+    p = np.exp(shifted) / np.exp(shifted).sum(axis=-1, keepdims=True)
+    own = np.take_along_axis(p, np.broadcast_to(labels[:, None], (*p.shape[:2], 1)), -1)[..., 0]
+    confidence = np.array([[utils.logit(value) for value in line] for line in own])
+
+    def score(target: int) -> Array:
+        rest = np.delete(np.arange(len(models)), target)
+        without = {i: list(confidence[rest, i][~models.included[rest, i]]) for i in range(len(labels))}
+        inside = {i: list(confidence[rest, i][models.included[rest, i]]) for i in range(len(labels))}
+        scores, _ = attack._compute_scores(labels, p[target], without, inside)
+        return np.array(scores)[:, 1]  # the column that its metrics treat as the probability of membership
+
+    return score
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=17)
+    parser.add_argument("--records", type=int, default=8000)
+    parser.add_argument("--targets", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    models, labels = train_models(options.models, options.records, "shuffled", Seed(options.seed))
+    targets = list(range(options.targets))
+    for spec in (
+        {"kind": "lira"},
+        {"kind": "lira", "variance": "per_example"},
+        {"kind": "lira", "online": False},
+        {"kind": "learned_combination"},
+    ):
+        began = time.process_time()
+        result = evaluation.leave_one_out(plugins.build("attacks.scorers", spec), models, labels, Seed(0), targets)
+        seconds = (time.process_time() - began) / len(targets)
+        print(
+            row("ours: " + ", ".join(f"{v}" if k == "kind" else f"{k} {v}" for k, v in spec.items()), result, "", seconds, True)
+        )
+    for mode in ("online-carlini", "offline", "offline-carlini"):
+        for fix_variance in (True, False):
+            score = sacro(models, labels, mode, fix_variance)
+            began = time.process_time()
+            values = np.stack([score(one) for one in targets])
+            result = evaluation.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))
+            seconds = (time.process_time() - began) / len(targets)
+            print(row(f"SACRO-ML: {mode}, fix_variance {fix_variance}", result, "", seconds, True), flush=True)
+
+
+if __name__ == "__main__":
+    main()
