@@ -132,8 +132,7 @@ def test_coins_prove_an_epsilon_and_refute_a_wrong_claim():
     coins = draw_coins(400, 3)
     members, nonmembers = sides(x, y, coins)
     report = inspect(Memory(*members, blur=0.1), members, nonmembers, Settings(coins=coins, claim_epsilon=1.0))
-    (bound,) = attack(report).bounds
-    assert bound.estimator == "one_run"
+    bound = next(bound for bound in attack(report).bounds if bound.estimator == "one_run")
     assert 2 < bound.epsilon <= bound.ceiling
     assert attack(report).control.passed
     assert report.outcome is Outcome.VIOLATED
@@ -417,7 +416,9 @@ def leaky(count: int, seed: int, shift: float = 6.0):
 def test_all_bounds_that_the_game_grants():
     values, coins = leaky(600, 1)
     one = inspect_scores(values, coins, Settings(claim_epsilon=1.0))
-    assert {bound.estimator for bound in attack(one, "scores").bounds} == {"one_run"}
+    names = {bound.estimator for bound in attack(one, "scores").bounds}
+    assert "one_run" in names
+    assert not names & {"clopper_pearson", "gaussian", "rank_exact"}, "they need independent trials"
     assert one.outcome is Outcome.VIOLATED
     more = inspect_scores(values, coins, Settings(claim_epsilon=1.0), game="independent")
     names = {bound.estimator for bound in attack(more, "scores").bounds}

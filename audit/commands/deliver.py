@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,14 @@ def demand_new(folder: Path) -> None:
         raise ConfigError(f"'{folder}' exists already; choose another --output, or remove it")
 
 
-def finish(report: AuditReport, folder: Path | None, as_json: bool, formats: Sequence[str]) -> int:
-    """Writes the report (if a folder is given), prints it, and returns the exit code.
+def finish(
+    report: AuditReport,
+    folder: Path | None,
+    as_json: bool,
+    formats: Sequence[str],
+    more: Mapping[str, bytes] | None = None,
+) -> int:
+    """Writes the report and the files in `more` (if a folder is given), prints it, and returns the exit code.
 
     Raises:
         OutputError: an output could not be written.
@@ -42,7 +48,7 @@ def finish(report: AuditReport, folder: Path | None, as_json: bool, formats: Seq
     if folder is not None:
         import reports
 
-        written = store.write_outputs(folder, reports.render(report, formats))
+        written = store.write_outputs(folder, {**reports.render(report, formats), **(more or {})})
     code = verdict.exit_code(report.outcome, all(gate.met for gate in report.policy))
     if as_json:
         found = {

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,7 @@ from audit.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from audit.core.records import Array
-    from audit.core.results import AuditReport
-    from audit.inspect_model import Settings
+    from audit.inspect_model import Inspection, Settings
 
 KINDS = ("torch_export", "torchscript", "state_dict", "predictions")
 _SUFFIXES = {
@@ -83,16 +83,17 @@ def model(
         raise ConfigError(f"--kind is '{chosen}'; expected one of {', '.join(KINDS)}")
     folder = output or store.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
+    settings = replace(settings, model=_described(target, chosen))
     if chosen == "predictions":
-        report = _predictions(target, members, nonmembers, settings)
+        found = _predictions(target, members, nonmembers, settings)
     else:
         options: dict[str, Any] = {"batch_size": batch_size, "device": device}
         if chosen == "state_dict":
             given = {"factory": factory, "key": key, "strip_prefix": strip_prefix}
             options |= {name: value for name, value in given.items() if value is not None}
             options["arguments"] = _arguments(arguments)
-        report = _module(target, chosen, options, (members, nonmembers), settings)
-    return deliver.finish(report, folder, as_json, FORMATS)
+        found = _module(target, chosen, options, (members, nonmembers), settings)
+    return deliver.finish(found.report, folder, as_json, FORMATS, {"scores.parquet": _table(found)})
 
 
 def guess_kind(target: Path | None, has_factory: bool) -> str:
@@ -138,6 +139,28 @@ def read_coins(path: Path) -> Array:
     raise DataError(f"{path} has no 'coins' ({', '.join(map(str, found))}); expected an npz array 'coins' or a column 'coin'")
 
 
+def _described(target: Path | None, kind: str) -> str:
+    """The target in words, with the hash of its file."""
+    from audit import store
+
+    if target is None or not target.is_file():
+        return "predictions made elsewhere"
+    return f"{target.name} ({kind}, sha256 {store.file_sha256(target)})"
+
+
+def _table(found: Inspection) -> bytes:
+    """Every record with its score by every attack. Holds memberships: for internal use."""
+    import io
+
+    import pandas as pd
+
+    common = {"record": found.names, "label": found.labels, "member": found.included}
+    frames = [pd.DataFrame({"attack": name, **common, "score": values}) for name, values in found.scores.items()]
+    buffer = io.BytesIO()
+    pd.concat(frames, ignore_index=True).to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
         found = json.loads(text or "{}")
@@ -148,7 +171,7 @@ def _arguments(text: str | None) -> dict[str, Any]:
     return found
 
 
-def _predictions(target: Path | None, members: Path | None, nonmembers: Path | None, settings: Settings) -> AuditReport:
+def _predictions(target: Path | None, members: Path | None, nonmembers: Path | None, settings: Settings) -> Inspection:
     import numpy as np
 
     from audit import inspect_model, plugins
@@ -157,7 +180,7 @@ def _predictions(target: Path | None, members: Path | None, nonmembers: Path | N
     given = {name: str(path) for name, path in paths.items() if path is not None}
     found = plugins.build("audit.targets", {"kind": "predictions", **given})
     name = ", ".join(Path(path).name for path in given.values())
-    return inspect_model.inspect_outputs(
+    return inspect_model.examine_outputs(
         found.view,
         found.included,
         settings,
@@ -170,7 +193,7 @@ def _predictions(target: Path | None, members: Path | None, nonmembers: Path | N
 
 def _module(
     target: Path | None, kind: str, options: dict[str, Any], sides: tuple[Path | None, Path | None], settings: Settings
-) -> AuditReport:
+) -> Inspection:
     from audit import inspect_model, plugins
 
     members, nonmembers = sides
@@ -179,4 +202,4 @@ def _module(
     if kind == "state_dict" and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # the factory is the user's own, and lies where the user works
     built = plugins.build("audit.targets", {"kind": kind, "path": str(target), **options})
-    return inspect_model.inspect(built, members, nonmembers, settings)
+    return inspect_model.examine(built, members, nonmembers, settings)

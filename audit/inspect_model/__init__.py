@@ -18,8 +18,19 @@ An epsilon is proven only where coins decided which records were trained on: dra
 from __future__ import annotations
 
 from audit.inspect_model.coins import draw_coins
-from audit.inspect_model.inspection import inspect, inspect_outputs
+from audit.inspect_model.inspection import Inspection, examine, examine_outputs, inspect, inspect_outputs
 from audit.inspect_model.scores import granted_estimators, inspect_scores
 from audit.inspect_model.settings import Settings, record_name
 
-__all__ = ["Settings", "draw_coins", "granted_estimators", "inspect", "inspect_outputs", "inspect_scores", "record_name"]
+__all__ = [
+    "Inspection",
+    "Settings",
+    "draw_coins",
+    "examine",
+    "examine_outputs",
+    "granted_estimators",
+    "inspect",
+    "inspect_outputs",
+    "inspect_scores",
+    "record_name",
+]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from attacks import views
-from audit import measure, plugins, verdict
+from audit import measure, verdict
 from audit.core import checks
-from audit.core.errors import ConfigError
-from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency
-from audit.core.protocols import Attack
 from audit.core.records import Array, Scores, TargetView
 from audit.core.results import (
     AttackResult,
@@ -29,9 +25,10 @@ from audit.core.results import (
     Verdict,
 )
 from audit.inspect_model import blind, coins, compose, outputs
+from audit.inspect_model.case import Case, attack_results, game_of, scored
 from audit.inspect_model.evidence import Evidence, Side, gather, without_overlap
-from audit.inspect_model.scores import granted_estimators, inverted, judged, proven
-from audit.inspect_model.settings import Settings, record_name
+from audit.inspect_model.scores import inverted, judged
+from audit.inspect_model.settings import Settings
 
 SPLIT_NOTE = (
     "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
@@ -43,8 +40,29 @@ BIASED_NOTE = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inspection:
+    """A report and what it was made from.
+
+    Attributes:
+        names: `(n,)` keyed names of the audited records; `included` `(n,)` bool; `labels` `(n,)` or None.
+        scores: attack to `(n,)` scores.
+    """
+
+    report: AuditReport
+    names: tuple[str, ...]
+    included: Array
+    labels: Array | None
+    scores: Mapping[str, Array]
+
+
 def inspect(target: Any, members: Side, nonmembers: Side, settings: Settings | None = None) -> AuditReport:
-    """The report on a trained model: what attacks on its outputs find out about its training records.
+    """The report on a trained model: what attacks on its outputs find out about its training records; see `examine`."""
+    return examine(target, members, nonmembers, settings).report
+
+
+def examine(target: Any, members: Side, nonmembers: Side, settings: Settings | None = None) -> Inspection:
+    """The report on a trained model, with the scores of every record.
 
     Args:
         target: a `torch.nn.Module`, a function of `(n, ...)` float32 arrays, or any `Target` (`audit.targets`). Its outputs are
@@ -65,10 +83,10 @@ def inspect(target: Any, members: Side, nonmembers: Side, settings: Settings | N
     found, remarks = outputs.observed(target, evidence.inputs, evidence.labels)
     view = TargetView(labels=evidence.labels, logits=found)
     remarks = [*_dropped(evidence), *remarks]
-    return _report(view, evidence, settings, (membership, by_coins), remarks)
+    return _inspection(view, evidence, settings, (membership, by_coins), remarks)
 
 
-def inspect_outputs(
+def examine_outputs(
     view: TargetView,
     included: Array,
     settings: Settings | None = None,
@@ -77,8 +95,8 @@ def inspect_outputs(
     groups: Array | None = None,
     index: Array | None = None,
     source: tuple[str, str] = ("predictions", ""),
-) -> AuditReport:
-    """The same report from outputs that were recorded elsewhere, so that a model of any framework can be audited.
+) -> Inspection:
+    """The same from outputs that were recorded elsewhere, so that a model of any framework can be audited.
 
     Args:
         view: labels with logits, or losses, of `n` records.
@@ -107,7 +125,12 @@ def inspect_outputs(
         name=source[0],
         sha256=source[1],
     )
-    return _report(view, evidence, settings, decided, [])
+    return _inspection(view, evidence, settings, decided, [])
+
+
+def inspect_outputs(view: TargetView, included: Array, settings: Settings | None = None, **known: Any) -> AuditReport:
+    """The report of `examine_outputs`, which says what can be given in `known`."""
+    return examine_outputs(view, included, settings, **known).report
 
 
 def _dropped(evidence: Evidence) -> list[str]:
@@ -116,39 +139,14 @@ def _dropped(evidence: Evidence) -> list[str]:
     return [f"{evidence.dropped} records were left out because they occur on both sides."]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Case:
-    """All that one audit of a trained model works on."""
-
-    view: TargetView
-    evidence: Evidence
-    game: Game
-    settings: Settings
-
-    @property
-    def by_coins(self) -> bool:
-        return self.game.inclusion is Inclusion.COINS
-
-    @property
-    def correct(self) -> Array | None:
-        """`(n,)` bool, which records the model predicts rightly; None where only losses are known."""
-        if self.view.logits is None:
-            return None
-        return np.asarray(np.argmax(self.view.logits, axis=1) == self.evidence.labels)
-
-    def scored(self, name: str, scorer: Attack) -> Scores:
-        seed = self.settings.stream.child("scorer").child(name)
-        values = scorer.score(self.view, views.NO_REFERENCE, seed)
-        return Scores(values=values, included=self.evidence.included, game=self.game, attack=name)
-
-
-def _report(
+def _inspection(
     view: TargetView, evidence: Evidence, settings: Settings, decided: tuple[Check, bool], remarks: list[str]
-) -> AuditReport:
+) -> Inspection:
     membership, by_coins = decided
-    case = _Case(view=view, evidence=evidence, game=_game(evidence, by_coins), settings=settings)
+    case = Case(view=view, evidence=evidence, game=game_of(evidence, by_coins), settings=settings)
     guard = _guard(case)
-    attacks, comparisons = _attacks(case)
+    scores = scored(case)
+    attacks, comparisons = attack_results(case, scores)
     verdicts = _verdicts(case, attacks, guard)
     name = settings.title or evidence.name
     result = MechanismResult(
@@ -157,7 +155,7 @@ def _report(
         claims=settings.claims,
         trajectories=(),
         bound_trajectories=(),
-        games=(_game_result(case, attacks),),
+        games=(_game_result(case, attacks, scores[0]),),
         verdicts=verdicts,
         outcome=Outcome.INVALID if guard.biased else verdict.of_mechanism(verdicts),
         utility=_utility(case),
@@ -167,81 +165,36 @@ def _report(
     notes = [BIASED_NOTE] * guard.biased + [SPLIT_NOTE] * (not by_coins) + remarks + _low_accuracy(case)
     notes += [remark for remark in (inverted(attacks[0]),) if remark]
     classes = 0 if view.logits is None else int(view.logits.shape[1])
-    return compose.report(
+    report = compose.report(
         settings,
         kind="model",
         title=name,
-        model=f"trained elsewhere, {classes} outputs" if classes else "trained elsewhere, losses only",
+        model=f"{settings.model}, {f'{classes} outputs' if classes else 'losses only'}",
         data=_data(evidence, classes),
         result=result,
         notes=tuple(notes),
         comparisons=comparisons,
-        config=settings.text(audited=evidence.name, sha256=evidence.sha256, records=len(evidence.included)),
+        config=settings.text(
+            model=settings.model, audited=evidence.name, sha256=evidence.sha256, records=len(evidence.included)
+        ),
+    )
+    return Inspection(
+        report=report,
+        names=case.names,
+        included=evidence.included,
+        labels=view.labels,
+        scores={one.attack: one.values for one in scores},
     )
 
 
-def _game(evidence: Evidence, by_coins: bool) -> Game:
-    return Game(
-        adjacency=Adjacency.ADD_REMOVE,
-        access=Access.FINAL_MODEL,
-        inclusion=Inclusion.COINS if by_coins else Inclusion.SPLIT,
-        canaries=len(evidence.included),
-        canary="records given as members and nonmembers",
-    )
-
-
-def _guard(case: _Case) -> blind.Guard:
+def _guard(case: Case) -> blind.Guard:
     if not case.evidence.inputs.size:
         return blind.NOT_RUN
     labels = None if case.view.labels is None else case.evidence.labels
     return blind.guard(case.evidence.inputs, labels, case.evidence.included, case.settings.stream)
 
 
-def _attacks(case: _Case) -> tuple[tuple[AttackResult, ...], int]:
-    """Every attack's result, and among how many bounds the error budget was split."""
-    settings = case.settings
-    estimators = granted_estimators(case.game, settings.estimators) if case.by_coins else ()
-    scorers = _scorers(settings, case.view)
-    comparisons = len(estimators) * sum(name in settings.proven_by for name, _ in scorers)
-    found, seen = [], set()
-    for name, scorer in scorers:
-        scores = case.scored(name, scorer)
-        order = np.unique(scores.values, return_inverse=True)[1].tobytes()
-        if order in seen and settings.scorers is None and name not in settings.proven_by:
-            continue  # ranks the records exactly as an attack before it
-        seen.add(order)
-        if estimators and name in settings.proven_by:
-            found.append(proven(scores, estimators, settings, comparisons=comparisons))
-        else:
-            claim = next(iter(settings.claims), None) if case.by_coins else None
-            seed = settings.stream.child(name)
-            found.append(measure.attack_result(scores, confidence=settings.confidence, seed=seed, claim=claim))
-    return tuple(found), comparisons
-
-
-def _scorers(settings: Settings, view: TargetView) -> list[tuple[str, Attack]]:
-    """The attacks asked for, or all that need nothing but these outputs; `proven_by` first."""
-    if settings.scorers is None:
-        offered = plugins.names("attacks.scorers") if view.logits is not None else ("loss",)
-        names = [*settings.proven_by, *(name for name in offered if name not in settings.proven_by)]
-    else:
-        names = list(settings.scorers)
-    built = [(name, plugins.build("attacks.scorers", {"kind": name})) for name in names]
-    for name, one in built:
-        if (settings.scorers is not None or name in settings.proven_by) and not _outputs_suffice(one):
-            raise ConfigError(
-                f"scorer '{name}' needs {one.needs.references} reference models or the training itself; a trained model alone "
-                "has neither: use loss, or `audit run`"
-            )
-    return [(name, one) for name, one in built if _outputs_suffice(one)]
-
-
-def _outputs_suffice(scorer: Attack) -> bool:
-    needs = scorer.needs
-    return needs.references == 0 and not needs.gradients and needs.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)
-
-
-def _verdicts(case: _Case, attacks: Sequence[AttackResult], guard: blind.Guard) -> tuple[Verdict, ...]:
+def _verdicts(case: Case, attacks: Sequence[AttackResult], guard: blind.Guard) -> tuple[Verdict, ...]:
     found = judged(case.settings, attacks, sound=not guard.biased)
     if guard.biased:
         reason = "members can be told from nonmembers without the model, so scores show the split's bias"
@@ -252,11 +205,9 @@ def _verdicts(case: _Case, attacks: Sequence[AttackResult], guard: blind.Guard) 
     return tuple(found)
 
 
-def _game_result(case: _Case, attacks: tuple[AttackResult, ...]) -> GameResult:
-    name, evidence = attacks[0].scorer, case.evidence
-    scores = case.scored(name, plugins.build("attacks.scorers", {"kind": name}))
-    names = [record_name(case.settings.seed, int(row)) for row in evidence.rows]
-    labels = [""] * len(names) if case.view.labels is None else [str(label) for label in evidence.labels]
+def _game_result(case: Case, attacks: tuple[AttackResult, ...], scores: Scores) -> GameResult:
+    evidence = case.evidence
+    labels = [""] * len(case.names) if case.view.labels is None else [str(label) for label in evidence.labels]
     groups: tuple[GroupResult, ...] = ()
     if case.view.labels is not None:
         groups += measure.group_results(scores, [f"class {label}" for label in labels], case.correct)
@@ -266,14 +217,14 @@ def _game_result(case: _Case, attacks: tuple[AttackResult, ...]) -> GameResult:
         name="membership",
         game=case.game,
         attacks=attacks,
-        records=measure.exposures(scores, names, labels),
+        records=measure.exposures(scores, case.names, labels),
         groups=groups,
         models=1,
         note="" if case.by_coins else "membership was decided by a data split, so no epsilon follows",
     )
 
 
-def _utility(case: _Case) -> tuple[Metric, ...]:
+def _utility(case: Case) -> tuple[Metric, ...]:
     rows = []
     loss = views.losses(case.view, views.NO_REFERENCE, "loss")[0]
     for side, name in ((case.evidence.included, "members"), (~case.evidence.included, "nonmembers")):
@@ -283,7 +234,7 @@ def _utility(case: _Case) -> tuple[Metric, ...]:
     return tuple(rows)
 
 
-def _low_accuracy(case: _Case) -> list[str]:
+def _low_accuracy(case: Case) -> list[str]:
     """A remark where the model is no better on its own training records than always naming the commonest class."""
     if case.correct is None:
         return []

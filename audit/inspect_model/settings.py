@@ -8,6 +8,8 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import numpy as np
+
 from audit import measure
 from audit.core import checks
 from audit.core.errors import ConfigError
@@ -33,6 +35,7 @@ class Settings:
         scorers: attacks to run; None takes all that need nothing but the outputs.
         estimators: None takes all that the game grants.
         title: of the report.
+        model: the target in words, with its hash where it came from a file.
         device: that the target runs on, in words.
         command: that made it, for the page on how to reproduce.
         created: ISO time in UTC; None takes now (or SOURCE_DATE_EPOCH).
@@ -49,6 +52,7 @@ class Settings:
     scorers: tuple[str, ...] | None = None
     estimators: tuple[str, ...] | None = None
     title: str = ""
+    model: str = "trained elsewhere"
     device: str = "cpu"
     command: str = "audit.inspect_model"
     created: str | None = None
@@ -90,7 +94,8 @@ class Settings:
             "scorers",
             "estimators",
         )
-        rows = {**what, **{key: getattr(self, key) for key in keys}}
+        drawn = None if self.coins is None else hashlib.sha256(np.asarray(self.coins).astype(np.uint8).tobytes()).hexdigest()
+        rows = {**what, **{key: getattr(self, key) for key in keys}, "coins_sha256": drawn}
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
 
     def timestamp(self) -> str:

@@ -44,9 +44,8 @@ def table(path, **columns):
 def test_the_same_bound_from_every_file(tmp_path, capsys, suffix):
     audit(table(tmp_path / f"s.{suffix}"), "--delta", "1e-5", "--claim-epsilon", "1", "--json", expect=1)
     printed = json.loads(capsys.readouterr().out)
-    (bound,) = printed["attacks"][0]["bounds"]
+    bound = next(bound for bound in printed["attacks"][0]["bounds"] if bound["estimator"] == "one_run")
     assert printed["outcome"] == "violated"
-    assert bound["estimator"] == "one_run"
     assert 2 < bound["epsilon"] <= bound["ceiling"] < 6
     assert printed["attacks"][0]["negative_control"] is True
     assert printed["folder"] is None
