@@ -6,6 +6,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 from typer.exceptions import TyperException
@@ -50,8 +51,9 @@ def answer(arguments: Sequence[str]) -> int:
     except typer.Exit as request:
         return int(request.exit_code)
     except TyperException as error:
-        error.show()
-        return int(error.exit_code)
+        usage: Any = error  # a usage error prints itself, with the help line of its command
+        usage.show()
+        return int(usage.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         print("interrupted; finished models are kept, go on with --resume", file=sys.stderr)
         return INTERRUPTED

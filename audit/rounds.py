@@ -92,6 +92,7 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, too
     store, progress = tools
     seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
     planting = plant(experiment, game, seed)
+    store.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": planting.included})
     observed = train(orders(experiment, recipe, game, planting), store, experiment.executor, progress)
     one = Round(
         experiment=experiment,

@@ -50,7 +50,8 @@ def main() -> None:
     for seed in range(seeds):
         for result in audited(seed):
             claim = min((one.epsilon for one in result.claims), default=np.inf)
-            bounds = [(game.name, attack.scorer, bound) for game in result.games for attack in game.attacks for bound in attack.bounds]
+            attacks = [(game.name, attack) for game in result.games for attack in game.attacks]
+            bounds = [(name, attack.scorer, bound) for name, attack in attacks for bound in attack.bounds]
             above += sum(bound.epsilon > claim for _, _, bound in bounds)
             total += len(bounds)
             listed = ", ".join(f"{game}/{scorer}/{bound.estimator} {bound.epsilon:.2f}" for game, scorer, bound in bounds)
