@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.training.layers import EnsembleLayer, Layout, Tape, UncoveredUse, Use, covered, ensemble_layer
+from audit.training.layers import EnsembleLayer, Layout, Tape, UncoveredUse, Use
+from audit.training.replacement import covered, ensemble_layer
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from audit.training.products import add_outer, rowwise
 from audit.training.sampling import aligned
 
 
@@ -86,7 +86,7 @@ class Use:
 class Tape:
     """The uses of the layers in one forward pass, in order; nothing is recorded while `active` is false.
 
-    `numbers` counts what the recorded uses hold: inputs and outputs.
+    `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients.
     """
 
     models: int
@@ -126,6 +126,7 @@ class EnsembleLayer(nn.Module):
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         """`(N, rows)` squared l2 norm of each example's gradient of this use, over all trainable roles."""
         use.gradients = self.example_gradients(use, signal, rows)
+        self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
         parts = [gradient.flatten(2).square().sum(-1) for gradient in use.gradients.values()]
         return torch.stack(parts).sum(0)
 
@@ -173,10 +174,8 @@ class MatrixLayer(EnsembleLayer):
         if weight.shape[1] == 1:  # a matrix with one row goes through kernels whose sums depend on N
             made = (columns * weight).sum(-1, keepdim=True)
             made = made if bias is None else made + bias.unsqueeze(1)
-        elif bias is None:
-            made = torch.bmm(columns, weight.transpose(1, 2))
         else:
-            made = torch.baddbmm(bias.unsqueeze(1), columns, weight.transpose(1, 2))
+            made = rowwise(columns, weight, bias)
         return self.tape.record(self, columns, made)
 
     def takes_ghost(self, positions: int, columns: int) -> bool:
@@ -235,7 +234,7 @@ class MatrixLayer(EnsembleLayer):
         if self.outputs == 1:
             slot.view(total).add_((signal * columns).sum(1).view(-1, *slot.shape))
         else:
-            slot.view(total).baddbmm_(signal.transpose(1, 2), columns)
+            add_outer(slot.view(total), signal, columns)
 
 
 class LinearLayer(MatrixLayer):
@@ -249,87 +248,6 @@ class LinearLayer(MatrixLayer):
         columns = inputs.reshape(self.tape.models, -1, inputs.shape[-1])
         made: Tensor = self.product(columns).view(*inputs.shape[:-1], self.outputs)
         return made
-
-
-class _Unfold(torch.autograd.Function):
-    """Patches of an image in channels-last order: `(n, h, w, c)` to `(n, out_h, out_w, kernel_h, kernel_w, c)`."""
-
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, geometry: _Geometry) -> Tensor:  # type: ignore[override]
-        ctx.geometry, ctx.shape = geometry, inputs.shape
-        (top, left) = geometry.padding
-        padded = F.pad(inputs, (0, 0, left, left, top, top)) if top or left else inputs.contiguous()
-        count, height, width, planes = padded.shape
-        out_h, out_w = geometry.out(height, width)
-        (sn, sh, sw, sc) = padded.stride()
-        (stride_h, stride_w), (dil_h, dil_w) = geometry.stride, geometry.dilation
-        return padded.as_strided(
-            (count, out_h, out_w, *geometry.kernel, planes),
-            (sn, sh * stride_h, sw * stride_w, sh * dil_h, sw * dil_w, sc),
-        ).contiguous()
-
-    @staticmethod
-    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        geometry: _Geometry = ctx.geometry
-        count, height, width, planes = ctx.shape
-        (top, left), (stride_h, stride_w), (dil_h, dil_w) = geometry.padding, geometry.stride, geometry.dilation
-        out_h, out_w = signal.shape[1:3]
-        padded = signal.new_zeros(count, height + 2 * top, width + 2 * left, planes)
-        for i in range(geometry.kernel[0]):
-            for j in range(geometry.kernel[1]):
-                rows = slice(i * dil_h, i * dil_h + stride_h * (out_h - 1) + 1, stride_h)
-                cols = slice(j * dil_w, j * dil_w + stride_w * (out_w - 1) + 1, stride_w)
-                padded[:, rows, cols].add_(signal[:, :, :, i, j])
-        return padded[:, top : top + height, left : left + width], None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Geometry:
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
-
-    def out(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of the result, for a padded image."""
-        sizes = zip((height, width), self.kernel, self.stride, self.dilation, strict=True)
-        rows, cols = ((size - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, dilation in sizes)
-        return rows, cols
-
-
-class ConvLayer(MatrixLayer):
-    """`nn.Conv2d` of N models: patches in channels-last order, then one matrix product a model.
-
-    The result has channels-last strides, so a chain of convolutions copies nothing but its patches.
-    """
-
-    def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
-        super().__init__(tape, values, slots)
-        self.outputs = plain.out_channels
-        self.inner = (*plain.kernel_size, plain.in_channels)
-        self.geometry = _Geometry(
-            kernel=(plain.kernel_size[0], plain.kernel_size[1]),
-            stride=(plain.stride[0], plain.stride[1]),
-            padding=_padding(plain),
-            dilation=(plain.dilation[0], plain.dilation[1]),
-        )
-
-    def weight_rows(self) -> Tensor:
-        weight = self.values["weight"]
-        return weight.permute(0, 1, 3, 4, 2).reshape(weight.shape[0], self.outputs, -1)
-
-    def to_weight(self, gradient: Tensor) -> Tensor:
-        shaped: Tensor = gradient.unflatten(-1, self.inner).movedim(-1, -3)
-        return shaped
-
-    def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
-        self.slots["weight"].view(total).add_(self.to_weight(torch.bmm(signal.transpose(1, 2), columns)))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        patches = _Unfold.apply(inputs.permute(0, 2, 3, 1), self.geometry)
-        images, out_h, out_w = patches.shape[:3]
-        made = self.product(patches.view(self.tape.models, -1, math.prod(self.inner)))
-        return made.view(images, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
 
 
 class ScaleLayer(EnsembleLayer):
@@ -421,41 +339,3 @@ class LookupLayer(EnsembleLayer):
         made = signal.new_zeros(models * words, size)
         made.index_add_(0, place.flatten(), signals.reshape(-1, size))
         self.slots["weight"].view(total).add_(made.view(models, words, size))
-
-
-def _padding(plain: nn.Conv2d) -> tuple[int, int]:
-    if plain.padding == "valid":
-        return 0, 0
-    if isinstance(plain.padding, str):
-        sizes = zip(plain.kernel_size, plain.dilation, strict=True)
-        top, left = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
-        return top, left
-    return plain.padding[0], plain.padding[1]
-
-
-def covered(module: nn.Module) -> bool:
-    """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
-    if type(module) is nn.Conv2d:
-        even_same = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
-        return module.groups == 1 and module.padding_mode == "zeros" and not even_same
-    if type(module) is nn.Embedding:
-        return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
-    return type(module) in (nn.Linear, nn.GroupNorm, nn.LayerNorm)
-
-
-def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
-    """The layer that does for N models what `plain`, which must be `covered`, does for one."""
-    match plain:
-        case nn.Linear():
-            return LinearLayer(plain, tape, values, slots)
-        case nn.Conv2d():
-            return ConvLayer(plain, tape, values, slots)
-        case nn.Embedding():
-            return LookupLayer(plain, tape, values, slots)
-        case nn.GroupNorm():
-            groups, epsilon = plain.num_groups, plain.eps
-            return ScaleLayer(lambda x: F.group_norm(x, groups, eps=epsilon), True, tape, values, slots)
-        case nn.LayerNorm():
-            shape, epsilon = plain.normalized_shape, plain.eps
-            return ScaleLayer(lambda x: F.layer_norm(x, shape, eps=epsilon), False, tape, values, slots)
-    raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")

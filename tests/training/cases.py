@@ -84,6 +84,24 @@ class Convolutions(nn.Module):
         return self.last(self.body(inputs).mean((2, 3)))
 
 
+class ManyChannels(nn.Module):
+    """Convolutions wide enough to be left to the library."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(2, 16, 1),
+            nn.Tanh(),
+            nn.Conv2d(16, 17, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)),
+            nn.ELU(),
+            nn.Conv2d(17, 16, 2, bias=False),
+        )
+        self.last = nn.Linear(16, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.body(inputs).mean((2, 3)))
+
+
 class RawParameter(nn.Module):
     """Parameters outside any layer and a recurrent layer: only the fallback covers them."""
 
@@ -133,6 +151,7 @@ FACTORIES: Mapping[str, Callable[[], nn.Module]] = {
     "sequences": Sequences,
     "convolutions": Convolutions,
     "raw": RawParameter,
+    "many_channels": ManyChannels,
     "sneaky": Sneaky,
     "normalised": Normalised,
     "mixing": Mixing,
@@ -156,6 +175,7 @@ MODELS: Mapping[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "used_twice": (factory("used_twice"), (5,)),
     "sequences": (factory("sequences"), (5,)),
     "convolutions": (factory("convolutions"), (2, 6, 6)),
+    "many_channels": (factory("many_channels"), (2, 6, 6)),
     "raw": (factory("raw"), (5,)),
     "sneaky": (factory("sneaky"), (5,)),
 }

@@ -13,6 +13,7 @@ from audit.core.seeds import Seed
 from audit.training.clipping import Gradients, LoopGradients, Rows, TapeGradients, gradients_of, stacked_state
 from audit.training.layers import MatrixLayer
 from audit.training.models import initialised
+from audit.training.products import add_outer, rowwise
 from tests.training import cases
 
 COUNT, ROWS = 3, 16
@@ -106,7 +107,7 @@ def test_the_fast_path_is_taken_where_it_is_exact(name: str, kind: type, caplog:
 
 @pytest.mark.parametrize("force_loop", [False, True])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e200])
-@pytest.mark.parametrize("name", ["mlp", "cnn", "used_twice"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "used_twice", "many_channels"])
 def test_a_record_without_finite_gradient_contributes_exactly_zero(name: str, value: float, force_loop: bool) -> None:
     modules, models, shape = ensemble(name, force_loop=force_loop)
     rows = rows_for(shape)
@@ -128,7 +129,7 @@ def test_a_record_without_finite_gradient_contributes_exactly_zero(name: str, va
     compare(modules, models, rows, 0.3)
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "wide_resnet", "sequences", "raw"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "wide_resnet", "sequences", "many_channels", "raw"])
 def test_copies_of_an_example_share_one_clip(name: str) -> None:
     modules, models, shape = ensemble(name)
     rows = rows_for(shape, copies=3)
@@ -169,3 +170,21 @@ def test_no_single_example_moves_the_sum_by_more_than_the_clip_norm() -> None:
         models.add_sum(rows, 0.1, total)
         assert (total.norm(dim=1) <= 0.1 * (1 + 1e-9)).all()
         assert (total.norm(dim=1) > 0.099).any(), name
+
+
+@pytest.mark.parametrize(("rows", "width", "outputs"), [(64, 256, 128), (512, 100, 48), (16, 8, 4)])
+def test_products_by_either_kernel_agree(rows: int, width: int, outputs: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    left = torch.randn(3, rows, width, generator=generator, requires_grad=True)
+    right = torch.randn(3, outputs, width, generator=generator)
+    bias = torch.randn(3, outputs, generator=generator)
+    signal = torch.randn(3, rows, outputs, generator=generator)
+    for shift in (bias, None):
+        made = rowwise(left, right, shift)
+        expected = left.double() @ right.double().transpose(1, 2) + (0 if shift is None else shift.unsqueeze(1))
+        torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-4)
+        (back,) = torch.autograd.grad(made, left, signal)
+        torch.testing.assert_close(back, signal @ right, rtol=1e-4, atol=1e-4)
+    total = torch.ones(3, outputs * width + 16)[:, : outputs * width].view(3, outputs, width)
+    add_outer(total, signal, left.detach())
+    torch.testing.assert_close(total, 1 + signal.transpose(1, 2) @ left, rtol=1e-4, atol=1e-3)

@@ -92,9 +92,10 @@ def test_regression_trains_like_the_slow_loop() -> None:
         np.testing.assert_allclose(done.weights[parameter][1], value, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["logistic", "mlp", "cnn", "wide_resnet", "sequences", "tied"])
+@pytest.mark.parametrize("name", ["logistic", "mlp", "cnn", "wide_resnet", "sequences", "tied", "many_channels", "wide"])
 def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
-    spec, shape = cases.MODELS[name]
+    wide = ({"kind": "mlp", "hidden": [256]}, (200,))  # large enough for one library call a model
+    spec, shape = wide if name == "wide" else cases.MODELS[name]
     job = cases.job(NOISY, model=spec, data=cases.dataset(shape, train=120), models=5)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

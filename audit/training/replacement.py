@@ -1,0 +1,39 @@
+"""Which layers the ensemble covers, and what takes their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.training.convolution import convolution_layer
+from audit.training.layers import EnsembleLayer, LinearLayer, LookupLayer, ScaleLayer, Slot, Tape
+
+
+def covered(module: nn.Module) -> bool:
+    """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
+    if type(module) is nn.Conv2d:
+        even_same = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
+        return module.groups == 1 and module.padding_mode == "zeros" and not even_same
+    if type(module) is nn.Embedding:
+        return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
+    return type(module) in (nn.Linear, nn.GroupNorm, nn.LayerNorm)
+
+
+def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
+    """The layer that does for N models what `plain`, which must be `covered`, does for one."""
+    match plain:
+        case nn.Linear():
+            return LinearLayer(plain, tape, values, slots)
+        case nn.Conv2d():
+            return convolution_layer(plain, tape, values, slots)
+        case nn.Embedding():
+            return LookupLayer(plain, tape, values, slots)
+        case nn.GroupNorm():
+            groups, epsilon = plain.num_groups, plain.eps
+            return ScaleLayer(lambda x: F.group_norm(x, groups, eps=epsilon), True, tape, values, slots)
+        case nn.LayerNorm():
+            shape, epsilon = plain.normalized_shape, plain.eps
+            return ScaleLayer(lambda x: F.layer_norm(x, shape, eps=epsilon), False, tape, values, slots)
+    raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")
