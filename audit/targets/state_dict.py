@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +83,9 @@ def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
 
 def _plain_torch(content: bytes, name: str) -> Any:
     try:
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about the pickle protocol, before it is refused
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise DataError(
             f"{name} is refused: it is a pickle that asks for more than tensors and plain containers ({_asked(error)}), and "

@@ -59,8 +59,9 @@ def trained():
 
 @pytest.fixture
 def folder(tmp_path, trained, monkeypatch):
-    """The records as files in the working directory, with a module that holds the factory."""
+    """The records as files in the working directory, with a module that holds the factory; reports as JSON alone."""
     _, x, y, coins = trained
+    monkeypatch.setattr("audit.commands.model.FORMATS", ("json",))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "my_net", raising=False)
@@ -93,6 +94,17 @@ def saved(kind, net, x):
     return ("--target", "net.pth", *options, "--key", "weights", "--strip-prefix", "_module.")
 
 
+def test_every_format_is_written_for_a_target(tmp_path, folder, trained, monkeypatch):
+    from audit.commands import scores
+
+    net, x, _, _ = trained
+    monkeypatch.setattr("audit.commands.model.FORMATS", scores.FORMATS)
+    audit(*saved("torch_export", net, x), *SIDES, "-o", "out")
+    names = {path.name for path in (folder / "out").iterdir()}
+    assert {"report.pdf", "report.json", "junit.xml", "results.sarif", "scores.parquet", "SHA256SUMS", "figures"} <= names
+    assert (folder / "out" / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
 @pytest.mark.parametrize("kind", ["torch_export", "torchscript", "safetensors", "state_dict"])
 def test_every_kind_of_target_gives_the_same_report(folder, trained, capsys, kind):
     net, x, y, coins = trained
@@ -106,8 +118,6 @@ def test_every_kind_of_target_gives_the_same_report(folder, trained, capsys, kin
     assert loss["auc"][0] > 0.6
     assert loss["bounds"] == []
     assert printed["exit_code"] == 0
-    names = {path.name for path in (folder / "out").iterdir()}
-    assert {"report.pdf", "report.json", "junit.xml", "results.sarif", "SHA256SUMS", "figures"} <= names
     assert any("no epsilon" in note for note in printed["notes"])
 
 

@@ -330,5 +330,5 @@ def test_outputs_of_the_wrong_shape(call, message):
 def test_cuda_asked_for_and_absent(tmp_path):
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
-    with pytest.raises(ConfigError, match="no usable CUDA device"):
+    with pytest.raises(ConfigError, match="CUDA"):
         build("torch_export", exported(tmp_path / "m.pt2"), device="cuda")
