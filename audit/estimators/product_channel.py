@@ -34,7 +34,7 @@ class ProductChannel:
         memberships are independent fair coins and canaries receive independent noise and do not touch each other. In a run
         with shared randomness it does not hold, which is why independent trials are demanded of the game.
     References:
-        Xiang et al. 2025, arXiv 2501.17750.
+        Xiang et al. 2025, arXiv 2509.08704.
     """
 
     family: str = "gdp"

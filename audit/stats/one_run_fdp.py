@@ -43,7 +43,7 @@ def refuted(parameters: Array, inverse: Inverse, *, guesses: int, correct: int, 
     the chances of fewer ones; refuted where they add up to more than one.
 
     Guarantee: a true curve is refuted with probability at most `significance`, for independent fair coins and a number of
-        guesses fixed beforehand, whatever the dependence between scores (theorem 3.2 of the reference).
+        guesses fixed beforehand, whatever the dependence between scores (the main theorem of the reference).
     """
     reached = np.full(len(parameters), significance * correct / coins)
     missed = np.full(len(parameters), significance * (guesses - correct) / coins)

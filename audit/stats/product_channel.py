@@ -23,7 +23,7 @@ def p_value(curve: Curve, *, guesses: int, correct: int, coins: int, resolution:
     Guarantee: valid when the coins are fair and independent, each score depends on its own coin alone (independent
         noise), and the number of guesses was fixed beforehand. Non-decreasing as the curve grows.
     References:
-        Xiang et al. 2025, "Privacy audit as bits transmission", arXiv 2501.17750, for the formula.
+        Xiang et al. 2025, "Tight privacy audit in one run", arXiv 2509.08704, for the formula.
     """
     if correct <= 0:
         return 1.0
