@@ -10,12 +10,14 @@ from typing import Any
 from audit.core.results import AuditReport, Claim, GameResult, MechanismResult, Outcome
 from reports import plots, reading
 from reports.blocks import Tone
+from reports.phrases import listed
 from reports.plots import COLOURS, DASHES, Curve, Plan
 from reports.rounding import count, down, power, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_ROWS = 5
 ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
+MOST_EMPTY = 1.6  # the axis ends at so many times the largest claim or proof; ceilings beyond it are arrows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ def overview(report: AuditReport) -> Plan:
         caption="Claim and evidence. Red: the ε that the attacks prove"
         + (" (pale: only inside a declared family of mechanisms)" if pale else "")
         + ("; grey bars are void" if any(one.void for one in bars) else "")
-        + ". Grey lines: the ceiling, the most that perfect scores would have proven."
+        + ". Grey lines: the ceiling, the most that perfect scores would have proven (an arrow: beyond the axis)."
         + (
             " Blue: the tightest claim" + (" (thin: the other claims)" if several else "") + "."
             if any(one.claim for one in bars)
@@ -87,8 +89,9 @@ def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
     axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
-    values = [value for one in bars for value in (one.free, one.inside, one.ceiling, *(c.epsilon for c in one.claims))]
-    top = max([1.0, *(value for value in values if math.isfinite(value))]) * 1.03
+    held = [value for one in bars for value in (one.free, one.inside, *(c.epsilon for c in one.claims)) if math.isfinite(value)]
+    reach = [one.ceiling for one in bars if math.isfinite(one.ceiling)]
+    top = min(max([1.0, *held, *reach]) * 1.03, MOST_EMPTY * max([1.0, *held]))
     axes.set_xlim(0, top)
     axes.set_ylim(-0.55, len(bars) - 0.45)
     for place, one in enumerate(bars):
@@ -103,9 +106,11 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
 
 
 def _paint_bar(axes: Any, y: float, one: Bar, top: float) -> None:
-    ceiling = min(one.ceiling, top)
-    axes.plot([0, ceiling], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
-    axes.plot([ceiling, ceiling], [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+    axes.plot([0, min(one.ceiling, top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
+    if one.ceiling <= top:
+        axes.plot([one.ceiling] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+    else:
+        axes.plot([top], [y], marker=">", markersize=4.5, color=CHANCE, clip_on=False, zorder=1)
     colour = CHANCE if one.void else MEASURED
     if one.inside > one.free:
         axes.barh(y, one.inside, height=0.36, color=colour, alpha=0.28, linewidth=0, zorder=2)
@@ -135,36 +140,40 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
     return Plan(
         name=plots.file_name("budget", mechanism.name),
         caption=f"Privacy budget of {mechanism.name} over training. Blue: what the accountants claim after each step. Red: "
-        + (
-            "what the attacks prove from the steps so far, each point at its own confidence."
-            if mechanism.bound_trajectories
-            else "what the attacks prove; nothing is drawn, because no attack watched the single steps."
-        ),
+        + _watched(mechanism),
         alt=f"Line chart over {count(last)} training steps at delta {power(report.delta)}. " + "; ".join(ends) + ".",
-        height_mm=70,
+        height_mm=56,
         paint=lambda figure: _paint_budget(figure, report, mechanism),
     )
 
 
+def _watched(mechanism: MechanismResult) -> str:
+    if not mechanism.bound_trajectories:
+        return "what attacks prove; nothing is drawn, because no attack watched the single steps."
+    scorers = list(dict.fromkeys(one.label.partition(",")[0] for one in mechanism.bound_trajectories))
+    inside = any(bound.bound.family for bound in reading.placed(mechanism))
+    only = " Some of these bounds hold only inside a family of mechanisms; the table of the game says which." if inside else ""
+    return f"what {listed(scorers)} proves from the steps so far, each point at its own confidence.{only}"
+
+
 def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) -> None:
-    axes = figure.add_axes((0.075, 0.155, 0.905, 0.82))
+    axes = figure.add_axes((0.075, 0.185, 0.645, 0.795))
     curves = []
-    for dash, one in zip(DASHES * 9, mechanism.trajectories, strict=False):
+    claims, proofs = mechanism.trajectories, mechanism.bound_trajectories
+    for dash, name, one in zip(DASHES * 9, plots.short([one.accountant for one in claims]), claims, strict=False):
         x, y = _finite(one.steps, one.epsilon)
         axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
-        curves.append(Curve(x=x, y=y, name=f"claimed, {one.accountant}", tone=Tone.CLAIM))
-    for dash, proof in zip(DASHES * 9, mechanism.bound_trajectories, strict=False):
+        curves += [Curve(x=x, y=y, name=f"{name}, {up(float(y[-1]))}", tone=Tone.CLAIM)] if len(y) else []
+    for dash, name, proof in zip(DASHES * 9, plots.short([one.label for one in proofs]), proofs, strict=False):
         x, y = _finite(proof.steps, proof.epsilon)
-        axes.plot(x, y, color=MEASURED, linewidth=1.3, linestyle=dash, marker="o", markersize=2.6)
-        curves.append(Curve(x=x, y=y, name=f"proven, {proof.label}", tone=Tone.MEASURED))
-    tops = [float(one.y.max()) for one in curves if len(one.y)]
-    steps = [float(one.x.max()) for one in curves if len(one.x)]
-    axes.set_ylim(0, max([*tops, 1e-3]) * 1.12)
-    axes.set_xlim(0, max([*steps, 1.0]) * 1.01)
+        axes.plot(x, y, color=MEASURED, linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
+        curves += [Curve(x=x, y=y, name=f"{name}, {down(float(y[-1]))}", tone=Tone.MEASURED)] if len(y) else []
+    axes.set_ylim(0, max([float(one.y.max()) for one in curves], default=1.0) * 1.08 + 1e-9)
+    axes.set_xlim(0, max([float(one.x.max()) for one in curves], default=1.0))
     axes.set_xlabel("training step")
     axes.set_ylabel(f"ε at δ = {power(report.delta)}")
     plots.grid(axes)
-    plots.label(axes, [one for one in curves if len(one.x)])
+    plots.label_ends(axes, curves)
 
 
 def _finite(steps: Sequence[int], epsilon: Sequence[float]) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -157,4 +158,4 @@ def _of_policy(old: AuditReport, new: AuditReport) -> Iterator[Change]:
 
 def _accountant(source: str) -> str:
     """The accountant's name without its version, so that two versions can be compared."""
-    return source.partition(" (")[0]
+    return " ".join(re.sub(r"\d+(\.\d+)+", "", source).split())

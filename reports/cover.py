@@ -129,7 +129,7 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
         Number(
             label="Ceiling of this audit",
             value=down(head.ceiling),
-            detail=f"{at}. The most that perfect scores would have proven",
+            detail=f"{at}. The most that perfect scores would have proven{_free_ceiling(head)}",
             tone=Tone.CHANCE,
         ),
     )
@@ -147,6 +147,13 @@ def _proven(report: AuditReport, mechanism: MechanismResult, proven: Placed | No
     if void:
         return Number(label="Not proven: the audit is void", value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
     return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
+
+
+def _free_ceiling(head: Headline) -> str:
+    """The ceiling without any family, where a family is what lifts it."""
+    reach = [one.bound.ceiling for one in reading.placed(head.mechanism) if one.bound.family is None]
+    free = max(reach, default=0.0)
+    return f"; {down(free)} for any mechanism" if free < head.ceiling else ""
 
 
 def _scope(bound: LowerBound) -> str:

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from audit.core.results import AuditReport
 from reports import bound_figures, plots, score_figures, utility_figures
-from reports.plots import Plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
-    """One figure in both formats, with its caption and the text that stands for it."""
-
-    name: str
-    caption: str
-    alt: str
-    svg: bytes
-    png: bytes
+from reports.plots import Drawing, Plan
 
 
 class Figures:

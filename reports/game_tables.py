@@ -106,7 +106,8 @@ def rates(game: GameResult, claimed: bool) -> Table:
     )
     cut = None if claimed else -1
     return Table(
-        caption="Share of members found at fixed false positive rates."
+        caption=f"Share of members found at fixed false positive rates. The intervals of one attack hold together with "
+        f"{confidence(min(one.roc.confidence for one in game.attacks))} confidence."
         + (" Allowed: the most that the claim leaves any attack." if claimed else ""),
         columns=columns[:cut],
         rows=tuple(row[:cut] for row in rows),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from audit.core.results import AuditReport
 from reports import wording
 from reports.blocks import Block, Figure, Missing
-from reports.figures import Drawing
+from reports.plots import Drawing
 from reports.reading import Placed
 from reports.rounding import at_least, confidence
 

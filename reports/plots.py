@@ -30,6 +30,7 @@ WIDTH_MM = 166.0
 PIXELS_PER_INCH = 150
 MOST_POINTS = 400
 MOST_ORDERS = 120
+LABEL_POINTS = 7.5
 CLASH, OUTSIDE = 1e3, 1e4  # in covered curve pixels
 STYLE: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -72,6 +73,17 @@ class Plan:
     alt: str
     height_mm: float
     paint: Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """One figure in both formats, with its caption and the text that stands for it."""
+
+    name: str
+    caption: str
+    alt: str
+    svg: bytes
+    png: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +146,7 @@ def write(axes: Any, x: float, y: float, text: str, tone: Tone, **options: Any) 
     """A label in data coordinates with a white rim, so that it stays legible on a line."""
     from matplotlib.patheffects import withStroke
 
-    options = {"ha": "left", "va": "center", "fontsize": 7.5, "zorder": 6} | options
+    options = {"ha": "left", "va": "center", "fontsize": LABEL_POINTS, "zorder": 6} | options
     return axes.text(
         x, y, text, color=COLOURS[tone], path_effects=[withStroke(linewidth=2.2, foreground="white", alpha=0.9)], **options
     )
@@ -160,6 +172,50 @@ def label(axes: Any, curves: Sequence[Curve]) -> None:
     for index, box in chosen.items():
         middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
         texts[index].set_position(axes.transAxes.inverted().transform(middle))
+
+
+def label_ends(axes: Any, curves: Sequence[Curve]) -> None:
+    """Writes each curve's name to the right of the axes, level with its last point or as near to it as the others allow."""
+    ends = axes.transAxes.inverted().transform([axes.transData.transform((one.x[-1], one.y[-1])) for one in curves])
+    line = 1.25 * LABEL_POINTS / 72 * axes.figure.dpi / axes.get_window_extent().height
+    for one, end, y in zip(curves, ends, spread([float(y) for _, y in ends], line), strict=True):
+        axes.plot(
+            [end[0] + 0.006, 1.03], [end[1], y], transform=axes.transAxes, color=COLOURS[one.tone], linewidth=0.5, clip_on=False
+        )
+        axes.text(1.037, y, one.name, transform=axes.transAxes, color=COLOURS[one.tone], va="center", fontsize=LABEL_POINTS)
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Places at least `gap` apart, in the order of `wanted` and with the least squared distance to it.
+
+    >>> [round(place, 2) for place in spread([0.0, 1.0, 0.1], 0.5)]
+    [-0.2, 1.0, 0.3]
+    """
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    blocks: list[tuple[float, int]] = []  # mean of (wanted - rank * gap), and how many
+    for rank, index in enumerate(order):
+        mean, size = wanted[index] - rank * gap, 1
+        while blocks and blocks[-1][0] > mean:
+            before, many = blocks.pop()
+            mean, size = (before * many + mean * size) / (many + size), many + size
+        blocks.append((mean, size))
+    level = [mean for mean, size in blocks for _ in range(size)]
+    found = dict(zip(order, level, strict=True))
+    ranks = {index: rank for rank, index in enumerate(order)}
+    return [found[i] + ranks[i] * gap for i in range(len(wanted))]
+
+
+def short(names: Sequence[str]) -> list[str]:
+    """The names without the words that all of them begin with.
+
+    >>> short(["library 1.0 PLD", "library 1.0 RDP, classic"])
+    ['PLD', 'RDP, classic']
+    """
+    words = [name.split() for name in names]
+    shared = 0
+    while len(names) > 1 and all(len(one) > shared + 1 and one[shared] == words[0][shared] for one in words):
+        shared += 1
+    return [" ".join(one[shared:]) for one in words]
 
 
 def _choose(places: Sequence[tuple[Floats, Floats]], order: Sequence[int]) -> tuple[float, dict[int, Floats]]:

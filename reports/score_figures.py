@@ -102,7 +102,7 @@ def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) 
     fpr, tpr, low, high = plots.thin(lead.roc.fpr, lead.roc.tpr, lead.roc.lower, lead.roc.upper)
     axes.fill_between(fpr, turn(low), turn(high), step="post", color=MEASURED, alpha=0.16, linewidth=0)
     axes.plot(fpr, turn(tpr), color=MEASURED, linewidth=1.3, drawstyle="steps-post")
-    named = plots.stepped(fpr, turn(tpr), f"{lead.scorer}, measured")
+    named = plots.stepped(fpr, turn(tpr), "measured")
     return [*curves, named, plots.stepped(fpr, turn(low)), plots.stepped(fpr, turn(high))]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from audit.core.game import Inclusion
 from audit.core.results import AuditReport, GameResult, MechanismResult, Status
 from reports import figures, game_tables, plots, reading, tables, wording
@@ -48,12 +50,12 @@ def summary(report: AuditReport) -> Section:
     """What was claimed, tried, found and left out, without a formula."""
     games = [game for one in report.mechanisms for game in one.games]
     attacks = sorted({attack.scorer for game in games for attack in game.attacks})
-    claimed = [one.name for one in report.mechanisms if one.claims]
+    claimed = any(one.claims for one in report.mechanisms)
     models = sum(one.models for one in report.mechanisms)
     left_out = [one.attack_class.lower() for one in report.coverage if one.status == "not run"]
     trained = f", on {plural(models, 'trained model')} in all" if report.kind == "run" and models else ""
     points: list[Text] = [
-        (Strong("Claimed. "), f"An ε is claimed for {listed(claimed)}." if claimed else "No ε was claimed."),
+        (Strong("Claimed. "), _claimed(report)),
         (Strong("Tried. "), f"{plural(len(attacks), 'attack')} ({listed(attacks)}) in {plural(len(games), 'game')}{trained}."),
         (Strong("Error rate. "), _error_rate(report)),
         (Strong("Not tried. "), sentence(listed(left_out)) if left_out else "Nothing is listed as left out; see the coverage."),
@@ -68,6 +70,17 @@ def summary(report: AuditReport) -> Section:
         blocks.append(tables.overview(report))
     blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
     return Section(title="In plain words", blocks=tuple(blocks), new_page=True)
+
+
+def _claimed(report: AuditReport) -> str:
+    """For whom an epsilon is claimed, and how the claims fared."""
+    names = [one.name for one in report.mechanisms if one.claims]
+    if not names:
+        return "No ε was claimed."
+    judged = [verdict.outcome for one in report.mechanisms for verdict in one.verdicts]
+    fared = [f"{judged.count(one)} {wording.OUTCOMES[one][0]}" for one in reading.GRAVEST if one in judged]
+    every = f" Outcome of the {len(judged)} claims: {listed(fared)}." if len(judged) > 1 else ""
+    return f"An ε is claimed for {listed(names)}.{every}"
 
 
 def _error_rate(report: AuditReport) -> str:
@@ -120,19 +133,27 @@ def _claim_in_words(mechanism: MechanismResult) -> str:
 
 
 def _allows(mechanism: MechanismResult) -> str:
-    """What the tightest claim alone leaves an attack, so that a large epsilon cannot look like much."""
+    """What the tightest claim leaves an attack, so that a large epsilon cannot look like much."""
     claim = reading.tightest(mechanism)
     if claim is None:
         return ""
     low, high = (reading.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
     if low > NEARLY_ALL:
-        return (
-            f"What the claim is worth: very little by itself. An attack that finds {percent(low, side='down')} of the members "
-            f"at 0.1{SPACE}% false positives would still be within {epsilon(up(claim.epsilon))}."
+        said = (
+            f"By itself it rules out little: an attack that finds {percent(low, side='down')} of the members at 0.1{SPACE}% "
+            f"false positives would still be within {epsilon(up(claim.epsilon))}."
         )
+    else:
+        said = (
+            f"By itself {epsilon(up(claim.epsilon))} lets an attack find at most {percent(low, side='up')} of the members at "
+            f"0.1{SPACE}% false positives and {percent(high, side='up')} at 1{SPACE}%."
+        )
+    if mechanism.limit is None:
+        return f"What the claim is worth. {said}"
+    low, high = (float(np.interp(fpr, mechanism.limit.fpr, mechanism.limit.tpr)) for fpr in (0.001, 0.01))
     return (
-        f"What the claim is worth: {epsilon(up(claim.epsilon))} alone would let an attack find {percent(low, side='up')} of "
-        f"the members at 0.1{SPACE}% false positives and {percent(high, side='up')} at 1{SPACE}%."
+        f"What the claim is worth. {said} The mechanism it is stated for leaves an attack about {percent(low)} at "
+        f"0.1{SPACE}% false positives and {percent(high)} at 1{SPACE}%."
     )
 
 
@@ -230,9 +251,19 @@ def reproduce(report: AuditReport) -> Section:
     ]
     columns = (Column(title="Item", share=0.24), Column(title="Value", share=0.76))
     blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows))]
-    changed = tuple((Mono(key), source) for key, source in report.origins if source != "default")
-    if changed:
-        titles = (Column(title="Setting", share=0.5), Column(title="Origin", share=0.5))
-        blocks.append(Table(caption="Settings that are not the default.", columns=titles, rows=changed, small=True))
-    blocks += [Heading(text="Resolved configuration"), Listing(text=report.config)] if report.config else []
+    blocks += [Heading(text="Resolved configuration"), *_origins(report), Listing(text=report.config)] if report.config else []
     return Section(title="How to reproduce and verify", blocks=tuple(blocks))
+
+
+def _origins(report: AuditReport) -> list[Block]:
+    """Where the settings came from: the file in a sentence, whatever overrode it in a table."""
+    given = [source for _, source in report.origins if source != "default"]
+    if not given:
+        return []
+    main = max(sorted(set(given)), key=given.count)
+    said: list[Block] = [Paragraph(text=("Settings are those of ", Mono(main), " and, where it says nothing, the defaults."))]
+    over = tuple((Mono(key), source) for key, source in report.origins if source not in ("default", main))
+    if over:
+        titles = (Column(title="Setting", share=0.5), Column(title="Origin", share=0.5))
+        said.append(Table(caption="Settings from elsewhere.", columns=titles, rows=over, small=True))
+    return said

@@ -51,28 +51,33 @@ def overview(report: AuditReport) -> Table:
 def claims(mechanism: MechanismResult) -> Table:
     """Every claim with where it comes from and how it was judged."""
     judged = {verdict.claim: verdict.outcome for verdict in mechanism.verdicts}
+    deltas, units = {one.delta for one in mechanism.claims}, {one.unit for one in mechanism.claims}
     rows = tuple(
         (
-            Mono(one.source),
+            one.source if len(units) == 1 else f"{one.source}, per {one.unit}",
             up(one.epsilon),
             power(one.delta),
-            wording.ADJACENCY[one.adjacency],
+            wording.family(one.family) if one.family else "any with this (ε, δ)",
             one.note or "none",
             Mark(*wording.OUTCOMES[judged.get(one)]),
         )
         for one in mechanism.claims
     )
+    columns = (
+        Column(title="Source", share=1),
+        Column(title="ε", right=True),
+        Column(title="δ", right=True),
+        Column(title="Asserted mechanism", share=1),
+        Column(title="Remarks", share=1.2),
+        Column(title="Verdict"),
+    )
+    kept = [i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1]
     return Table(
-        caption=f"What is claimed for {mechanism.name}, each figure with its source.",
-        columns=(
-            Column(title="Source"),
-            Column(title="ε", right=True),
-            Column(title="δ", right=True),
-            Column(title="Adjacency"),
-            Column(title="Remarks", share=1),
-            Column(title="Verdict"),
-        ),
-        rows=rows,
+        caption=f"What is claimed for {mechanism.name}, each figure with its source. A bound inside a family of mechanisms can "
+        "contradict only a claim that asserts that family.",
+        columns=tuple(columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        small=True,
     )
 
 
@@ -128,7 +133,7 @@ def budget(mechanism: MechanismResult) -> Table:
         for stop in stops:
             reached = [(step, value) for step, value in zip(one.steps, one.epsilon, strict=True) if step >= stop]
             spent.append(up(reached[0][1]) if reached else NOTHING)
-        rows.append((Mono(one.accountant), *spent))
+        rows.append((one.accountant, *spent))
     return Table(
         caption=f"Budget of {mechanism.name}: epsilon claimed after so many steps, rounded up.",
         columns=(

@@ -39,7 +39,7 @@ def test_one_accountant_on_one_mechanism_may_not_move(factor: float) -> None:
     moved = tuple(replace(claim, epsilon=claim.epsilon * factor) for claim in _dp().claims[:1])
     found = changes(sample.run(), _with(sample.run(), claims=(*moved, *_dp().claims[1:])))
     assert [one.weight for one in found] == [Weight.WORSE]
-    assert "pld claimed 8.00" in found[0].text
+    assert "dp-accounting PLD claimed 8.00" in found[0].text
 
 
 def test_a_new_version_of_an_accountant_is_the_same_accountant() -> None:

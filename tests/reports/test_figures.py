@@ -107,6 +107,6 @@ def test_the_global_state_of_matplotlib_is_left_alone(report: AuditReport) -> No
 def test_alt_texts_carry_the_numbers(report: AuditReport) -> None:
     plans = {plan.name: plan for plan in figures.plans(report)}
     assert "claimed 8.00" in plans["overview"].alt and "ceiling 9.40" in plans["overview"].alt
-    assert "pld ends at 8.00" in plans["budget-dp_sgd"].alt
+    assert "PLD ends at 8.00" in plans["budget-dp_sgd"].alt
     assert "AUC 0.931" in plans["roc-non_private-black_box"].alt
     assert "0.881" in plans["utility"].alt

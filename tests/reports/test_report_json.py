@@ -103,7 +103,9 @@ def test_fields_with_a_default_may_be_absent() -> None:
         for mechanism in plain["mechanisms"]:
             mechanism.pop("limit", None)
 
-    assert report_json.from_json(_edited(edit)) == sample.run()
+    expected = sample.run()
+    without = tuple(replace(one, limit=None) for one in expected.mechanisms)
+    assert report_json.from_json(_edited(edit)) == replace(expected, mechanisms=without)
 
 
 def test_published_schema_is_current() -> None:
