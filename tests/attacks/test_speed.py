@@ -1,0 +1,43 @@
+"""Every array-only attack on 50,000 records and 64 references: the promise of time and memory."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import numpy as np
+import pytest
+
+from audit import plugins
+from audit.core.records import ReferenceView, TargetView
+from audit.core.seeds import Seed
+
+RECORDS, REFERENCES, CLASSES = 50_000, 64, 10
+
+
+def views(seed: int = 0) -> tuple[TargetView, ReferenceView]:
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, CLASSES, RECORDS)
+    included = random.random((REFERENCES + 1, RECORDS)) < 0.5
+    logits = np.empty((REFERENCES + 1, RECORDS, CLASSES), dtype=np.float32)
+    for model, coins in zip(logits, included, strict=True):
+        model[:] = random.standard_normal(model.shape)
+        model[np.arange(RECORDS), labels] += 3 + 1.5 * coins
+    return TargetView(labels=labels, logits=logits[0]), ReferenceView(included=included[1:], logits=logits[1:])
+
+
+@pytest.mark.slow
+def test_all_attacks_in_twenty_seconds_and_four_gigabytes() -> None:
+    target, reference = views()
+    spent = {}
+    for name in plugins.names("attacks.scorers"):
+        attack = plugins.build("attacks.scorers", {"kind": name})
+        if attack.needs.gradients:
+            continue
+        began = time.process_time()
+        scores = attack.score(target, reference, Seed(0))
+        spent[name] = time.process_time() - began
+        assert scores.shape == (RECORDS,)
+    listed = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
+    assert sum(spent.values()) < 20, f"CPU seconds: {listed}"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 * 2**20, "peak memory in KiB"
