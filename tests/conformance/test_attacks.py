@@ -160,6 +160,25 @@ def test_needs_are_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_game_of_one_or_two_canaries(name: str, count: int) -> None:
+    attack, toy = prepared(name)
+    few = toy.permuted(np.arange(count))
+    assert np.isfinite(run(attack, few)).all()
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_references_that_all_say_the_same(name: str) -> None:
+    """Deterministic models without any spread: scores stay finite."""
+    attack, toy = prepared(name)
+    if toy.reference.logits is None:
+        return
+    same = np.broadcast_to(toy.reference.logits[:1], toy.reference.logits.shape)
+    scores = attack.score(toy.target, ReferenceView(included=toy.reference.included, logits=same), SEED)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", SCORERS)
 def test_nothing_observed_is_an_error(name: str) -> None:
     attack, toy = prepared(name)
     empty = TargetView(labels=toy.target.labels)
