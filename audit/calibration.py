@@ -110,6 +110,32 @@ def _bracket(excess: Callable[[float], float], target: float) -> _Bracket:
     return _Bracket(noise, noise, found, found)
 
 
+def steps_within(
+    accountant: Accountant, mechanism: DpSgd, *, target_epsilon: float, delta: float, adjacency: Adjacency, most: int = 10**7
+) -> int:
+    """The largest number of steps of `mechanism` (its own count is ignored) whose claim stays within `target_epsilon`.
+
+    Guarantee:
+        The claim for the count returned is at most `target_epsilon`; for one more it is above, or the count is `most`.
+    """
+    checks.positive(target_epsilon, "target_epsilon")
+
+    def within(steps: int) -> bool:
+        return accountant.claim(replace(mechanism, steps=steps), delta=delta, adjacency=adjacency).epsilon <= target_epsilon
+
+    if not within(1):
+        return 0
+    low, high = 1, 2
+    while within(high):
+        if high >= most:
+            return most
+        low, high = high, min(high * 4, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if within(middle) else (low, middle)
+    return low
+
+
 def trajectory(accountant: Accountant, mechanism: DpSgd, *, delta: float, adjacency: Adjacency, points: int = 40) -> Trajectory:
     """The claim after each of about `points` step counts, evenly spaced, the last being the whole training.
 

@@ -13,7 +13,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
+from audit.core.events import phases
+from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
 from audit.core.results import Claim
 
 _RELATIONS = {
@@ -48,32 +49,41 @@ class Pld:
     def __post_init__(self) -> None:
         checks.nonnegative(self.interval, "interval")
 
-    def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim:
+    @property
+    def optimistic(self) -> bool:
+        """Whether the figure is meant as a lower bound on the true epsilon."""
+        return not self.pessimistic
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The claim at `delta`, with its whole trade-off family named; infinite without noise."""
         checks.open_probability(delta, "delta")
         side = "" if self.pessimistic else ", optimistic"
         source = f"dp-accounting {importlib.metadata.version('dp-accounting')} PLD{side}"
-        match mechanism:
-            case NonPrivate():
-                return Claim(
-                    epsilon=math.inf, delta=float(delta), adjacency=adjacency, source=source, note="no noise was added"
-                )
-            case DpSgd():
-                epsilon = self._dp_sgd(mechanism, float(delta), adjacency)
+        if isinstance(mechanism, NonPrivate):
+            return Claim(epsilon=math.inf, delta=float(delta), adjacency=adjacency, source=source, note="no noise was added")
+        parts = [DpSgd(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
+        epsilon = self._dp_sgd(parts, float(delta), adjacency)
+        family = "dp_sgd" if isinstance(mechanism, DpSgd) else None
         note = "the library does not bound its round-off at so small a delta" if delta < _ROUND_OFF_DELTA else ""
-        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family="dp_sgd", note=note)
+        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family, note=note)
 
-    def _dp_sgd(self, mechanism: DpSgd, delta: float, adjacency: Adjacency) -> float:
-        if mechanism.steps == 0 or mechanism.sample_rate == 0:
+    def _dp_sgd(self, parts: list[DpSgd], delta: float, adjacency: Adjacency) -> float:
+        released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
+        if not released:
             return 0.0
-        if mechanism.noise_multiplier == 0:
+        if any(part.noise_multiplier == 0 for part in released):
             return math.inf
-        noise, rate = float(mechanism.noise_multiplier), float(mechanism.sample_rate)
-        interval = float(self.interval) or _interval(noise, rate)
-        step = _one_step(noise, rate, adjacency, interval, self.pessimistic)
-        epsilon = float(step.self_compose(int(mechanism.steps)).get_epsilon_for_delta(delta))
+        settings = [(float(part.noise_multiplier), float(part.sample_rate), int(part.steps)) for part in released]
+        interval = float(self.interval) or min(_interval(noise, rate) for noise, rate, _ in settings)
+        each = [
+            _one_step(noise, rate, adjacency, interval, self.pessimistic).self_compose(count) for noise, rate, count in settings
+        ]
+        composed = each[0]
+        for phase in each[1:]:
+            composed = composed.compose(phase)
+        epsilon = float(composed.get_epsilon_for_delta(delta))
         if math.isnan(epsilon):
-            raise ConfigError(f"dp-accounting returned NaN for {mechanism}, grid {interval:g}; choose another interval")
+            raise ConfigError(f"dp-accounting returned NaN for {parts}, grid {interval:g}; choose another interval")
         return max(0.0, epsilon)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from audit.core import checks
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
+from audit.core.events import phases
+from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
 from audit.core.results import Claim
 
 
@@ -41,30 +43,33 @@ class Rdp:
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
 
-    def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim:
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The claim at `delta`; infinite where the mechanism gives no guarantee.
 
         Raises:
-            UnsupportedMechanism: subsampling under replace-one, which the library does not cover.
+            UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
         """
         checks.open_probability(delta, "delta")
         source = f"dp-accounting {importlib.metadata.version('dp-accounting')} RDP"
-        match mechanism:
-            case NonPrivate():
-                epsilon = float("inf")
-                note = "no noise was added"
-            case DpSgd():
-                epsilon, note = self._dp_sgd(mechanism, float(delta), adjacency)
+        if isinstance(mechanism, NonPrivate):
+            epsilon, note = math.inf, "no noise was added"
+        else:
+            parts = [DpSgd(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
+            epsilon, note = self._dp_sgd(parts, float(delta), adjacency)
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, note=note)
 
-    def _dp_sgd(self, mechanism: DpSgd, delta: float, adjacency: Adjacency) -> tuple[float, str]:
-        if mechanism.steps == 0 or mechanism.sample_rate == 0:
+    def _dp_sgd(self, parts: list[DpSgd], delta: float, adjacency: Adjacency) -> tuple[float, str]:
+        released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
+        if not released:
             return 0.0, "nothing is released about any record"
-        if mechanism.noise_multiplier == 0:
-            return float("inf"), "no noise is added"
-        orders, per_step = step_divergence(_effective_noise(mechanism, adjacency), float(mechanism.sample_rate), self.orders)
-        epsilon, order = rdp.compute_epsilon(orders, per_step * int(mechanism.steps), delta)
-        dropped = int(np.sum(~np.isfinite(per_step)))
+        if any(part.noise_multiplier == 0 for part in released):
+            return math.inf, "no noise is added"
+        total = np.zeros(1)
+        for part in released:
+            orders, per_step = step_divergence(_effective_noise(part, adjacency), float(part.sample_rate), self.orders)
+            total = total + per_step * int(part.steps)
+        epsilon, order = rdp.compute_epsilon(orders, total, delta)
+        dropped = int(np.sum(~np.isfinite(total)))
         note = f"best order {order:g}" + (
             f"; {dropped} order(s) the library could not evaluate were left out" if dropped else ""
         )

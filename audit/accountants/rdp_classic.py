@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from audit.core import checks
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
+from audit.core.events import phases
+from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
 from audit.core.results import Claim
 
 
@@ -42,38 +43,46 @@ class RdpClassic:
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
 
-    def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim:
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The claim at `delta`; infinite where the mechanism gives no guarantee.
 
         Raises:
-            UnsupportedMechanism: subsampling under replace-one, which the library does not cover.
+            UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
         """
         checks.open_probability(delta, "delta")
         source = f"dp-accounting {importlib.metadata.version('dp-accounting')} RDP, classic conversion"
-        match mechanism:
-            case NonPrivate():
-                epsilon = math.inf
-                note = "no noise was added"
-            case DpSgd():
-                epsilon, note = self._dp_sgd(mechanism, float(delta), adjacency)
+        if isinstance(mechanism, NonPrivate):
+            epsilon, note = math.inf, "no noise was added"
+        else:
+            parts = [DpSgd(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
+            epsilon, note = self._dp_sgd(parts, float(delta), adjacency)
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, note=note)
 
-    def _dp_sgd(self, mechanism: DpSgd, delta: float, adjacency: Adjacency) -> tuple[float, str]:
-        if mechanism.steps == 0 or mechanism.sample_rate == 0:
+    def _dp_sgd(self, parts: list[DpSgd], delta: float, adjacency: Adjacency) -> tuple[float, str]:
+        released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
+        if not released:
             return 0.0, "nothing is released about any record"
-        if mechanism.noise_multiplier == 0:
+        if any(part.noise_multiplier == 0 for part in released):
             return math.inf, "no noise is added"
-        replace = adjacency is Adjacency.REPLACE_ONE
-        if replace and mechanism.sample_rate < 1:
-            raise UnsupportedMechanism(
-                f"dp-accounting's Renyi accountant does not cover Poisson sampling (rate {mechanism.sample_rate:g}) under "
-                "replace-one; expected add_remove or zero_out, or sample_rate 1; use the accountant 'pld' for this game"
-            )
-        noise = float(mechanism.noise_multiplier) / (2 if replace else 1)
-        orders, per_step = step_divergence(noise, float(mechanism.sample_rate), self.orders)
-        epsilons = per_step * int(mechanism.steps) + math.log(1 / delta) / (orders - 1)
+        total = np.zeros(1)
+        for part in released:
+            orders, per_step = step_divergence(_effective_noise(part, adjacency), float(part.sample_rate), self.orders)
+            total = total + per_step * int(part.steps)
+        epsilons = total + math.log(1 / delta) / (orders - 1)
         best = int(np.argmin(epsilons))
         return float(epsilons[best]), f"best order {orders[best]:g}"
+
+
+def _effective_noise(mechanism: DpSgd, adjacency: Adjacency) -> float:
+    """Noise over sensitivity: replacing a record moves the clipped sum by two clip norms."""
+    if adjacency is not Adjacency.REPLACE_ONE:
+        return float(mechanism.noise_multiplier)
+    if mechanism.sample_rate < 1:
+        raise UnsupportedMechanism(
+            f"dp-accounting's Renyi accountant does not cover Poisson sampling (rate {mechanism.sample_rate:g}) under "
+            "replace-one; expected add_remove or zero_out, or sample_rate 1; use the accountant 'pld' for this game"
+        )
+    return float(mechanism.noise_multiplier) / 2
 
 
 @lru_cache(maxsize=64)

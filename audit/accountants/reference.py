@@ -256,7 +256,7 @@ def _exponential(event: Event, delta: float) -> tuple[float, float] | None:
     if epsilon == 0 or count == 0:
         return 0.0, 0.0
     low = 0.0
-    for share in (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.9, 1 - 1e-9):
+    for share in (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999):
         top = share * epsilon  # losses `top` and `top - epsilon`
         rare = math.expm1(epsilon - top) / math.expm1(epsilon) * math.exp(top)
         maker = partial(_two_outcomes, (top - epsilon, top), (1 - rare, rare))

@@ -25,7 +25,7 @@ from audit.stats.discretise import LossGrid
 Array = NDArray[np.float64]
 Part = tuple[LossGrid, int]
 _LOG_NEGLIGIBLE = math.log(1e-8)  # part of delta that aliasing and rounding may each add or take
-_LARGEST_WINDOW = 1 << 25
+_LARGEST_WINDOW = 1 << 23
 _TILTS = np.exp(np.linspace(math.log(1e-4), math.log(1e7), 90))
 
 
@@ -88,7 +88,7 @@ class ComposedTail:
         excess = self.above[entry] - target[entry]
         if excess <= 0 or self.tempered[entry] <= 0:
             return float(losses[entry])
-        return float(min(max(self.first + math.log(excess / self.tempered[entry]), losses[entry - 1]), losses[entry]))
+        return float(min(max(self.first + math.log(excess) - math.log(self.tempered[entry]), losses[entry - 1]), losses[entry]))
 
     def _errors(self, epsilons: Array) -> Array:
         return np.asarray(self.error * np.exp(np.minimum(self.tilt * (self.mean - epsilons), 600.0)))
@@ -127,7 +127,7 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
     """The composed loss around its tilted mean, up to tilted mass `exp(log_aliased)` on either side.
 
     Raises:
-        MemoryError: the window would need more than 2^25 entries; use a wider grid.
+        MemoryError: the window would need more than 2^23 entries; use a wider grid.
     """
     step = parts[0][0].step
     scale, mean, spread = _moments(parts, tilt)
@@ -156,7 +156,7 @@ def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, flo
     """The first loss and the masses of the tilted, normalised composed loss; what lies outside the limits is aliased.
 
     Raises:
-        MemoryError: the window would need more than 2^25 entries; use a wider grid.
+        MemoryError: the window would need more than 2^23 entries; use a wider grid.
     """
     step, (left, right) = parts[0][0].step, limits
     size = fft.next_fast_len(max(math.ceil((right - left) / step) + 4, 16), real=True)
