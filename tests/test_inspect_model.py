@@ -211,6 +211,15 @@ def test_labels_alone_can_bias_a_split():
     assert found.auc > 0.9
 
 
+def test_a_class_that_one_side_lacks_is_found():
+    generator = np.random.default_rng(4)
+    x, y = generator.normal(size=(1500, 8)), generator.integers(0, 10, 1500)
+    x[np.arange(1500), y % 8] += 2
+    member = np.arange(1500) < 750
+    kept = member | (y != 1)
+    assert blind.guard(x[kept], y[kept], member[kept], Seed(0)).biased
+
+
 def test_differences_that_no_line_separates_are_found_too():
     generator = np.random.default_rng(1)
     x = generator.normal(size=(800, 3))

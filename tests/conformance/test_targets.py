@@ -1,0 +1,98 @@
+"""What every way of reading a trained model promises: damaged and hostile files are refused by name, never run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from audit import plugins
+from audit.core.errors import DataError
+
+TARGETS = plugins.names("audit.targets")
+EXTRA = {"state_dict": {"factory": "torch.nn:Identity"}}
+
+
+def build(kind: str, path: Path):
+    return plugins.build("audit.targets", {"kind": kind, "path": str(path), **EXTRA.get(kind, {})})
+
+
+def valid(kind: str, path: Path) -> bytes:
+    """A whole file of the kind, as bytes."""
+    net = nn.Linear(4, 3).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind == "torch_export":
+            torch.export.save(torch.export.export(net, (torch.zeros(2, 4),)), path)
+        elif kind == "torchscript":
+            torch.jit.save(torch.jit.script(net), str(path))
+        elif kind == "state_dict":
+            torch.save({}, path)
+        else:
+            np.savez(path, logits=np.eye(4), labels=np.arange(4), member=[True, True, False, False])
+    return path.read_bytes()
+
+
+SUFFIX = {"torch_export": ".pt2", "torchscript": ".ts", "state_dict": ".pt", "predictions": ".npz"}
+
+
+def where(kind: str, folder: Path) -> Path:
+    return folder / f"target{SUFFIX.get(kind, '.bin')}"
+
+
+class Hostile:
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.target),)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_missing_and_an_empty_file_are_named(kind, tmp_path):
+    path = where(kind, tmp_path)
+    with pytest.raises(DataError, match=path.name) as caught:
+        build(kind, path)
+    assert caught.value.exit_code == 2
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="is empty"):
+        build(kind, path)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_a_pickle_is_never_run(kind, protocol, tmp_path):
+    path = where(kind, tmp_path)
+    path.write_bytes(pickle.dumps(Hostile(tmp_path / "ran"), protocol=protocol))
+    with pytest.raises(DataError, match=path.name):
+        build(kind, path)
+    torch.save(Hostile(tmp_path / "ran"), path)
+    with pytest.raises(DataError, match=path.name):
+        build(kind, path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind in SUFFIX])
+def test_a_file_that_was_cut_short_is_refused(kind, tmp_path):
+    path = where(kind, tmp_path)
+    whole = valid(kind, path)
+    for share in (0.05, 0.5, 0.9, 0.99):
+        path.write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(DataError, match=path.name):
+            build(kind, path)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind in SUFFIX])
+def test_noise_is_refused(kind, tmp_path):
+    path = where(kind, tmp_path)
+    generator = np.random.default_rng(0)
+    for head in (b"", b"PK\x03\x04", b"\x80\x02", b"\x80\x04\x95", b"\x93NUMPY", b"PAR1", b"\x1f\x8b"):
+        path.write_bytes(head + generator.bytes(300))
+        with pytest.raises(DataError, match=path.name):
+            build(kind, path)
