@@ -1,3 +1,23 @@
-"""Privacy auditing for PyTorch: what a training claims, what attacks prove, and how far they could have seen."""
+"""Privacy auditing for PyTorch: what a training claims, what attacks prove, and how far they could have seen.
+
+Public functions, none of which needs torch: `lower_bound`, `roc`, `plan`. For a trained model see
+`audit.inspect_model.inspect`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 __version__ = "0.1.0"
+
+_PUBLIC = ("lower_bound", "plan", "roc")
+__all__ = ["__version__", "lower_bound", "plan", "roc"]
+
+
+def __getattr__(name: str) -> Any:
+    """The public functions, imported when they are first asked for so that `audit --help` stays quick."""
+    if name in _PUBLIC:
+        from audit import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'audit' has no attribute '{name}'")

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from audit.commands import about, model, report, run, scores
+from audit.commands import about, accountant, model, report, run, scores
 from audit.core.errors import AuditError
 
 INTERRUPTED = 130
@@ -30,6 +30,7 @@ app.command("run")(run.run)
 app.command("plan")(run.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
+app.add_typer(accountant.app, name="accountant")
 app.command("report")(report.report)
 app.command("verify")(report.verify)
 app.command("diff")(report.diff)
