@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import re
@@ -30,6 +31,7 @@ WIDTH_MM = 166.0
 PIXELS_PER_INCH = 150
 MOST_POINTS = 400
 MOST_ORDERS = 120
+MOST_LETTERS = 60
 LABEL_POINTS = 7.5
 CLASH, OUTSIDE = 1e3, 1e4  # in covered curve pixels
 STYLE: dict[str, Any] = {
@@ -57,6 +59,7 @@ STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
+    "text.parse_math": False,  # a user's name may hold a dollar sign
     "svg.hashsalt": "audit-report",
     "svg.fonttype": "path",
     "mathtext.fontset": "dejavusans",
@@ -97,12 +100,18 @@ class Curve:
 
 
 def file_name(*parts: str) -> str:
-    """A file name of plain letters for whatever a user called things.
+    """A file name for whatever a user called things; different names never give the same file.
 
-    >>> file_name("roc", "dp sgd", "a/b")
-    'roc-dp_sgd-a_b'
+    >>> file_name("roc", "dp-sgd", "black_box"), file_name("a/b")
+    ('roc.dp-sgd.black_box', 'a_b~c14cdd')
     """
-    return "-".join(re.sub(r"[^A-Za-z0-9]+", "_", part).strip("_") or "unnamed" for part in parts)
+    return ".".join(_plain(part) for part in parts)
+
+
+def _plain(name: str) -> str:
+    """The name itself where it is plain, else its plain letters with a digest of the whole."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:MOST_LETTERS]
+    return plain if plain == name else f"{plain}~{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def stepped(x: Floats, y: Floats, name: str = "") -> Curve:

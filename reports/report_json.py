@@ -74,6 +74,8 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA,
         "title": "Privacy audit report",
+        "$comment": "The file is canonical: keys sorted, no white space, one final newline. An infinite number is the string "
+        "Infinity or -Infinity; NaN never occurs. Fields may be added within version 1, each with a default.",
         **root,
         "$defs": dict(sorted(definitions.items())),
     }

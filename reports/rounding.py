@@ -75,6 +75,15 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
 
 
+def figure(value: float) -> str:
+    """A utility figure: three decimals where it is of the order of one, else four significant digits.
+
+    >>> figure(0.90712), figure(25321.4), figure(-0.2)
+    ('0.907', '25,321', '−0.200')
+    """
+    return near(value, 3) if 1e-2 <= abs(value) < 10 or value == 0 else significant(value)
+
+
 def power(value: float, digits: int = 3) -> str:
     """`value` in powers of ten.
 

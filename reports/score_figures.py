@@ -11,7 +11,7 @@ from audit.core.results import AttackResult, GameResult, MechanismResult
 from reports import plots, reading
 from reports.blocks import Tone
 from reports.plots import COLOURS, DASHES, Curve, Floats, Plan
-from reports.rounding import confidence, near, plural, rate, up
+from reports.rounding import confidence, near, plural, power, rate, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_HISTOGRAMS = 3
@@ -70,6 +70,9 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
         else:
             axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.25))
             axes.set(xlabel="false positive rate", ylabel="true positive rate")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(lambda value, _: power(value))
+                axis.set_minor_formatter(lambda value, _: "")
         plots.grid(axes)
         curves = [*_paint_chance(axes, least, turn), *_paint_attacks(axes, game, lead, turn)]
         if limit is not None:

@@ -6,7 +6,7 @@ from audit.core.mechanism import DpSgd, Mechanism, NonPrivate
 from audit.core.results import AuditReport, MechanismResult
 from reports import reading, wording
 from reports.blocks import Column, Mark, Mono, Table, Text, Tone
-from reports.rounding import NOTHING, count, down, near, percent, power, significant, up
+from reports.rounding import NOTHING, count, down, figure, percent, power, significant, up
 
 MOST_RECORDS = 20
 FEW = 30  # fewer members or nonmembers than this make a group's figures rough
@@ -150,8 +150,8 @@ def utility(report: AuditReport) -> Table:
         (
             Mono(one.name),
             metric.name,
-            near(metric.value, 4) if abs(metric.value) < 10 else significant(metric.value),
-            "one model" if metric.models < 2 else near(metric.spread, 4),
+            figure(metric.value),
+            "one model" if metric.models < 2 else significant(metric.spread, 2),
             count(metric.models),
         )
         for one in reading.ordered(report)

@@ -9,6 +9,7 @@ from audit.core.results import AuditReport, GameResult, MechanismResult, Metric
 from reports import plots, reading
 from reports.blocks import Tone
 from reports.plots import COLOURS, Plan
+from reports.rounding import figure as figure_of
 from reports.rounding import near, percent
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
@@ -27,7 +28,7 @@ def utility(report: AuditReport) -> Plan:
         caption="Utility on test records that no model was trained on. Marks are means over models, lines one sample standard "
         "deviation to each side.",
         alt="Dot chart of utility. "
-        + "; ".join(f"{owner} {metric.name} {near(metric.value, 3)}" for owner, metric in rows)
+        + "; ".join(f"{owner} {metric.name} {figure_of(metric.value)}" for owner, metric in rows)
         + ".",
         height_mm=FOOT_MM + ROW_MM * (lines + 1) + GAP_MM * (len(panels) - 1),
         paint=lambda figure: _paint_utility(figure, rows, owners, panels),
@@ -65,7 +66,7 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
                 axes.plot([low, high], [y, y], color=plots.INK, linewidth=1.1)
                 style = {"marker": MARKERS[line % len(MARKERS)], "fillstyle": "full" if line == 0 else "none"}
                 axes.plot([metric.value], [y], color=plots.INK, markersize=4.2, **style)
-                text = near(metric.value, 3)
+                text = figure_of(metric.value)
                 axes.annotate(text, (high, y), (5, 0), textcoords="offset points", va="center", fontsize=7)
     axes.set_yticks([y for y, _ in ticks], [text for _, text in ticks])
     axes.tick_params(axis="y", length=0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from audit.core.errors import DataError, OutputError
+from audit.core.errors import ConfigError, DataError, OutputError
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 JSON = "report.json"
 PDF = "report.pdf"
+INTERNAL, EXTERNAL = "internal", "external"
 FAILED = 1
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 
@@ -28,15 +29,16 @@ def report(
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="pdf, json, junit, sarif or figures; may repeat; default all.")
     ] = None,
+    edition: Annotated[
+        str, typer.Option("--edition", help="internal, or external: without records, small groups, config and arguments.")
+    ] = INTERNAL,
     as_json: AsJson = False,
 ) -> int:
     """Render a finished audit again from its report.json."""
-    import reports
     from audit import store
 
-    found = load(source)
     folder = output or (source if source.is_dir() else source.parent)
-    files = reports.render(found, formats or tuple(reports.FORMATS))
+    files = _rendered(load(source), formats, edition)
     for name, content in files.items():
         _write(folder / name, content)
     if (folder / store.SUMS).is_file():
@@ -46,6 +48,19 @@ def report(
     else:
         print(f"{len(files)} files written to {folder}")
     return 0
+
+
+def _rendered(found: AuditReport, formats: Sequence[str] | None, edition: str) -> dict[str, bytes]:
+    """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
+    import reports
+    from reports.editions import external
+
+    if edition == INTERNAL:
+        return reports.render(found, formats or tuple(reports.FORMATS))
+    if edition != EXTERNAL:
+        raise ConfigError(f"there is no edition '{edition}'; choose {INTERNAL} or {EXTERNAL}")
+    files = reports.render(external(found), formats or ("pdf", "json"))
+    return {f"{Path(name).with_suffix('')}-{EXTERNAL}{Path(name).suffix}": content for name, content in files.items()}
 
 
 def verify(

@@ -11,7 +11,7 @@ import pytest
 import reports
 from audit import store
 from audit.commands import report as commands
-from audit.core.errors import DataError, OutputError
+from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.results import Outcome
 from tests.reports import sample
 
@@ -118,6 +118,33 @@ def test_an_output_that_cannot_be_written_is_an_error_of_its_own(folder: Path, t
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OutputError, match="choose another --output"):
         commands.report(folder, output=tmp_path / "file")
+
+
+def test_the_external_edition_names_no_record_no_small_group_and_no_path(tmp_path: Path) -> None:
+    run = sample.run()
+    run = replace(run, provenance=replace(run.provenance, command="audit run /home/somebody/secret.yaml --set seed=3"))
+    (tmp_path / "report.json").write_bytes(reports.render(run, ("json",))["report.json"])
+    assert commands.report(tmp_path, edition="external") == 0
+    assert commands.verify(tmp_path / "report-external.pdf") == 0
+    text = (tmp_path / "report-external.json").read_text(encoding="utf-8")
+    full = (tmp_path / "report.json").read_text(encoding="utf-8")
+    records = [one.record for mechanism in run.mechanisms for game in mechanism.games for one in game.records]
+    assert records and all(one in full and one not in text for one in records)
+    assert "somebody" in full and "somebody" not in text and "--set" not in text
+    assert "target_epsilon" in full and "target_epsilon" not in text
+    kept = [
+        one
+        for mechanism in commands.load(tmp_path / "report-external.pdf").mechanisms
+        for g in mechanism.games
+        for one in g.groups
+    ]
+    assert kept and all(min(one.members, one.nonmembers) >= 10 for one in kept)
+    assert len(kept) < sum(len(game.groups) for mechanism in run.mechanisms for game in mechanism.games)
+
+
+def test_an_unknown_edition_is_named(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="no edition 'public'; choose internal or external"):
+        commands.report(folder, edition="public")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from audit.core.errors import OutputError
-from audit.core.results import AuditReport, Outcome
+from audit.core.results import AuditReport, Metric, Outcome
 from reports import figures, pdf, report_json
 from reports.blocks import Missing
 from reports.sections import sections
@@ -157,6 +157,25 @@ def test_names_of_a_user_are_never_markup() -> None:
     found = pdf.typeset(replace(report, title=hostile, mechanisms=(odd,), notes=(hostile,), config=hostile))
     page = pypdf.PdfReader(io.BytesIO(found)).pages[0].extract_text()
     assert "#panic" in page and "*bold*" in page
+
+
+def test_names_that_look_alike_get_figures_of_their_own() -> None:
+    report = sample.run()
+    twins = tuple(replace(one, name=name) for one, name in zip(report.mechanisms, ("a b", "a_b"), strict=True))
+    drawn = figures.drawings(replace(report, mechanisms=twins))
+    assert len({one.alt for one in drawn.values()}) == len(drawn) == len(figures.drawings(report))
+
+
+def test_regression_reports_read_well() -> None:
+    report = sample.run()
+    metrics = (
+        Metric(name="MSE", value=25321.4, spread=812.0, models=16),
+        Metric(name="R2", value=-0.21, spread=0.05, models=16),
+    )
+    edited = tuple(replace(one, name=f"{one.name} $x^2$", utility=metrics) for one in report.mechanisms)
+    found = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=edited))))
+    everything = "".join(page.extract_text() for page in found.pages)
+    assert "25,321" in everything and "−0.210" in everything and "$x^2$" in everything
 
 
 def test_a_glyph_without_a_font_is_an_error_and_not_a_gap() -> None:

@@ -23,11 +23,11 @@ def report() -> AuditReport:
 def test_every_game_and_claim_has_its_figures(report: AuditReport) -> None:
     names = [plan.name for plan in figures.plans(report)]
     assert len(names) == len(set(names))
-    assert {"overview", "budget-dp_sgd", "utility"} <= set(names)
+    assert {"overview", "budget.dp_sgd", "utility"} <= set(names)
     for mechanism in report.mechanisms:
         for game in mechanism.games:
-            assert {f"roc-{mechanism.name}-{game.name}", f"scores-{mechanism.name}-{game.name}"} <= set(names)
-    assert "budget-non_private" not in names
+            assert {f"roc.{mechanism.name}.{game.name}", f"scores.{mechanism.name}.{game.name}"} <= set(names)
+    assert "budget.non_private" not in names
 
 
 def test_svg_uses_the_colours_and_no_other_hue(report: AuditReport) -> None:
@@ -107,6 +107,6 @@ def test_the_global_state_of_matplotlib_is_left_alone(report: AuditReport) -> No
 def test_alt_texts_carry_the_numbers(report: AuditReport) -> None:
     plans = {plan.name: plan for plan in figures.plans(report)}
     assert "claimed 8.00" in plans["overview"].alt and "ceiling 9.40" in plans["overview"].alt
-    assert "PLD ends at 8.00" in plans["budget-dp_sgd"].alt
-    assert "AUC 0.931" in plans["roc-non_private-black_box"].alt
+    assert "PLD ends at 8.00" in plans["budget.dp_sgd"].alt
+    assert "AUC 0.931" in plans["roc.non_private.black_box"].alt
     assert "0.881" in plans["utility"].alt

@@ -1,0 +1,35 @@
+"""Editions of one report: the internal one holds everything, the external one nothing that points at a person or a machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from audit.core.results import AuditReport, GameResult
+
+SMALLEST_GROUP = 10
+MARK = "external edition"
+
+
+def external(report: AuditReport) -> AuditReport:
+    """The report without records, small groups, configuration and command line; a report of its own, marked in its title.
+
+    Guarantee: no `RecordExposure`, no group with fewer than `SMALLEST_GROUP` members or nonmembers, and no text of the
+        configuration or of the command's arguments is left in any field.
+    """
+    if report.title.endswith(f"({MARK})"):
+        return report
+    mechanisms = tuple(replace(one, games=tuple(_game(game) for game in one.games)) for one in report.mechanisms)
+    command = " ".join(report.provenance.command.split()[:2])
+    return replace(
+        report,
+        title=f"{report.title} ({MARK})",
+        mechanisms=mechanisms,
+        config="",
+        origins=(),
+        provenance=replace(report.provenance, command=command),
+    )
+
+
+def _game(game: GameResult) -> GameResult:
+    kept = tuple(one for one in game.groups if min(one.members, one.nonmembers) >= SMALLEST_GROUP)
+    return replace(game, records=(), groups=kept)
