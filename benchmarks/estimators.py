@@ -165,7 +165,8 @@ def reach(draws: int) -> list[str]:
         f"Median lower bound over up to {draws} draws at {CONFIDENCE:.0%}; n per side, or m coins of one run. The limit is the "
         "largest median that any valid test can have against one nearby alternative (audit.stats.limits).",
         "",
-        "| law | size | claim | estimator | median | over the truth | jax-privacy (medians) | ratio to its best valid one | goal | limit | truth |",
+        "| law | size | claim | estimator | median | over the truth | jax-privacy (medians) "
+        "| ratio to its best valid one | goal | limit | truth |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows():
