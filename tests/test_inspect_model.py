@@ -391,6 +391,7 @@ def test_dropping_repeated_records_never_looks_at_their_coins():
         ({"claim_epsilon": -1.0}, "claim_epsilon is -1.0"),
         ({"coins": np.ones(3), "randomised_seed": 1}, "both coins and randomised_seed"),
         ({"overlap": "keep"}, "overlap is 'keep'"),
+        ({"scorers": ("entropy",)}, "proven_by names loss, and scorers only entropy"),
     ],
 )
 def test_bad_settings(options, message):
@@ -400,7 +401,7 @@ def test_bad_settings(options, message):
 
 def test_attacks_that_a_trained_model_cannot_serve():
     with pytest.raises(ConfigError, match="scorer 'lira' needs 2 reference models"):
-        inspect(Memory(*GOOD), GOOD, OTHER, Settings(scorers=("lira",)))
+        inspect(Memory(*GOOD), GOOD, OTHER, Settings(scorers=("loss", "lira")))
     with pytest.raises(ConfigError, match="the target is a int"):
         inspect(3, GOOD, OTHER)
     with pytest.raises(ObservationError, match="not finite"):

@@ -165,8 +165,12 @@ def _taken(evidence: Evidence, kept: Array) -> Evidence:
 
 
 def _hashes(evidence: Evidence) -> Array:
-    flat = np.ascontiguousarray(evidence.inputs.reshape(len(evidence.inputs), -1)) + np.float32(0)  # -0.0 becomes 0.0
-    pairs = zip(flat, evidence.labels, strict=True)
+    """One text per record, equal for equal inputs and labels; row by row, so that the inputs are not copied."""
+    pairs = zip(evidence.inputs, evidence.labels, strict=True)
+    zero = np.float32(0)  # added, it turns -0.0 into 0.0
     return np.array(
-        [hashlib.blake2b(row.tobytes() + int(label).to_bytes(8, "little"), digest_size=16).hexdigest() for row, label in pairs]
+        [
+            hashlib.blake2b((row + zero).tobytes() + int(label).to_bytes(8, "little"), digest_size=16).hexdigest()
+            for row, label in pairs
+        ]
     )

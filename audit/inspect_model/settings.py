@@ -67,6 +67,11 @@ class Settings:
             raise ConfigError("both coins and randomised_seed are given; give the coins, or the seed that they follow from")
         if self.overlap not in ("refuse", "drop"):
             raise ConfigError(f"overlap is {self.overlap!r}; expected 'refuse' or 'drop'")
+        if self.scorers is not None and not set(self.scorers) & set(self.proven_by):
+            raise ConfigError(
+                f"proven_by names {', '.join(self.proven_by)}, and scorers only {', '.join(self.scorers)}; name in "
+                "proven_by the attacks whose scores are to be turned into bounds"
+            )
         object.__setattr__(self, "_key", Seed(self.seed))
 
     @property

@@ -19,7 +19,7 @@ from torch import nn
 from audit.core.errors import ConfigError, DataError
 from audit.core.records import Array
 from audit.training import models
-from audit.training.data_source import read_bytes
+from audit.training.data_source import DAMAGED, read_bytes
 from audit.training.inference import BATCH_SIZE, ModuleTarget
 
 _WRAPPERS = ("_orig_mod.", "_module.", "module.", "model.")
@@ -77,7 +77,7 @@ class StateDict:
 def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
     try:
         return dict(safetensors.torch.load(content))
-    except (safetensors.SafetensorError, ValueError) as error:
+    except (safetensors.SafetensorError, *DAMAGED) as error:
         raise DataError(f"{name} is no whole safetensors file: {error}; save it again") from error
 
 
@@ -92,7 +92,7 @@ def _plain_torch(content: bytes, name: str) -> Any:
             "loading that could run code. Save module.state_dict() alone (or as safetensors) and give "
             "--factory, or use torch.export"
         ) from error
-    except (RuntimeError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+    except DAMAGED as error:
         reason = str(error).strip().partition("\n")[0]
         raise DataError(
             f"{name} cannot be read as a state dict: {reason}. Expected torch.save(module.state_dict(), file)"

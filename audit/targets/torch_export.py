@@ -15,7 +15,7 @@ import torch
 from audit.core.errors import DataError
 from audit.core.records import Array
 from audit.training import pt2_archive
-from audit.training.data_source import read_bytes
+from audit.training.data_source import DAMAGED, read_bytes
 from audit.training.device import find_device
 from audit.training.inference import BATCH_SIZE, batched_logits
 
@@ -52,7 +52,7 @@ def _loaded(copy: bytes, name: str) -> Any:
     try:
         with _quiet("torch.export"):
             return torch.export.load(io.BytesIO(copy)).module(check_guards=False)
-    except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, AssertionError, NotImplementedError) as error:
+    except DAMAGED as error:
         raise DataError(
             f"{name} cannot be loaded by torch {torch.__version__}: {error}. Export the model again with this version, "
             "or give a state dict with --factory"

@@ -6,7 +6,6 @@ import io
 import re
 import warnings
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 
 from audit.core.errors import DataError
 from audit.core.records import Array
-from audit.training.data_source import read_bytes
+from audit.training.data_source import DAMAGED, read_bytes
 from audit.training.device import find_device
 from audit.training.inference import BATCH_SIZE, batched_logits
 
@@ -63,7 +62,7 @@ def _vet(content: bytes, name: str) -> None:
                     "state_dict and give --kind state_dict with --factory, or export it with torch.export"
                 )
             code = {inner: archive.read(path).decode() for inner, path in paths.items() if inner.endswith(".py")}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, UnicodeDecodeError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED as error:
         raise DataError(f"{name} is no whole TorchScript archive: {error}. Expected what torch.jit.save writes") from error
     for inner, text in code.items():
         foreign = sorted({space for space in _NAMESPACE.findall(text) if space not in _NAMESPACES})
@@ -78,7 +77,7 @@ def _loaded(content: bytes, name: str, device: torch.device) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             return torch.jit.load(io.BytesIO(content), map_location=device).eval()
-    except (RuntimeError, ValueError) as error:
+    except DAMAGED as error:
         reason = str(error).strip().partition("\n")[0]
         raise DataError(
             f"{name} cannot be loaded by torch {torch.__version__}: {reason}. Save it again with this version, "

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import numpy as np
 from audit.core.errors import DataError
 from audit.core.records import Array
 from audit.training.data_source import (
+    DAMAGED,
     PIXELS,
     UNSCALED,
     Part,
@@ -131,7 +130,7 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, MemoryError) as error:
+    except DAMAGED as error:
         reason = (
             "it holds pickled Python objects, which could run code; store plain numbers or text"
             if "allow_pickle" in str(error)

@@ -15,7 +15,7 @@ import numpy as np
 
 from audit.core.errors import DataError
 from audit.core.records import Array
-from audit.training.data_source import PIXELS, Part, Source, class_labels, combined_sha256, locate, read_bytes
+from audit.training.data_source import DAMAGED, PIXELS, Part, Source, class_labels, combined_sha256, locate, read_bytes
 
 LARGEST = 1 << 31
 """Bytes that one unpacked idx file may have."""
@@ -174,17 +174,7 @@ def plain_unpickle(content: bytes, name: str) -> Any:
     """
     try:
         return _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        KeyError,
-        OverflowError,
-        MemoryError,
-    ) as error:
+    except (pickle.UnpicklingError, *DAMAGED) as error:
         raise DataError(
             f"{name} is refused: {error}. Expected a pickle of plain containers and unsigned-byte arrays, as CIFAR-10's python "
             "version is; a pickle that names other code could run it. Use the published files, or convert to npz"

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
+import struct
+import tokenize
+import zipfile
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +16,25 @@ import numpy as np
 from audit.core.errors import ConfigError, DataError
 from audit.core.records import Array
 
+DAMAGED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    AssertionError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    tokenize.TokenError,
+)
+"""What parsers of other libraries raise on damaged files: seen by flipping bytes, not only as documented."""
 STANDARDISED = "standardised with the mean and standard deviation of the train split"
 VOCABULARY = "categories taken from the files"
 

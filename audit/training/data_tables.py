@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import gzip
 import io
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError, DataError
 from audit.core.records import Array
 from audit.training.data_source import (
+    DAMAGED,
     STANDARDISED,
     VOCABULARY,
     Part,
@@ -259,7 +259,7 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
                 keep_default_na=False,
                 na_values=[""],
             )
-    except (ValueError, EOFError, OSError, zlib.error, pa.ArrowException) as error:
+    except (*DAMAGED, pa.ArrowException) as error:
         raise DataError(
             f"{place} cannot be read as a table: {str(error).strip()}. Expected CSV (plain or gzipped, columns separated by "
             f"{separator!r}) or Parquet"

@@ -11,11 +11,11 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 from audit.core.errors import DataError
+from audit.training.data_source import DAMAGED
 
 _KEPT = re.compile(
     r"models/model\.json|archive_format|archive_version|byteorder|\.data/version|data/weights/(model_weights_config\.json|weight_\d+)"
@@ -105,7 +105,7 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
             if "serialized_exported_program.json" in names:
                 raise DataError(f"{name} is in the format of torch 2.7 and older, which needs pickle; export it again")
             entries = {path.partition("/")[2]: archive.read(path) for path in names}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED as error:
         raise DataError(f"{name} is no whole torch.export archive: {error}. Expected what torch.export.save writes") from error
     if entries.get("archive_format") != b"pt2":
         raise DataError(

@@ -16,7 +16,7 @@ from audit import plugins
 from audit.core.errors import DataError
 
 TARGETS = plugins.names("audit.targets")
-EXTRA = {"state_dict": {"factory": "torch.nn:Identity"}}
+EXTRA = {"state_dict": {"factory": "torch.nn:Linear", "arguments": {"in_features": 4, "out_features": 3}}}
 
 
 def build(kind: str, path: Path):
@@ -33,7 +33,7 @@ def valid(kind: str, path: Path) -> bytes:
         elif kind == "torchscript":
             torch.jit.save(torch.jit.script(net), str(path))
         elif kind == "state_dict":
-            torch.save({}, path)
+            torch.save(net.state_dict(), path)
         else:
             np.savez(path, logits=np.eye(4), labels=np.arange(4), member=[True, True, False, False])
     return path.read_bytes()
@@ -96,3 +96,22 @@ def test_noise_is_refused(kind, tmp_path):
         path.write_bytes(head + generator.bytes(300))
         with pytest.raises(DataError, match=path.name):
             build(kind, path)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind in SUFFIX])
+def test_flipped_bytes_are_refused_or_harmless(kind, tmp_path):
+    path = where(kind, tmp_path)
+    whole = valid(kind, path)
+    generator = np.random.default_rng(1)
+    refused = 0
+    for _ in range(40):
+        damaged = bytearray(whole)
+        for place in generator.integers(0, len(whole), 4):
+            damaged[place] = generator.integers(0, 256)
+        path.write_bytes(bytes(damaged))
+        try:
+            build(kind, path)
+        except DataError as error:
+            assert path.name in str(error)
+            refused += 1
+    assert refused > 0
