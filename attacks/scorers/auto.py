@@ -10,7 +10,7 @@ from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
 from audit.stats import combination, membership
 
-_PAIRS = 1500  # (reference, canary) pairs under which 27 learned weights are not worth their noise
+_PAIRS = 5000  # (reference, canary) pairs under which 27 learned weights are not worth their noise
 _ROWS = 200_000
 
 

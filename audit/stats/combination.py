@@ -11,7 +11,7 @@ from audit.stats import logistic, membership, reference_fit
 
 Array = NDArray[Any]
 
-_RIDGE = 1e-4
+_PRECISION = 10.0  # of the normal prior on each weight (features standardised); matters below some ten thousand rows
 
 
 def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> Array:
@@ -32,7 +32,7 @@ def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> 
     log_p, their_log_p = -np.logaddexp(0.0, -ours), -np.logaddexp(0.0, -theirs)
     their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3)
     training = _features(theirs, reference_fit.leave_one_out(theirs, included), their_ratio, used)
-    fitted = logistic.fit(training, included[:used].ravel(), ridge=_RIDGE)
+    fitted = logistic.fit(training, included[:used].ravel(), ridge=_PRECISION / len(training))
     ratio = membership.log_ratio(log_p, their_log_p, included, online=True, offline_weight=0.3)
     return fitted.log_odds(_features(ours, reference_fit.sides(theirs, included), ratio, 1))
 

@@ -354,10 +354,10 @@ def test_errors_say_what_to_do() -> None:
 
 
 def test_auto_chooses_by_counts_and_scores_as_the_chosen_one() -> None:
-    target, reference, _ = gaussian_toy(records=600, references=6, shift=1.0)
+    target, reference, _ = gaussian_toy(records=1000, references=6, shift=1.0)
     for count, expected in ((0, "loss"), (1, "rmia"), (2, "offset"), (6, "learned_combination")):
         some = ReferenceView(included=reference.included[:count], losses=reference.losses[:count])
-        name, reason = Auto().choose(count, 600, online=True)
+        name, reason = Auto().choose(count, 1000, online=True)
         assert name == expected
         assert len(reason) > 20
         np.testing.assert_array_equal(score("auto", target, some), score(expected, target, some))
