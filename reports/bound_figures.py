@@ -12,10 +12,11 @@ from reports import plots, reading
 from reports.blocks import Tone
 from reports.phrases import listed
 from reports.plots import COLOURS, DASHES, Curve, Plan
-from reports.rounding import count, down, power, up
+from reports.rounding import count, down, elide, power, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_ROWS = 5
+MOST_LETTERS, END_LETTERS = 18, 26  # of a name beside an axis, and at the end of a curve
 ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
 MOST_EMPTY = 1.6  # the axis ends at so many times the largest claim or proof; ceilings beyond it are arrows
 
@@ -98,7 +99,8 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
         y = len(bars) - 1 - place
         _paint_bar(axes, y, one, top)
         _write_bar(axes, y, one)
-    axes.set_yticks(range(len(bars)), [one.name for one in reversed(bars)])
+    names = ["\n".join(elide(part, MOST_LETTERS) for part in one.name.split("\n")) for one in reversed(bars)]
+    axes.set_yticks(range(len(bars)), names)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("ε", labelpad=1)
@@ -163,11 +165,13 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
     for dash, name, one in zip(DASHES * 9, plots.short([one.accountant for one in claims]), claims, strict=False):
         x, y = _finite(one.steps, one.epsilon)
         axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
-        curves += [Curve(x=x, y=y, name=f"{name}, {up(float(y[-1]))}", tone=Tone.CLAIM)] if len(y) else []
+        curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {up(float(y[-1]))}", tone=Tone.CLAIM)] if len(y) else []
     for dash, name, proof in zip(DASHES * 9, plots.short([one.label for one in proofs]), proofs, strict=False):
         x, y = _finite(proof.steps, proof.epsilon)
         axes.plot(x, y, color=MEASURED, linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
-        curves += [Curve(x=x, y=y, name=f"{name}, {down(float(y[-1]))}", tone=Tone.MEASURED)] if len(y) else []
+        curves += (
+            [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=Tone.MEASURED)] if len(y) else []
+        )
     axes.set_ylim(0, max([float(one.y.max()) for one in curves], default=1.0) * 1.08 + 1e-9)
     axes.set_xlim(0, max([float(one.x.max()) for one in curves], default=1.0))
     axes.set_xlabel("training step")

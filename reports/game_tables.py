@@ -71,10 +71,10 @@ def estimates(game: GameResult) -> Table | None:
     return Table(
         caption="Estimates without a guarantee, never held against a claim.",
         columns=(
-            Column(title="Attack", share=0.5),
-            Column(title="Method", share=0.5),
-            Column(title="ε", right=True, share=0.2),
-            Column(title="Why it is no bound", share=1.3),
+            Column(title="Attack"),
+            Column(title="Method"),
+            Column(title="ε", right=True),
+            Column(title="Why it is no bound", share=1),
         ),
         rows=rows,
         small=True,
@@ -96,7 +96,7 @@ def rates(game: GameResult, claimed: bool) -> Table:
             wrong = f"{count(one.false_positives)} of {count(nonmembers)}"
             rows.append((*first, rate(one.tpr, members), interval, found, wrong, _allowed(one.allowed)))
     columns = (
-        Column(title="Attack", share=1),
+        Column(title="Attack"),
         Column(title="FPR", right=True, share=0.5),
         Column(title="TPR", right=True, share=0.75),
         Column(title="Interval", right=True, share=1.1),
@@ -123,7 +123,7 @@ def overall(game: GameResult) -> Table:
     return Table(
         caption="Area under the ROC of each attack; one half is chance. An average over all records says nothing of the worst.",
         columns=(
-            Column(title="Attack", share=1),
+            Column(title="Attack"),
             Column(title="AUC", right=True, share=1),
             Column(title="Interval", right=True, share=1),
         ),
@@ -140,7 +140,7 @@ def control(game: GameResult) -> Table | None:
     return Table(
         caption="Negative control: the same statistics on coins drawn anew, which no attack can know.",
         columns=(
-            Column(title="Attack", share=1),
+            Column(title="Attack"),
             Column(title="Repetitions", right=True, share=1),
             Column(title="False alarms", right=True, share=1),
             Column(title="Allowed", right=True, share=1),

@@ -16,6 +16,7 @@ from audit.core.errors import DataError, OutputError
 from audit.core.results import AuditReport
 from reports import figures, report_json
 from reports.blocks import Block, Box, Items, Mark, Mono, Paragraph, Strong, Table, Text
+from reports.rounding import elide
 from reports.sections import sections
 
 FILE = "report.pdf"
@@ -82,6 +83,8 @@ def content(report: AuditReport) -> dict[str, Any]:
     return {
         "id": report.id,
         "title": report.title,
+        "short_title": elide(report.title, 70),
+        "short_id": elide(report.id, 34),
         "created": f"{day.day} {day:%B %Y}",
         "date": [day.year, day.month, day.day],
         "sections": [

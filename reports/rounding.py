@@ -150,6 +150,18 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def elide(text: str, most: int) -> str:
+    """`text` cut in its middle to `most` letters, for places that cannot grow.
+
+    >>> elide("attack_with_a_long_name", 13), elide("lira", 13)
+    ('attack…g_name', 'lira')
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
 def plural(number: int, noun: str) -> str:
     """A count with its noun.
 

@@ -11,7 +11,7 @@ from audit.core.results import AttackResult, GameResult, MechanismResult
 from reports import plots, reading
 from reports.blocks import Tone
 from reports.plots import COLOURS, DASHES, Curve, Floats, Plan
-from reports.rounding import confidence, near, plural, power, rate, up
+from reports.rounding import confidence, elide, near, plural, power, rate, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_HISTOGRAMS = 3
@@ -138,7 +138,7 @@ def _paint_scores(figure: Any, shown: Sequence[AttackResult]) -> None:
             share = np.asarray(counts) / max(1, sum(counts))
             axes.stairs(share, edges, color=COLOURS[tone], linewidth=1.2, linestyle=dash)
             curves.append(Curve(x=np.repeat(edges, 2)[1:-1], y=np.repeat(share, 2), name=name, tone=tone))
-        axes.set_title(f"{attack.scorer}, AUC {near(attack.auc, 3)}", loc="left")
+        axes.set_title(f"{elide(attack.scorer, 66 // len(shown) - 5)}, AUC {near(attack.auc, 3)}", loc="left")
         axes.set_xlabel("score")
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, max(float(one.y.max()) for one in curves) * 1.25 + 1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from audit.core.game import Inclusion
@@ -27,6 +29,7 @@ from reports.cover import cover, picture
 from reports.phrases import drawn, listed, or_missing, sentence
 from reports.rounding import SPACE, at_delta, confidence, count, epsilon, percent, plural, up
 
+MOST_NAMES = 8
 NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
 
 
@@ -56,7 +59,7 @@ def summary(report: AuditReport) -> Section:
     trained = f", on {plural(models, 'trained model')} in all" if report.kind == "run" and models else ""
     points: list[Text] = [
         (Strong("Claimed. "), _claimed(report)),
-        (Strong("Tried. "), f"{plural(len(attacks), 'attack')} ({listed(attacks)}) in {plural(len(games), 'game')}{trained}."),
+        (Strong("Tried. "), f"{plural(len(attacks), 'attack')} ({_some(attacks)}) in {plural(len(games), 'game')}{trained}."),
         (Strong("Error rate. "), _error_rate(report)),
         (Strong("Not tried. "), sentence(listed(left_out)) if left_out else "Nothing is listed as left out; see the coverage."),
     ]
@@ -70,6 +73,13 @@ def summary(report: AuditReport) -> Section:
         blocks.append(tables.overview(report))
     blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
     return Section(title="In plain words", blocks=tuple(blocks), new_page=True)
+
+
+def _some(names: Sequence[str]) -> str:
+    """All names of a short list, the first of a long one."""
+    return (
+        listed(names) if len(names) <= MOST_NAMES else listed([*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"])
+    )
 
 
 def _claimed(report: AuditReport) -> str:

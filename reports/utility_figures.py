@@ -9,8 +9,8 @@ from audit.core.results import AuditReport, GameResult, MechanismResult, Metric
 from reports import plots, reading
 from reports.blocks import Tone
 from reports.plots import COLOURS, Plan
+from reports.rounding import elide, near, percent
 from reports.rounding import figure as figure_of
-from reports.rounding import near, percent
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
@@ -60,7 +60,7 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
     for row, name in enumerate(names):
         for line, owner in enumerate(owners):
             y = -(row * (len(owners) + 0.5) + line)
-            ticks.append((y, f"{name}, {owner}"))
+            ticks.append((y, f"{elide(name, 12)}, {elide(owner, 16)}"))
             for metric in [metric for who, metric in rows if (who, metric.name) == (owner, name)]:
                 low, high = metric.value - metric.spread, metric.value + metric.spread
                 axes.plot([low, high], [y, y], color=plots.INK, linewidth=1.1)
@@ -102,7 +102,7 @@ def _paint_groups(figure: Any, values: Sequence[tuple[str, float]]) -> None:
         axes.plot([0.5, value], [y, y], color=COLOURS[Tone.MEASURED], linewidth=0.7, alpha=0.5)
         axes.plot([value], [y], marker="o", markersize=4, color=COLOURS[Tone.MEASURED])
         axes.annotate(near(value, 3), (max(value, 0.5), y), (5, 0), textcoords="offset points", va="center", fontsize=7)
-    axes.set_yticks(list(places), [name for name, _ in values])
+    axes.set_yticks(list(places), [elide(name, 28) for name, _ in values])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.1)
