@@ -79,18 +79,24 @@ class Scaling:
             )
         columns = list(self.fitted)
         offset, unit = self.offset.copy(), self.unit.copy()
-        spread = train[:, columns].std(axis=0, dtype=np.float64)
-        offset[columns] = train[:, columns].mean(axis=0, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # `apply` refuses what becomes of an overflow
+            spread = train[:, columns].std(axis=0, dtype=np.float64)
+            offset[columns] = train[:, columns].mean(axis=0, dtype=np.float64)
         unit[columns] = np.where(spread > 0, spread, 1.0)
         return replace(self, offset=offset, unit=unit)
 
     def apply(self, inputs: Array) -> Array:
-        """The scaled records, float32, computed in chunks so that no float64 copy of the whole is made."""
+        """The scaled records, float32, computed in chunks so that no float64 copy of the whole is made.
+
+        Raises:
+            DataError: a value is too large for float32.
+        """
         out = np.empty(inputs.shape, np.float32)
         for start in range(0, len(inputs), 4096):
             rows = slice(start, start + 4096)
-            out[rows] = (inputs[rows].astype(np.float64) - self.offset) / self.unit
-        return out
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[rows] = (inputs[rows].astype(np.float64) - self.offset) / self.unit
+        return finite_inputs(out, "the data, as float32,")
 
 
 UNSCALED = Scaling(offset=np.zeros(()), unit=np.ones(()))

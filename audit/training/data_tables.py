@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gzip
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -244,22 +245,15 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
     import pyarrow as pa
 
     try:
-        if content[:4] == b"PAR1":
-            frame = pd.read_parquet(io.BytesIO(content))
-        else:
-            plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-            frame = pd.read_csv(
-                io.BytesIO(plain),
-                sep=r"\s+" if separator == " " else separator,
-                skiprows=skip,
-                skipinitialspace=True,
-                header="infer" if columns is None else None,
-                names=columns,
-                index_col=False,
-                keep_default_na=False,
-                na_values=[""],
-            )
-    except (*DAMAGED, pa.ArrowException) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows with more cells than names lose data
+            if content[:4] == b"PAR1":
+                frame = pd.read_parquet(io.BytesIO(content))
+            else:
+                frame = _csv(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content, columns, separator, skip)
+        text = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
+        frame = frame.astype(dict.fromkeys(text, object))  # decodes every cell here, where a damaged one is an error
+    except (*DAMAGED, pa.ArrowException, pd.errors.ParserWarning) as error:
         raise DataError(
             f"{place} cannot be read as a table: {str(error).strip()}. Expected CSV (plain or gzipped, columns separated by "
             f"{separator!r}) or Parquet"
@@ -267,3 +261,20 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
     if len(frame) == 0:
         raise DataError(f"{place} holds no row; expected at least one record")
     return frame
+
+
+def _csv(content: bytes, columns: list[str] | None, separator: str, skip: int) -> Any:
+    import pandas as pd
+
+    return pd.read_csv(
+        io.BytesIO(content),
+        sep=r"\s+" if separator == " " else separator,
+        skiprows=skip,
+        skipinitialspace=True,
+        header="infer" if columns is None else None,
+        names=columns,
+        index_col=False,
+        keep_default_na=False,
+        na_values=[""],
+        low_memory=False,
+    )

@@ -275,6 +275,18 @@ def test_empty_and_unreadable_tables(tmp_path):
         load(spec, SEED)
 
 
+def test_rows_with_more_cells_than_names_are_not_cut(tmp_path):
+    (tmp_path / "w.csv").write_text("a,y\n1,0,9\n2,1,9\n")
+    spec = {"kind": "table", "root": str(tmp_path), "path": "w.csv", "label": "y", "train": 1, "pool": 1}
+    with pytest.raises(DataError, match="cannot be read as a table"):
+        load(spec, SEED)
+
+
+def test_values_too_large_for_float32(tmp_path):
+    with pytest.raises(DataError, match=r"as float32, has 1 values that are NaN or infinite"):
+        load(npz(tmp_path, x=np.where(X == 5, 1e200, X), y=Y) | {"train": 6, "pool": 0, "test": 0}, SEED)
+
+
 def test_ranges_and_types_are_checked(tmp_path):
     with pytest.raises(ConfigError, match=r"data\.ranges\.age is \[5\.0, 5\.0\]; expected low < high"):
         load(table(tmp_path, ranges={"age": [5, 5]}), SEED)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tarfile
 
 import numpy as np
+import pytest
 
 from audit.core.seeds import Seed
 from audit.training.data import STANDARDISED, load
@@ -36,6 +39,21 @@ def test_mnist(data_root):
     assert data.train.inputs.shape[1:] == (1, 28, 28)
     # published mean of MNIST pixels in [0, 1]: 0.1307
     assert abs((data.train.inputs.mean() + 1) / 2 - 0.1307) < 0.003
+
+
+@pytest.mark.slow
+def test_cifar10_through_its_converter(data_root, tmp_path):
+    converter = data_root / "cifar10_to_npz.py"
+    if not converter.is_file():
+        pytest.skip("no packed CIFAR-10 here")
+    subprocess.run([sys.executable, str(converter), str(tmp_path)], check=True)
+    spec = {"kind": "npz", "root": str(tmp_path), "path": "cifar10_train.npz", "test_path": "cifar10_test.npz"}
+    data = load(spec | {"train": 4000, "pool": 1000, "test": 2000}, SEED)
+    assert data.train.inputs.shape == (4000, 3, 32, 32)
+    assert data.classes == 10
+    # published channel means of CIFAR-10 in [0, 1]
+    found = (data.train.inputs.mean(axis=(0, 2, 3)) + 1) / 2
+    assert np.allclose(found, (0.4914, 0.4822, 0.4465), atol=0.02)
 
 
 def test_adult(data_root):
