@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from audit.stats import curves, least_favourable, limits, roc, tradeoff
+from audit.stats.laws import Law
+
+
+def ranked_normals(count: int, mu: float, seed: int) -> np.ndarray:
+    draw = np.random.default_rng(seed)
+    values = np.concatenate([draw.normal(mu, 1, count), draw.normal(0, 1, count)])
+    return (np.arange(2 * count) < count)[np.argsort(-values)]
+
+
+def test_simulated_wins_equal_counting() -> None:
+    draw = np.random.default_rng(0)
+    members, nonmembers = (np.sort(draw.normal(size=(7, size)), axis=1) for size in (5, 9))
+    expected = [sum(a > b for a in members[i] for b in nonmembers[i]) for i in range(7)]
+    assert least_favourable.simulated_wins(members, nonmembers).tolist() == expected
+    ranked = np.array([True, True, False, True, False])
+    assert least_favourable.wins(ranked) == round(roc.auc(np.array([5.0, 4, 2]), np.array([3.0, 1])) * 6)
+
+
+def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
+    """For each simulated pair the shift at which its AUC reaches the observed one is an order statistic of differences."""
+    ranked, significance = ranked_normals(12, 1.5, 1), 0.05
+    found = least_favourable.gdp_auc_bound(ranked, significance=significance, generator=np.random.default_rng(2))
+    draws = least_favourable.simulate(12, 12, significance, np.random.default_rng(2))
+    needed = least_favourable.wins(ranked)
+    critical = [
+        np.sort((nonmember[None, :] - member[:, None]).ravel())[needed - 1]
+        for member, nonmember in zip(draws.members, draws.nonmembers, strict=True)
+    ]
+    expected = np.sort(critical)[math.floor(significance * (len(critical) + 1) + 1e-9) - 1]
+    assert found == pytest.approx(max(expected, 0), abs=2e-4)
+    assert found > 0.3
+
+
+def test_p_values_are_uniform_at_the_truth() -> None:
+    draw, trials, rejected = np.random.default_rng(3), 1500, 0
+    draws = least_favourable.simulate(15, 20, 0.1, draw)
+    reached = np.sort(least_favourable.simulated_wins(draws.members + 1.0, draws.nonmembers))
+    for _ in range(trials):
+        seen = np.searchsorted(np.sort(draw.normal(size=20)), draw.normal(1.0, 1, 15)).sum()
+        rejected += 1 + len(reached) - np.searchsorted(reached, seen) <= 0.1 * (len(reached) + 1)
+    assert rejected / trials == pytest.approx(0.1, abs=0.035)
+
+
+def test_a_curve_gives_the_same_test_as_its_shift() -> None:
+    ranked = ranked_normals(40, 1.5, 4)
+    direct = least_favourable.auc_bound(
+        ranked, least_favourable.gdp_shift, significance=0.05, generator=np.random.default_rng(5)
+    )
+    looked_up = least_favourable.auc_bound(
+        ranked, least_favourable.curve_shift(curves.gdp), significance=0.05, generator=np.random.default_rng(5)
+    )
+    assert direct - 0.005 < looked_up <= direct + 1e-4
+
+
+def test_quick_null_check_never_skips_a_rejection() -> None:
+    for seed in range(40):
+        ranked = ranked_normals(30, 0.35, seed)
+        if least_favourable.plainly_null(ranked, 0.05):
+            full = least_favourable.auc_bound(
+                ranked, least_favourable.gdp_shift, significance=0.05, generator=np.random.default_rng(seed)
+            )
+            assert full == 0
+
+
+def test_pairs_are_binomial() -> None:
+    draw, trials, over = np.random.default_rng(6), 600, 0
+    truth = tradeoff.auc_of_gdp(1.0)
+    for seed in range(trials):
+        ranked = ranked_normals(30, 1.0, 1000 + seed)
+        over += least_favourable.paired_auc_lower(ranked, significance=0.1, generator=draw) > truth
+    assert over <= stats.binom.ppf(1 - 1e-4, trials, 0.1)
+    assert over > 0
+
+
+@pytest.mark.parametrize("count", [1, 20, 300])
+def test_ceiling_is_where_perfect_separation_has_the_error_rate(count: int) -> None:
+    mu = least_favourable.gdp_separation_ceiling(count, count, 0.05)
+    draw, trials = np.random.default_rng(7), 4000
+    separated = (draw.normal(mu, 1, (trials, count)).min(axis=1) > draw.normal(size=(trials, count)).max(axis=1)).mean()
+    assert separated == pytest.approx(0.05, abs=0.015) if count > 1 else mu == 0
+
+
+def test_no_bound_beats_the_limit_on_average() -> None:
+    for mu, count in ((1.0, 100), (2.0, 50)):
+        found = [
+            least_favourable.gdp_auc_bound(
+                ranked_normals(count, mu, seed), significance=0.05, generator=np.random.default_rng(seed)
+            )
+            for seed in range(12)
+        ]
+        assert tradeoff.epsilon_of_gdp(float(np.median(found)), 1e-5) < 1.15 * limits.of_gdp(mu, 1e-5, count, count)
+
+
+def test_laws_have_the_epsilon_they_state() -> None:
+    draw = np.random.default_rng(8)
+    for law in (Law(kind="flat", parameter=1.0), Law(kind="laplace", parameter=1.0)):
+        included = np.arange(400_000) < 200_000
+        values = law.draw(included, draw)
+        for cut in (0.5, 1.0, 1.5):
+            ratio = np.log((values[included] >= cut).mean() / (values[~included] >= cut).mean())
+            assert ratio <= law.epsilon + 0.04
+        assert np.log((values[included] >= 1.0).mean() / (values[~included] >= 1.0).mean()) == pytest.approx(1.0, abs=0.05)
+    with pytest.raises(ValueError, match="kind"):
+        Law(kind="cauchy")

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from audit.stats import sequential
+from audit.stats.sequential import EPSILONS, LEVELS, STAKES
+
+
+def naive(members: np.ndarray, nonmembers: np.ndarray, delta: float, claim: int) -> float:
+    """Largest wealth over time against one claim, every bettor followed pair by pair with plain floats."""
+    wealth = {}
+    best, seen_m, seen_n = 1.0, [], []
+    factor = math.exp(EPSILONS[claim])
+    for x, y in zip(members, nonmembers, strict=True):
+        if seen_m:
+            for direction in (0, 1):
+                past = sorted(seen_n) if direction == 0 else sorted(-m for m in seen_m)
+                hit_score, alarm_score = (x, y) if direction == 0 else (-y, -x)
+                for level in LEVELS:
+                    cut = past[len(past) - 1 - min(math.floor(level * len(past)), len(past) - 1)]
+                    z = (hit_score > cut) - factor * (alarm_score > cut) - delta
+                    for stake in STAKES:
+                        key = (direction, level, stake)
+                        wealth[key] = wealth.get(key, 1.0) * (1 + stake / (factor + delta) * z)
+            best = max(best, sum(wealth.values()) / (2 * len(LEVELS) * len(STAKES)))
+        seen_m.append(x)
+        seen_n.append(y)
+    return best
+
+
+@pytest.mark.parametrize("claim", [0, 10, 40])
+def test_wealth_equals_the_plain_game(claim: int) -> None:
+    draw = np.random.default_rng(0)
+    members, nonmembers = draw.normal(1.5, 1, 30), draw.normal(0, 1, 30)
+    wealth = sequential.start(1e-3)
+    for x, y in zip(members, nonmembers, strict=True):
+        wealth = sequential.update(wealth, np.array([x]), np.array([y]))
+    assert wealth.best[claim] == pytest.approx(math.log(naive(members, nonmembers, 1e-3, claim)), abs=1e-9)
+
+
+def test_stopping_and_resuming_changes_nothing() -> None:
+    draw = np.random.default_rng(1)
+    members, nonmembers = draw.normal(1, 1, 60), draw.normal(0, 1, 60)
+    straight = sequential.start(1e-5)
+    for i in range(60):
+        straight = sequential.update(straight, members[i : i + 1], nonmembers[i : i + 1])
+    first = sequential.start(1e-5)
+    for i in range(25):
+        first = sequential.update(first, members[i : i + 1], nonmembers[i : i + 1])
+    resumed = sequential.Wealth(
+        delta=first.delta,
+        members=first.members.copy(),
+        nonmembers=first.nonmembers.copy(),
+        log_wealth=first.log_wealth.copy(),
+        best=first.best.copy(),
+    )
+    for i in range(25, 60):
+        resumed = sequential.update(resumed, members[i : i + 1], nonmembers[i : i + 1])
+    assert (resumed.best == straight.best).all()
+
+
+def test_looking_after_every_pair_does_not_inflate_the_error() -> None:
+    """Optional stopping on randomised response at the true epsilon."""
+    draw, trials, alarms, truth = np.random.default_rng(2), 60, 0, 1.0
+    for _ in range(trials):
+        right = draw.random((2, 70)) < 1 / (1 + math.exp(-truth))
+        size = np.abs(draw.normal(size=(2, 70)))
+        members, nonmembers = np.where(right[0], size[0], -size[0]), np.where(right[1], -size[1], size[1])
+        wealth = sequential.start(1e-9)
+        for i in range(70):
+            wealth = sequential.update(wealth, members[i : i + 1], nonmembers[i : i + 1])
+        alarms += sequential.epsilon_refuted(wealth, 0.05) > truth  # `best` is the maximum over all times
+    assert alarms <= 12
+
+
+def test_evidence_only_grows_and_finds_a_leak() -> None:
+    draw = np.random.default_rng(3)
+    wealth, found = sequential.start(1e-5), []
+    for one in sequential.groups(400):
+        size = one.stop - one.start
+        wealth = sequential.update(wealth, draw.normal(2, 1, size), draw.normal(0, 1, size))
+        found.append(sequential.epsilon_refuted(wealth, 0.05))
+    assert found == sorted(found)
+    assert found[-1] > 1.5
+    assert found[-1] <= sequential.perfect(400, 1e-5, 0.05)
+
+
+def test_groups_cover_all_pairs_once() -> None:
+    covered = [i for one in sequential.groups(333) for i in range(one.start, one.stop)]
+    assert covered == list(range(333))
+
+
+def test_unequal_sides_are_refused() -> None:
+    with pytest.raises(ValueError, match="pairs"):
+        sequential.update(sequential.start(0.0), np.ones(2), np.ones(3))
