@@ -181,7 +181,11 @@ def page(output: Annotated[Path, typer.Option("--output", "-o", help="Page to wr
     """Writes the page with the current verdict on every accountant that is installed here."""
     from audit.commands import accountant_files, accountant_page
 
-    accountant_files.write(output, accountant_page.render().encode())
+    runs = []
+    for spec, name in accountant_page.SUBJECTS:
+        typer.echo(spec, err=True)
+        runs.append(accountant_page.run(spec, name))
+    accountant_files.write(output, accountant_page.render(runs).encode())
     print(output)
     return 0
 

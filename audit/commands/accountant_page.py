@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from audit import battery
 from audit.battery import Case, Finding, Result
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import dp_events, phases
-from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.mechanism import Adjacency, Gaussian
 
 SUBJECTS: tuple[tuple[str, str], ...] = (
     ("reference", "our reference (upper end)"),
@@ -35,38 +37,44 @@ SECONDS = 5.0
 _COMMAND = "audit accountant page"
 
 
-def render(subjects: Sequence[tuple[str, str]] = SUBJECTS, *, seconds: float = SECONDS) -> str:
-    """The page as Markdown. A case that takes longer than `seconds` counts as a CRASH."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the battery said about one accountant, or why it could not be asked."""
+
+    spec: str
+    name: str
+    source: str = ""
+    absent: str = ""
+    results: tuple[Result, ...] = ()
+
+
+def run(spec: str, name: str, *, seconds: float = SECONDS) -> Run:
+    """The battery's results for one accountant. A case that takes longer than `seconds` counts as a CRASH."""
+    try:
+        source = _source(spec)
+    except UnsupportedMechanism as error:
+        return Run(spec=spec, name=name, absent=str(error))
+    results = battery.run(battery.subject(spec), battery.load(), seconds=seconds)
+    return Run(spec=spec, name=name, source=source, results=results)
+
+
+def render(runs: Sequence[Run], *, seconds: float = SECONDS) -> str:
+    """The page as Markdown."""
     cases = battery.load()
-    found: dict[str, Sequence[Result]] = {}
-    sources: dict[str, str] = {}
-    absent = []
-    for spec, name in subjects:
-        try:
-            sources[spec] = _source(spec)
-        except UnsupportedMechanism as error:
-            absent.append(f"{name} ({spec}): {error}")
-            continue
-        found[spec] = battery.run(battery.subject(spec), cases, seconds=seconds)
-    lines = [*_head(cases, seconds), *_summary(subjects, found, sources), ""]
-    if absent:
-        lines += ["Not installed where this page was made:", "", *(f"- {one}" for one in absent), ""]
-    for spec, name in subjects:
-        if spec in found:
-            lines += _findings(spec, name, found[spec])
-    return "\n".join([*lines, *_known(cases, found)]) + "\n"
+    present = [one for one in runs if not one.absent]
+    lines = [*_head(cases, seconds), *_summary(present), ""]
+    if len(present) < len(runs):
+        lines += ["Not installed where this page was made:", ""]
+        lines += [f"- {one.name} (`{one.spec}`): {one.absent}" for one in runs if one.absent] + [""]
+    for one in present:
+        lines += _findings(one.spec, one.name, one.results)
+    return "\n".join([*lines, *_known(cases, {one.spec: one.results for one in present})]) + "\n"
 
 
 def _source(spec: str) -> str:
     """The source that a claim of this accountant states, asked for once on an everyday case."""
-    accountant = battery.subject(spec)
-    steps = 1 if spec == "classical_gaussian" or "afa" in spec else 10
-    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=steps)
-    if "afa" in spec:
-        from audit.core.mechanism import Gaussian
-
-        return accountant.claim(Gaussian(noise_multiplier=2.0), delta=1e-5, adjacency=Adjacency.ADD_REMOVE).source  # type: ignore[arg-type]
-    return accountant.claim(mechanism, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).source
+    event = Gaussian(noise_multiplier=2.0)
+    return battery.subject(spec).claim(event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).source  # type: ignore[arg-type]
 
 
 def _head(cases: Sequence[Case], seconds: float) -> list[str]:
@@ -87,21 +95,16 @@ def _head(cases: Sequence[Case], seconds: float) -> list[str]:
     ]
 
 
-def _summary(
-    subjects: Sequence[tuple[str, str]], found: Mapping[str, Sequence[Result]], sources: Mapping[str, str]
-) -> list[str]:
+def _summary(runs: Sequence[Run]) -> list[str]:
     lines = ["| accountant | states itself as | WRONG | LOOSE | EXACT | UNSUPPORTED | CRASH | median factor | CPU s |"]
     lines.append("|---|---|---|---|---|---|---|---|---|")
-    for spec, name in subjects:
-        if spec not in found:
-            continue
-        results = found[spec]
-        counts = [str(sum(one.finding is kind for one in results)) for kind in Finding]
-        factors = sorted(one.factor for one in results if one.case.kind == "bracket" and one.factor == one.factor)
-        factors = [one for one in factors if 0 < one < float("inf")]
+    for one in runs:
+        counts = [str(sum(result.finding is kind for result in one.results)) for kind in Finding]
+        brackets = (result.factor for result in one.results if result.case.kind == "bracket")
+        factors = sorted(factor for factor in brackets if 0 < factor < math.inf)
         median = f"{factors[len(factors) // 2]:.4f}" if factors else "-"
-        seconds = sum(one.seconds for one in results)
-        lines.append(f"| {name} (`{spec}`) | {sources[spec]} | {' | '.join(counts)} | {median} | {seconds:.1f} |")
+        seconds = sum(result.seconds for result in one.results)
+        lines.append(f"| {one.name} (`{one.spec}`) | {one.source} | {' | '.join(counts)} | {median} | {seconds:.1f} |")
     return lines
 
 

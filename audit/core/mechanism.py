@@ -40,7 +40,7 @@ class DpSgd:
         checks.nonnegative(self.noise_multiplier, "noise_multiplier")
         checks.positive(self.clip_norm, "clip_norm")
         checks.probability(self.sample_rate, "sample_rate")
-        if self.steps < 0:
+        if not self.steps >= 0:  # also where it is NaN
             raise ConfigError(f"steps is {self.steps}; expected a count of at least 0")
 
 
@@ -53,7 +53,7 @@ class NonPrivate:
 
     def __post_init__(self) -> None:
         checks.probability(self.sample_rate, "sample_rate")
-        if self.steps < 0:
+        if not self.steps >= 0:  # also where it is NaN
             raise ConfigError(f"steps is {self.steps}; expected a count of at least 0")
 
 
@@ -173,7 +173,7 @@ class Repeated:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 0:
+        if not self.count >= 0:
             raise ConfigError(f"count is {self.count}; expected at least 0")
 
 
