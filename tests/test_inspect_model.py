@@ -135,6 +135,7 @@ def test_coins_prove_an_epsilon_and_refute_a_wrong_claim():
     bound = next(bound for bound in attack(report).bounds if bound.estimator == "one_run")
     assert 2 < bound.epsilon <= bound.ceiling
     assert attack(report).control.passed
+    assert all(bound.family is None for bound in attack(report).bounds), "a bound inside a family cannot refute a bare claim"
     assert report.outcome is Outcome.VIOLATED
     assert report.mechanisms[0].games[0].game.inclusion is Inclusion.COINS
     assert check(report, "membership").status is Status.DECLARED

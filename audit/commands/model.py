@@ -52,6 +52,9 @@ def model(
     delta: Annotated[float, typer.Option(help="Delta of every epsilon.")] = 1e-5,
     confidence: Annotated[float, typer.Option(help="With which all bounds hold together.")] = 0.95,
     scorer: Annotated[list[str] | None, typer.Option(help="Attack to run; may repeat. Default: all that apply.")] = None,
+    estimator: Annotated[
+        list[str] | None, typer.Option(help="Estimator; may repeat. Default: all that hold for any mechanism.")
+    ] = None,
     drop_overlap: Annotated[bool, typer.Option("--drop-overlap", help="Leave out records that are on both sides.")] = False,
     batch_size: Annotated[int, typer.Option(help="Records at once.")] = 256,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -75,6 +78,7 @@ def model(
         overlap="drop" if drop_overlap else "refuse",
         scorers=tuple(scorer) if scorer else None,
         proven_by=tuple(scorer) if scorer else ("loss",),
+        estimators=tuple(estimator) if estimator else None,
         title=(target or members or Path("predictions")).name,
         **deliver.origin(device),
     )

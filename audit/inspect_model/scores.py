@@ -81,27 +81,30 @@ def game_of(game: str, count: int) -> Game:
     )
 
 
-def granted_estimators(game: Game, names: Sequence[str] | None = None) -> tuple[Estimator, ...]:
+def granted_estimators(game: Game, names: Sequence[str] | None = None, *, any_mechanism: bool = False) -> tuple[Estimator, ...]:
     """The estimators called `names`; or all, with default options, that assume no more than the game grants and no mechanism.
+
+    Args:
+        any_mechanism: leave out those whose bounds hold inside a trade-off family only: they cannot refute a bare claim,
+            and would take their share of the error budget.
 
     Raises:
         ConfigError: there is no estimator of that name.
     """
-    known = plugins.names("audit.estimators") if names is None else names
-    built = [plugins.build("audit.estimators", {"kind": name}) for name in known]
-    return tuple(
-        built if names is not None else [one for one in built if one.assumes <= game.grants and _needs_no_mechanism(one, game)]
-    )
+    if names is not None:
+        return tuple(plugins.build("audit.estimators", {"kind": name}) for name in names)
+    offered = [plugins.build("audit.estimators", {"kind": name}) for name in plugins.names("audit.estimators")]
+    granted = [(one, _probed(one, game)) for one in offered if one.assumes <= game.grants]
+    return tuple(one for one, bound in granted if bound is not None and not (any_mechanism and bound.family))
 
 
-def _needs_no_mechanism(estimator: Estimator, game: Game) -> bool:
-    """False for estimators inside a family that a bare table of scores does not name; asked on two made-up scores."""
+def _probed(estimator: Estimator, game: Game) -> LowerBound | None:
+    """A bound on two made-up scores, None where the estimator needs a mechanism that a bare table of scores does not name."""
     probe = Scores(values=np.array([1.0, 0.0]), included=np.array([True, False]), game=game)
     try:
-        estimator.lower_bound(probe, delta=0.1, confidence=0.5, seed=Seed(0))
+        return estimator.lower_bound(probe, delta=0.1, confidence=0.5, seed=Seed(0))
     except UnsupportedMechanism:
-        return False
-    return True
+        return None
 
 
 def proven(scores: Scores, estimators: Sequence[Estimator], settings: Settings, *, comparisons: int) -> AttackResult:

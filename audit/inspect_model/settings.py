@@ -33,7 +33,7 @@ class Settings:
         overlap: "refuse" records that are on both sides, or "drop" them.
         proven_by: attacks whose scores are turned into bounds; the error budget is split over them.
         scorers: attacks to run; None takes all that need nothing but the outputs.
-        estimators: None takes all that the game grants.
+        estimators: None takes all that the game grants (of a trained model, those that hold for any mechanism).
         title: of the report.
         model: the target in words, with its hash where it came from a file.
         device: that the target runs on, in words.
