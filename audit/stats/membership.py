@@ -20,7 +20,13 @@ VARIANCES = ("fixed", "per_example", "shrunk")
 
 
 def likelihood_ratio(
-    ours: Array, theirs: Array, included: Array, *, variance: str = "fixed", prior_strength: float = 8.0
+    ours: Array,
+    theirs: Array,
+    included: Array,
+    *,
+    variance: str = "fixed",
+    prior_strength: float = 8.0,
+    shrink_shift: bool = False,
 ) -> Array:
     """Log-likelihood ratio of `ours` under models with and without each record: one normal (or Student-t) law a side.
 
@@ -30,11 +36,14 @@ def likelihood_ratio(
         included: `(k, m)` bool.
         variance: "fixed", "per_example" or "shrunk" (see `spread`).
         prior_strength: for "shrunk".
+        shrink_shift: means from `reference_fit.with_shrunk_shift`.
 
     References:
         Carlini et al. 2022, arXiv 2112.03570, algorithm 1.
     """
     member, nonmember = reference_fit.sides(theirs, included)
+    if shrink_shift:
+        member, nonmember = reference_fit.with_shrunk_shift(member, nonmember)
     return _log_density(ours, member, variance, prior_strength) - _log_density(ours, nonmember, variance, prior_strength)
 
 

@@ -6,7 +6,7 @@ All functions take signals `(k, m)` of `k` models for `m` records and the models
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,32 @@ def per_example_std(side: Side) -> Array:
     """
     own = np.sqrt(side.squares / np.maximum(side.count - 1, 1))
     return np.where(side.count >= 2, np.maximum(own, side.fixed_std * 1e-3), side.fixed_std)
+
+
+def with_shrunk_shift(member: Side, nonmember: Side) -> tuple[Side, Side]:
+    """Both sides with means whose difference is shrunk towards the average difference, as far as it is noise.
+
+    Model: record i's difference is normal around a common mean with variance `t`, its estimate has the
+    further variance `v_i = fixed_std_member^2 / n_member + fixed_std_nonmember^2 / n_nonmember`. `t` is
+    estimated by moments (never below zero) and each difference replaced by its posterior mean, weight
+    `t / (t + v_i)` on its own. The level of a record is then the precision-weighted mean of all its models.
+
+    References:
+        Efron and Morris 1973 (shrinkage); estimate of `t`: DerSimonian and Laird 1986, in its unweighted form.
+    """
+    both = (member.count > 0) & (nonmember.count > 0)
+    weights = member.count / member.fixed_std**2, nonmember.count / nonmember.fixed_std**2
+    own = member.mean - nonmember.mean
+    if both.any():
+        noise = 1 / weights[0][both] + 1 / weights[1][both]
+        centre = float(own[both].mean())
+        between = max(float(own[both].var()) - float(noise.mean()), 0.0)
+        shift = np.full(own.shape, centre)
+        shift[both] += between / (between + noise) * (own[both] - centre)
+    else:
+        shift = own
+    level = (weights[0] * (member.mean - shift) + weights[1] * nonmember.mean) / (weights[0] + weights[1])
+    return replace(member, mean=level + shift), replace(nonmember, mean=level)
 
 
 def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:

@@ -136,6 +136,33 @@ def test_lira_shrunk_is_the_student_predictive_law() -> None:
     np.testing.assert_allclose(found, offline, rtol=1e-6, atol=1e-9)
 
 
+def test_lira_with_shrunk_shift() -> None:
+    std = {side: fixed_std(side) for side in (True, False)}
+    count = {side: [len(of_side(i, side, THEIRS)) for i in range(M)] for side in std}
+    own = each(lambda i: mean(of_side(i, True, THEIRS)) - mean(of_side(i, False, THEIRS)))
+    noise = each(lambda i: sum(std[side] ** 2 / count[side][i] for side in std))
+    centre = mean(own)
+    between = max(squares(own) / M - mean(noise), 0.0)
+
+    def ratio(i: int) -> float:
+        shift = centre + between / (between + noise[i]) * (own[i] - centre)
+        precision = {side: count[side][i] / std[side] ** 2 for side in std}
+        level = precision[True] * (mean(of_side(i, True, THEIRS)) - shift) + precision[False] * mean(of_side(i, False, THEIRS))
+        level /= precision[True] + precision[False]
+        return _log_pdf(NormalDist(level + shift, std[True]), OURS[i]) - _log_pdf(NormalDist(level, std[False]), OURS[i])
+
+    np.testing.assert_allclose(score("lira", shift="shrunk"), each(ratio), rtol=1e-6, atol=1e-9)
+    with pytest.raises(ConfigError, match="own or shrunk"):
+        score("lira", shift="both")
+
+
+def test_shrinking_the_shift_helps_where_it_is_weak_and_does_no_harm_where_it_is_strong() -> None:
+    for shift, gain in ((0.3, 0.01), (2.0, -0.003)):
+        target, reference, included = gaussian_toy(records=20_000, references=16, shift=shift)
+        plain, shrunk = score("lira", target, reference), score("lira", target, reference, shift="shrunk")
+        assert auc(shrunk[included], shrunk[~included]) > auc(plain[included], plain[~included]) + gain
+
+
 def test_offset() -> None:
     def midpoint(i: int) -> float:
         return OURS[i] - (mean(of_side(i, True, THEIRS)) + mean(of_side(i, False, THEIRS))) / 2
@@ -323,9 +350,10 @@ def test_canaries_with_few_references(variance: str) -> None:
     reference = ReferenceView(included=included, losses=np.logaddexp(0, -confidence))
     for level, member in ((4.0, True), (0.0, False)):
         target = TargetView(losses=np.full(M, np.logaddexp(0, -level)))
-        found = score("lira", target, reference, variance=variance)
-        assert np.isfinite(found).all()
-        assert ((found > 0) == member).all()
+        for shift in ("own", "shrunk"):
+            found = score("lira", target, reference, variance=variance, shift=shift)
+            assert np.isfinite(found).all()
+            assert ((found > 0) == member).all()
 
 
 def test_two_references_one_on_each_side() -> None:
