@@ -47,6 +47,7 @@ SCORERS: list[tuple[str, dict[str, object], str]] = [
     ("LiRA online, per-example variance", {"kind": "lira", "variance": "per_example"}, "0.979 / 0.498 / 0.093"),
     ("LiRA online, fixed variance", {"kind": "lira"}, "0.986 / 0.660 / 0.345"),
     ("LiRA online, shrunk variance, Student-t", {"kind": "lira", "variance": "shrunk"}, "0.986 / 0.643 / 0.290"),
+    ("LiRA online, fixed variance, shrunk shift", {"kind": "lira", "shift": "shrunk"}, ""),
     ("LiRA offline, one-sided, fixed variance", {"kind": "lira", "online": False}, "0.972 / 0.605 / 0.323"),
     ("RMIA/BASE log ratio, online", {"kind": "rmia"}, "0.979 / 0.602 / 0.376"),
     ("RMIA/BASE log ratio, offline", {"kind": "rmia", "online": False}, ""),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import platform
 import time
 from collections.abc import Mapping
@@ -77,6 +78,8 @@ def spec_of(options: argparse.Namespace) -> Mapping[str, Any]:
     if not options.pretrained:
         return KINDS[options.model]
     arguments = {"kind": options.model, "root": str(options.root), "seed": options.seed}
+    # trained here, once: the factory runs inside the engine's initialisation and may not train there itself
+    importlib.import_module("black_box_tight").pretrained_weights(**arguments)
     return {"factory": "black_box_tight:pretrained", "arguments": arguments}
 
 

@@ -46,7 +46,7 @@ SCORERS: list[dict[str, Any]] = [
     {"kind": "rmia"},
     {"kind": "lira", "online": False},
     {"kind": "lira"},
-    {"kind": "lira", "variance": "shrunk"},
+    {"kind": "lira", "shift": "shrunk"},
     {"kind": "learned_combination"},
 ]
 ADULT_COLUMNS = [
@@ -210,7 +210,7 @@ def attack_table(models: ReferenceView, labels: Array, markdown: bool) -> None:
         attack = plugins.build("attacks.scorers", spec)
         result = evaluation.leave_one_out(attack, models, labels, Seed(0))
         exposed = evaluation.exposure(result)
-        name = " ".join(str(value) if key in ("kind", "variance") else f"{key}={value}" for key, value in spec.items())
+        name = " ".join(str(value) if key == "kind" else f"{key}={value}" for key, value in spec.items())
         cells = [f"{one.mean:.3f} ± {one.std:.3f}" for one in evaluation.spreads(result)]
         cells.append(f"{exposed.reproducibility:.2f} (chance {exposed.chance:.2f})")
         print("| " + " | ".join([name, *cells]) + " |" if markdown else f"{name:28s}" + "".join(f"{c:>18s}" for c in cells))
