@@ -20,6 +20,8 @@ from audit.training.sampling import ALIGNMENT, Law
 
 _CACHE_BYTES = 5 * 2**20
 _PASS_BYTES = 2**28
+# below this many models the interpreter's share of a step outweighs the cache
+_FEW_MODELS, _FEW_BYTES = 4, 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ def _chunk(models: int, model_bytes: int, workers: int, device: torch.device) ->
     if model_bytes == 0:
         return -(-models // workers)
     budget = _CACHE_BYTES if device.type == "cpu" else torch.cuda.get_device_properties(device).total_memory // 4
-    fit = max(1, budget // model_bytes)
+    fit = max(1, budget // model_bytes, min(_FEW_MODELS, _FEW_BYTES // model_bytes))
     rounds = max(1, math.ceil(models / (fit * workers)))
     return max(1, math.ceil(models / (rounds * workers)))
 

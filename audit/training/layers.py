@@ -195,29 +195,38 @@ class MatrixLayer(EnsembleLayer):
             squared: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
             return squared
         if "weight" not in self.slots or not self.takes_ghost(positions, columns):
-            return super().squared_norms(use, signal, rows)
+            use.gradients = self._raw_gradients(use, signal, rows)
+            self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
+            return torch.stack([one.flatten(2).square().sum(-1) for one in use.gradients.values()]).sum(0)
         inputs = use.saved.view(models * rows, positions, columns)
         signals = signal.view(models * rows, positions, self.outputs)
         gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
         return gram.sum((1, 2)).clamp_(min=0.0).view(models, rows)
 
-    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+    def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        """Role to `(N, rows, ...)`; the weight's as `(N, rows, outputs, columns)`."""
         models, total_rows, columns = use.saved.shape
         positions = total_rows // rows
         signals = signal.reshape(models * rows, positions, self.outputs)
         made = {}
         if "weight" in self.slots:
             inputs = use.saved.reshape(models * rows, positions, columns)
-            made["weight"] = self.to_weight(
-                torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
-            )
+            made["weight"] = torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
         if "bias" in self.slots:
             made["bias"] = signals.sum(1).view(models, rows, self.outputs)
         return made
 
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        made = self._raw_gradients(use, signal, rows)
+        if "weight" in made:
+            made["weight"] = self.to_weight(made["weight"])
+        return made
+
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
-        if use.gradients:
-            super().add_weighted(use, signal, factors, total)
+        if use.gradients and factors is not None:
+            for role, gradient in use.gradients.items():
+                summed = (gradient.flatten(2) * factors.unsqueeze(-1)).sum(1).view(gradient.shape[0], *gradient.shape[2:])
+                self.slots[role].view(total).add_(self.to_weight(summed) if role == "weight" else summed)
             return
         if factors is not None:
             positions = use.saved.shape[1] // factors.shape[1]

@@ -32,7 +32,7 @@ class Law:
     @property
     def block_steps(self) -> int:
         """Steps drawn at once: a function of the law alone, so that a stream does not depend on who shares the run."""
-        return max(1, min(256, int(_BLOCK_DRAWS / max(1.0, self.mean))))
+        return max(1, min(64, int(_BLOCK_DRAWS / max(1.0, self.mean))))
 
     @property
     def rows(self) -> int:

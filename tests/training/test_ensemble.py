@@ -242,10 +242,10 @@ class TestGradientCanaries:
     def test_products_have_the_right_mean_and_variance(self, kind: str) -> None:
         parameters = parameter_count({"kind": "mlp", "hidden": [8]}, (5,), 3)
         canaries = getattr(self, kind)(10, parameters)
-        mechanism = DpSgd(noise_multiplier=0.8, clip_norm=3.0, sample_rate=0.3, steps=80)
+        mechanism = DpSgd(noise_multiplier=0.8, clip_norm=3.0, sample_rate=0.3, steps=60)
         job = cases.job(mechanism, canaries=canaries, models=20)
         done = train(job, cases.silent)
-        assert done.products is not None and done.products.shape == (20, 10, 80) and done.products.dtype == np.float32
+        assert done.products is not None and done.products.shape == (20, 10, 60) and done.products.dtype == np.float32
         if kind == "dense":  # remove what the other canaries add: at most ten of them, all known
             return self.check_dense(job, done, canaries)
         outside = done.products[~job.included]
@@ -262,7 +262,7 @@ class TestGradientCanaries:
         seeds = tuple(seed.child("batches") for seed in job.seeds)
         block = EnsembleSampler(law, seeds, job.included, as_gradients=True).block()
         assert block.extra is not None
-        expected = np.einsum("snm,mk->nks", block.extra[:80], gram)
+        expected = np.einsum("snm,mk->nks", block.extra[:60], gram)
         noise = (done.products - expected) / 0.8
         whitened = np.einsum("nks,kj->njs", noise, np.linalg.inv(np.linalg.cholesky(gram)).T)
         assert stats.kstest(whitened.ravel(), "norm").pvalue > 1e-4
