@@ -76,6 +76,8 @@ class Predictions:
             if "labels" not in arrays:
                 raise DataError(f"{names} has {form} but no labels; expected the true class of each record")
         if "labels" in arrays:
+            if form == "losses" and arrays["labels"].dtype.kind == "f" and (arrays["labels"] % 1 != 0).any():
+                raise DataError(f"{names}: labels are no classes; for regression leave them out, losses need none")
             classes = values.shape[1] if form != "losses" else None
             labels = class_labels(arrays["labels"], classes, f"{names}: labels")
         if form == "losses" and values.ndim != 1:

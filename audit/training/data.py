@@ -101,12 +101,7 @@ def _reader(kind: str, options: dict[str, Any]) -> _Reader:
         if key not in allowed:
             takes = ", ".join((*_COMMON, *allowed))
             raise ConfigError(f"data: unknown key '{key}' for kind '{kind}'.{_near(key, _COMMON + allowed)} It takes: {takes}")
-        if key in _TEXT and not isinstance(value, str):
-            raise ConfigError(f"data.{key} is {value!r}; expected text")
-        if key in _LISTS and not (isinstance(value, list | tuple) or (key in _MAY_BE_NONE and value is None)):
-            raise ConfigError(f"data.{key} is {value!r}; expected a list")
-        if key in _COUNTS and not (isinstance(value, int) and value >= 0):
-            raise ConfigError(f"data.{key} is {value!r}; expected a number of lines of at least 0")
+        _check_type(kind, key, value)
     for one in dataclasses.fields(reader):
         required = one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
         if required and one.name not in options and one.name not in defaults:
@@ -115,10 +110,36 @@ def _reader(kind: str, options: dict[str, Any]) -> _Reader:
     return built
 
 
-_TEXT = ("path", "root", "label", "separator", "label_suffix")
+_TEXT = ("path", "root", "label", "separator", "label_suffix", "task")
+_OPTIONAL_TEXT = ("test_path", "group")
 _LISTS = ("categorical", "columns", "drop")
-_MAY_BE_NONE = ("columns",)
-_COUNTS = ("skip_rows",)
+_COUNTS = ("skip_rows", "test_skip_rows")
+
+
+def _check_type(kind: str, key: str, value: Any) -> None:
+    """Nothing, or `ConfigError` where a value is of another type than the key takes."""
+    text, whole = isinstance(value, str), isinstance(value, int) and not isinstance(value, bool)
+    listed = isinstance(value, list | tuple)
+    if key in _TEXT or key in _OPTIONAL_TEXT:
+        fits, expected = text or (key in _OPTIONAL_TEXT and value is None), "text"
+    elif key in _LISTS:
+        fits, expected = listed or (key == "columns" and value is None), "a list of column names"
+    elif key in _COUNTS:
+        fits, expected = (
+            (whole and value >= 0) or (key == "test_skip_rows" and value is None),
+            "a number of lines of at least 0",
+        )
+    elif key == "ranges":
+        fits, expected = isinstance(value, Mapping), "a mapping of columns to [low, high]"
+    elif kind == "table":  # classes
+        fits, expected = listed or value is None, "a list of labels, or null for those found"
+    else:
+        fits, expected = (
+            (whole and value >= 2) or value is None,
+            "a number of at least 2, or null for the largest label plus one",
+        )
+    if not fits:
+        raise ConfigError(f"data.{key} is {value!r}; expected {expected}")
 
 
 def _near(word: object, known: tuple[str, ...]) -> str:

@@ -81,6 +81,7 @@ BAD = {
     "one logit": (GOOD | {"logits": LOGITS[:, :1]}, "at least two classes"),
     "unequal": (GOOD | {"labels": LABELS[:5]}, "unequal length"),
     "no distribution": ({"probabilities": PROBABILITIES * 1.1, "labels": LABELS, "member": MEMBER}, "no distribution"),
+    "regression targets": ({"losses": LOSSES, "labels": LABELS + 0.5, "member": MEMBER}, "for regression leave them out"),
     "unknown": (GOOD | {"logit": LOGITS}, "also holds logit"),
     "text": (GOOD | {"logits": LOGITS.astype(str)}, "logits have type"),
 }

@@ -296,3 +296,27 @@ def test_ranges_and_types_are_checked(tmp_path):
         load(table(tmp_path, categorical="job"), SEED)
     with pytest.raises(ConfigError, match=r"data\.task is 'rank'; expected one of classification, regression"):
         load(table(tmp_path, task="rank"), SEED)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("path", 3, "text"),
+        ("test_path", 3, "text"),
+        ("group", ["sex"], "text"),
+        ("columns", "age", "a list"),
+        ("skip_rows", -1, "a number of lines"),
+        ("test_skip_rows", "1", "a number of lines"),
+        ("ranges", [["age", 0, 1]], "a mapping"),
+        ("classes", 2, "a list of labels"),
+    ],
+)
+def test_values_of_the_wrong_type(tmp_path, key, value, expected):
+    with pytest.raises(ConfigError, match=rf"data\.{key} is .*expected {expected}"):
+        load(table(tmp_path, **{key: value}), SEED)
+
+
+@pytest.mark.parametrize("value", ["10", 1, True, [0, 1]])
+def test_a_number_of_classes_that_is_none(tmp_path, value):
+    with pytest.raises(ConfigError, match=r"data\.classes is .*expected a number of at least 2"):
+        load({"kind": "npz", "path": str(tmp_path / "a.npz"), "classes": value}, SEED)
