@@ -20,7 +20,7 @@ Turn = Callable[[Any], Floats]
 
 def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
     """The leading attack of a game as a ROC on log axes and as a trade-off between its two errors."""
-    lead, claim = reading.leading(game), reading.tightest(mechanism)
+    lead = reading.leading(game)
     curve = lead.roc
     size = f"{plural(curve.members, 'member')} and {plural(curve.nonmembers, 'nonmember')}"
     found = [
@@ -28,11 +28,7 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
         for one in lead.tpr_at
         if one.tpr is not None
     ]
-    limit = ""
-    if mechanism.limit is not None:
-        limit = f" Blue: the most that the claimed mechanism leaves any attack ({mechanism.limit.source})."
-    elif claim is not None:
-        limit = f" Blue: the most that ε = {up(claim.epsilon)} alone leaves any attack."
+    limit = _limit_in_words(mechanism)
     others = len(game.attacks) - 1
     return Plan(
         name=plots.file_name("roc", mechanism.name, game.name),
@@ -47,16 +43,25 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
 
 
 def _limit(mechanism: MechanismResult, nonmembers: int) -> tuple[Floats, Floats] | None:
-    """The curve no attack can cross if the claim holds: the mechanism's own if known, else that of (epsilon, delta)."""
-    if mechanism.limit is not None:
-        fpr, tpr = plots.thin(mechanism.limit.fpr, mechanism.limit.tpr)
-        return fpr, tpr
-    claim = reading.tightest(mechanism)
-    if claim is None:
+    """The curve no attack can cross if the claims hold: the lower of the mechanism's own and the tightest (epsilon, delta)."""
+    claim, own = reading.tightest(mechanism), mechanism.limit
+    if claim is None and own is None:
         return None
     least = 1 / max(nonmembers, 2)
     grid = np.unique(np.r_[np.geomspace(least, 1, 200), np.linspace(least, 1, 200)])
-    return grid, np.array([reading.allowed_tpr(float(one), claim.epsilon, claim.delta) for one in grid])
+    limit = np.ones(len(grid))
+    if claim is not None:
+        limit = np.array([reading.allowed_tpr(float(one), claim.epsilon, claim.delta) for one in grid])
+    if own is not None:
+        limit = np.minimum(limit, np.interp(grid, own.fpr, own.tpr))
+    return grid, limit
+
+
+def _limit_in_words(mechanism: MechanismResult) -> str:
+    claim, own = reading.tightest(mechanism), mechanism.limit
+    sources = [f"ε = {up(claim.epsilon)}"] if claim is not None else []
+    sources += [f"the claimed mechanism itself ({own.source})"] if own is not None else []
+    return f" Blue: the most that any attack can reach under {' and '.join(sources)}." if sources else ""
 
 
 def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[Floats, Floats] | None) -> None:
@@ -77,7 +82,7 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
         curves = [*_paint_chance(axes, least, turn), *_paint_attacks(axes, game, lead, turn)]
         if limit is not None:
             axes.plot(limit[0], turn(limit[1]), color=CLAIM, linewidth=1.5)
-            curves.append(Curve(x=limit[0], y=turn(limit[1]), name="limit of the claim", tone=Tone.CLAIM))
+            curves.append(Curve(x=limit[0], y=turn(limit[1]), name="limit of the claims", tone=Tone.CLAIM))
         plots.label(axes, curves)
 
 

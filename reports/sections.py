@@ -61,7 +61,10 @@ def summary(report: AuditReport) -> Section:
         (Strong("Claimed. "), _claimed(report)),
         (Strong("Tried. "), f"{plural(len(attacks), 'attack')} ({_some(attacks)}) in {plural(len(games), 'game')}{trained}."),
         (Strong("Error rate. "), _error_rate(report)),
-        (Strong("Not tried. "), sentence(listed(left_out)) if left_out else "Nothing is listed as left out; see the coverage."),
+        (
+            Strong("Not tried. "),
+            sentence("; ".join(left_out)) if left_out else "Nothing is listed as left out; see the coverage.",
+        ),
     ]
     blocks: list[Block] = [
         Paragraph(text=wording.HOW_TO_READ if claimed else wording.HOW_TO_READ_ATTACKS),
@@ -97,7 +100,7 @@ def _error_rate(report: AuditReport) -> str:
     if not any(True for one in report.mechanisms for _ in reading.placed(one)):
         return "No ε was proven, so no error rate was spent. Intervals hold each on its own."
     several = report.comparisons > 1
-    together = f"All {report.comparisons} bounds of this report hold at once" if several else "The bound of this report holds"
+    together = f"The {report.comparisons} bounds of this report hold at once" if several else "The bound of this report holds"
     paid = (
         ": the doubt was divided among them before any score was seen, so naming the largest costs nothing more."
         if several
@@ -227,7 +230,7 @@ def limitations(report: AuditReport) -> Section:
     left_out = [
         f"{one.attack_class.lower()} ({one.status})" for one in report.coverage if one.status not in ("run", "not applicable")
     ]
-    own += [(Strong("Attacks. "), f"Nothing is said about {listed(left_out)}.")] if left_out else []
+    own += [(Strong("Attacks. "), f"Nothing is said about {'; '.join(left_out)}.")] if left_out else []
     return Section(
         title="Limits of this report",
         blocks=(

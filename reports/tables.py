@@ -158,7 +158,7 @@ def utility(report: AuditReport) -> Table:
         for metric in one.utility
     )
     return Table(
-        caption="Utility on the test set: mean over models and sample standard deviation.",
+        caption=f"{wording.utility(report.kind)} Mean over models and sample standard deviation.",
         columns=(
             Column(title="Training", share=1),
             Column(title="Metric", share=1),

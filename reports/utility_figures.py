@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from audit.core.results import AuditReport, GameResult, MechanismResult, Metric
-from reports import plots, reading
+from reports import plots, reading, wording
 from reports.blocks import Tone
 from reports.plots import COLOURS, Plan
 from reports.rounding import elide, near, percent
@@ -25,8 +25,8 @@ def utility(report: AuditReport) -> Plan:
     lines = len(owners) * sum(len(one) for one in panels)
     return Plan(
         name="utility",
-        caption="Utility on test records that no model was trained on. Marks are means over models, lines one sample standard "
-        "deviation to each side.",
+        caption=f"{wording.utility(report.kind)} Marks are means over models, lines one sample standard deviation "
+        "to each side.",
         alt="Dot chart of utility. "
         + "; ".join(f"{owner} {metric.name} {figure_of(metric.value)}" for owner, metric in rows)
         + ".",
@@ -60,7 +60,7 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
     for row, name in enumerate(names):
         for line, owner in enumerate(owners):
             y = -(row * (len(owners) + 0.5) + line)
-            ticks.append((y, f"{elide(name, 12)}, {elide(owner, 16)}"))
+            ticks.append((y, elide(name, 28) if len(owners) == 1 else f"{elide(name, 12)}, {elide(owner, 16)}"))
             for metric in [metric for who, metric in rows if (who, metric.name) == (owner, name)]:
                 low, high = metric.value - metric.spread, metric.value + metric.spread
                 axes.plot([low, high], [y, y], color=plots.INK, linewidth=1.1)

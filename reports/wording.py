@@ -136,6 +136,11 @@ def family(name: str) -> str:
     return _FAMILIES.get(name, name)
 
 
+def utility(kind: str) -> str:
+    """What utility figures of a kind of report are measured on."""
+    return "Utility on test records that no model was trained on." if kind == "run" else "Utility on the records given."
+
+
 def game(rules: Game) -> str:
     """The rules of a game in plain sentences.
 

@@ -110,3 +110,19 @@ def test_alt_texts_carry_the_numbers(report: AuditReport) -> None:
     assert "PLD ends at 8.00" in plans["budget.dp_sgd"].alt
     assert "AUC 0.931" in plans["roc.non_private.black_box"].alt
     assert "0.881" in plans["utility"].alt
+
+
+def test_the_limit_is_the_lower_of_the_claim_and_the_mechanism() -> None:
+    from dataclasses import replace
+
+    from reports.score_figures import _limit
+
+    dp = sample.dp_sgd()
+    tight = tuple(replace(claim, epsilon=0.1) for claim in dp.claims)
+    grid, both = _limit(replace(dp, claims=tight), 1000) or (None, None)
+    _, only_claim = _limit(replace(dp, claims=tight, limit=None), 1000) or (None, None)
+    _, only_mechanism = _limit(replace(dp, claims=()), 1000) or (None, None)
+    assert grid is not None and both is not None and only_claim is not None and only_mechanism is not None
+    assert (both == np.minimum(only_claim, only_mechanism)).all()
+    assert (both[grid > 0.01] < only_mechanism[grid > 0.01]).any()
+    assert _limit(sample.non_private(), 1000) is None
