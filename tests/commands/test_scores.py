@@ -134,3 +134,14 @@ def test_missing_and_hostile_files(tmp_path):
     np.savez(tmp_path / "s.npz", score=VALUES.astype(object), member=COINS)
     with pytest.raises(AuditError, match="pickled Python objects"):
         audit(tmp_path / "s.npz", "--delta", "1e-5", expect=2)
+
+
+def test_the_verb_is_registered_and_answers_with_its_code(tmp_path, capsys):
+    from audit.cli import answer
+
+    path = str(table(tmp_path / "s.csv"))
+    assert answer(["scores", path, "--delta", "1e-5", "--claim-epsilon", "1", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 1
+    assert answer(["scores", path, "--delta", "2"]) == 2
+    assert "error: delta is 2.0" in capsys.readouterr().err
+    assert answer(["model", "--target", str(tmp_path / "absent.pt2")]) == 2
