@@ -1,8 +1,11 @@
-"""The statistics as three functions on arrays; imports no torch."""
+"""The statistics as functions on arrays; imports no torch."""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,11 @@ from audit import planning, plugins
 from audit.core import checks
 from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Access, Assumption, Game, Inclusion
-from audit.core.mechanism import Adjacency, Mechanism
+from audit.core.mechanism import Adjacency, DpSgd, Mechanism
 from audit.core.records import Array, Scores
-from audit.core.results import LowerBound, RocCurve
+from audit.core.results import Estimate, LowerBound, RocCurve
 from audit.core.seeds import Seed
+from audit.stats import curves, point_estimates, rank_exact, ranks, sgd_curve
 from audit.stats import roc as roc_statistics
 
 ESTIMATORS = "audit.estimators"
@@ -68,6 +72,105 @@ def lower_bound(
     rules.require(chosen.assumes, type(chosen).__name__)
     found: LowerBound = chosen.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(seed))
     return found
+
+
+def delta_lower_bound(
+    member_scores: ArrayLike,
+    nonmember_scores: ArrayLike,
+    *,
+    epsilon: float,
+    confidence: float = 0.95,
+    ratio: float = 3.0,
+    seed: int = 0,
+) -> float:
+    """The largest delta such that (epsilon, delta)-DP is refuted: the tests of `rank_exact`, inverted in delta.
+
+    Guarantee: exceeds the true delta at `epsilon` with probability at most `1 - confidence`, for scores that are
+        independent and identically distributed on each side (a training of its own for each).
+
+    >>> delta_lower_bound(range(100, 200), range(100), epsilon=1.0) > 0.5
+    True
+    """
+    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
+    included = np.arange(len(members) + len(nonmembers)) < len(members)
+    checks.both_sides(included, "delta_lower_bound")
+    checks.nonnegative(epsilon, "epsilon")
+    significance = 1 - checks.open_probability(confidence, "confidence")
+    generator = Seed(seed).child("ties").numpy()
+    ranked = ranks.by_rank(np.concatenate([members, nonmembers]), included, generator)
+    tests = rank_exact.precedence_tests(ranked, ratio)
+    found, _ = rank_exact.bound(
+        tests, functools.partial(curves.epsilon_delta, epsilon), significance=significance, largest=1.0, resolution=1e-9
+    )
+    return found
+
+
+def step_bound(
+    member_steps: ArrayLike,
+    nonmember_steps: ArrayLike,
+    *,
+    mechanism: DpSgd,
+    delta: float,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> LowerBound:
+    """White-box: the noise of one step from what single steps showed, composed over all steps of `mechanism`.
+
+    Args:
+        member_steps: one score for each observed step of runs with the canary (it took part or not as the sampling had it);
+            `nonmember_steps` the same from runs without. One or two trainings with many steps give thousands.
+        mechanism: the claimed sample rate, number of steps and noise; the noise is what is put to the test.
+
+    Guarantee: `parameter` lies below the true noise multiplier of a step with probability at most `1 - confidence`, when the
+        steps' noise is independent, each step is a Poisson-subsampled Gaussian with the claimed rate and all have the
+        same noise. `epsilon` is that of all steps composed, inside the family "dp_sgd".
+    References:
+        Nasr et al. 2023, arXiv 2302.07956.
+
+    Raises:
+        DataError: a side is empty or holds NaN.
+    """
+    one = replace(mechanism, steps=1)
+    found = lower_bound(
+        member_steps,
+        nonmember_steps,
+        delta=delta,
+        confidence=confidence,
+        game="independent_trials",
+        estimator="fdp_rank",
+        mechanism=one,
+        seed=seed,
+    )
+    composed = functools.partial(sgd_curve.epsilon_floor, sample_rate=mechanism.sample_rate, steps=mechanism.steps, delta=delta)
+    epsilon = composed(found.parameter if found.parameter is not None else math.inf)
+    top = max(epsilon, composed(sgd_curve.LEAST_NOISE))
+    return replace(found, epsilon=epsilon, ceiling=top, selected=f"{found.selected}; composed over {mechanism.steps} steps")
+
+
+def estimates(
+    member_scores: ArrayLike, nonmember_scores: ArrayLike, *, delta: float, confidence: float = 0.95, seed: int = 0
+) -> tuple[Estimate, ...]:
+    """Figures that other tools print for these scores. None of them is a bound; each says why.
+
+    >>> [one.estimator for one in estimates([2.0, 3.0, 4.0], [0.0, 1.0, 2.5], delta=1e-5)]
+    ['plug_in', 'jeffreys', 'joint_beta', 'bootstrap_low', 'bootstrap_high']
+    """
+    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
+    checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "estimates")
+    checks.probability(delta, "delta")
+    significance = 1 - checks.open_probability(confidence, "confidence")
+    false, missed = point_estimates.best_counts(members, nonmembers)
+    sides = len(members), len(nonmembers)
+    low, high = point_estimates.bootstrap(members, nonmembers, delta, Seed(seed).child("bootstrap").numpy())
+    chosen = "at the threshold that looks best on these scores, which is not paid for"
+    figures = (
+        ("plug_in", point_estimates.plug_in(false, missed, sides, delta), f"observed rates {chosen}"),
+        ("jeffreys", point_estimates.jeffreys(false, missed, sides, delta, significance), f"Jeffreys limits {chosen}"),
+        ("joint_beta", point_estimates.joint_beta(false, missed, sides, delta, significance), f"credible bound {chosen}"),
+        ("bootstrap_low", low, "5 % quantile over resampled scores; no finite-sample guarantee"),
+        ("bootstrap_high", high, "95 % quantile over resampled scores; no finite-sample guarantee"),
+    )
+    return tuple(Estimate(epsilon=value, delta=delta, estimator=name, warning=why) for name, value, why in figures)
 
 
 def roc(member_scores: ArrayLike, nonmember_scores: ArrayLike, *, confidence: float = 0.95) -> RocCurve:

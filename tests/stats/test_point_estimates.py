@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit import api
+from audit.core.mechanism import DpSgd
+from audit.core.results import Estimate
+from audit.stats import point_estimates, sgd_curve
+
+
+@pytest.mark.parametrize(("false", "missed"), [(5, 20), (0, 0), (40, 45)])
+def test_joint_beta_is_the_posterior_quantile(false: int, missed: int) -> None:
+    """The posterior of both error rates by simulation, and the epsilon that each pair of rates needs."""
+    draw, size, delta = np.random.default_rng(0), 100, 1e-3
+    fnr = draw.beta(missed + 0.5, size - missed + 0.5, 400_000)
+    fpr = draw.beta(false + 0.5, size - false + 0.5, 400_000)
+    pairs = [((1 - fnr - delta), fpr), ((1 - fpr - delta), fnr), ((fpr - delta), 1 - fnr), ((fnr - delta), 1 - fpr)]
+    needed = np.max([np.log(np.maximum(above, 1e-12) / below) for above, below in pairs], axis=0)
+    expected = np.quantile(np.maximum(needed, 0), 0.05)
+    found = point_estimates.joint_beta(false, missed, (size, size), delta, 0.05)
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+def test_known_figure_of_the_authors_package() -> None:
+    """487 true positives, 512 false ones, no miss, one true negative; zero counts are no obstacle."""
+    assert point_estimates.joint_beta(512, 0, (487, 513), 1e-5, 0.05) == pytest.approx(0.1439, abs=1e-4)
+
+
+def test_best_counts_by_brute_force() -> None:
+    draw = np.random.default_rng(1)
+    members, nonmembers = draw.normal(1, 1, 30), draw.normal(0, 1, 40)
+    cuts = np.concatenate([members, nonmembers])
+    errors = [(nonmembers >= cut).mean() + (members < cut).mean() for cut in cuts]
+    false, missed = point_estimates.best_counts(members, nonmembers)
+    assert false / 40 + missed / 30 == pytest.approx(min(errors))
+
+
+def test_estimates_are_not_bounds_and_say_so() -> None:
+    draw = np.random.default_rng(2)
+    found = api.estimates(draw.normal(size=300), draw.normal(size=300), delta=1e-5)
+    assert all(isinstance(one, Estimate) and one.warning for one in found)
+    by_name = {one.estimator: one.epsilon for one in found}
+    assert by_name["bootstrap_low"] < by_name["bootstrap_high"]
+    assert by_name["joint_beta"] > 0  # from nothing: why it is not called a bound
+
+
+def test_delta_is_bounded_where_epsilon_is_given() -> None:
+    draw, over = np.random.default_rng(3), 0
+    strong = api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=1.0)
+    assert 0.5 < strong < 0.9545  # TPR - e FPR of the best event is 0.924
+    assert api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=3.0) < strong
+    for _ in range(40):
+        over += api.delta_lower_bound(draw.normal(1, 1, 60), draw.normal(0, 1, 60), epsilon=0.5) > 0.2384
+    assert over <= 9
+
+
+def test_single_steps_compose() -> None:
+    """Full batches: each step is a Gaussian mechanism, so thousands of steps pin the noise down."""
+    draw, noise, steps = np.random.default_rng(4), 5.0, 400
+    mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
+    seen = draw.normal(1 / noise, 1, 4000), draw.normal(0, 1, 4000)
+    found = api.step_bound(*seen, mechanism=mechanism, delta=1e-5)
+    truth = sgd_curve.epsilon_floor(noise, 1.0, steps, 1e-5)
+    assert found.family == "dp_sgd"
+    assert noise < found.parameter < 2 * noise
+    assert 0.4 * truth < found.epsilon < truth
