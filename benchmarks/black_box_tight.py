@@ -79,7 +79,7 @@ def spec_of(options: argparse.Namespace) -> Mapping[str, Any]:
         return KINDS[options.model]
     arguments = {"kind": options.model, "root": str(options.root), "seed": options.seed}
     # trained here, once: the factory runs inside the engine's initialisation and may not train there itself
-    importlib.import_module("black_box_tight").pretrained_weights(**arguments)
+    importlib.import_module("black_box_tight").pretrained_weights(*arguments.values())
     return {"factory": "black_box_tight:pretrained", "arguments": arguments}
 
 
