@@ -10,6 +10,7 @@ from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import TrainedModels
 from audit.training.arrange import Settings
 from audit.training.ensemble import train
+from audit.training.technique import Technique
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +19,25 @@ class DpSgdTrainer:
 
     Attributes:
         model_chunk: models trained together; None finds a number that suits cache and memory.
+        clipping: "flat" over all parameters, or "per_layer" with thresholds whose squares add up to the clip norm's.
+        copies: augmented views of each sampled image, averaged before one clip.
+        flip: views are mirrored at random.
+        shift: views are moved at random by up to so many pixels.
+        averaging: decay of the moving average of weights that is released; 0 releases the last ones.
     """
 
     model_chunk: int | None = None
+    clipping: str = "flat"
+    copies: int = 1
+    flip: bool = False
+    shift: int = 0
+    averaging: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._technique()
+
+    def _technique(self) -> Technique:
+        return Technique(clipping=self.clipping, copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging)
 
     def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
         """The trained models of `job`.
@@ -32,7 +49,7 @@ class DpSgdTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'dpsgd' clips and adds noise but the job demands {type(job.mechanism).__name__}; use trainer 'sgd'"
             )
-        return train(job, progress, Settings(model_chunk=self.model_chunk))
+        return train(job, progress, Settings(model_chunk=self.model_chunk), self._technique())
 
 
 PLUGIN = DpSgdTrainer

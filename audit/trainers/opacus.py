@@ -195,6 +195,8 @@ class _One:
 
 def _plain_optimizer(job: TrainingJob, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
     options = parse(job.optimizer)
+    if options.schedule != "constant" or options.warmup:
+        raise ConfigError("trainer 'opacus' keeps the learning rate constant; drop optimizer.schedule and optimizer.warmup")
     if isinstance(options, Sgd):
         return torch.optim.SGD(trained, lr=options.learning_rate, momentum=options.momentum, weight_decay=options.weight_decay)
     kind = torch.optim.AdamW if options.decoupled else torch.optim.Adam

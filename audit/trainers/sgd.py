@@ -10,6 +10,7 @@ from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import TrainedModels
 from audit.training.arrange import Settings
 from audit.training.ensemble import train
+from audit.training.technique import Technique
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +19,23 @@ class SgdTrainer:
 
     Attributes:
         model_chunk: models trained together; None finds a number that suits cache and memory.
+        copies: augmented views of each sampled image, averaged.
+        flip: views are mirrored at random.
+        shift: views are moved at random by up to so many pixels.
+        averaging: decay of the moving average of weights that is released; 0 releases the last ones.
     """
 
     model_chunk: int | None = None
+    copies: int = 1
+    flip: bool = False
+    shift: int = 0
+    averaging: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._technique()
+
+    def _technique(self) -> Technique:
+        return Technique(copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging)
 
     def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
         """The trained models of `job`.
@@ -32,7 +47,7 @@ class SgdTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'sgd' trains without privacy but the job demands {type(job.mechanism).__name__}; use trainer 'dpsgd'"
             )
-        return train(job, progress, Settings(model_chunk=self.model_chunk))
+        return train(job, progress, Settings(model_chunk=self.model_chunk), self._technique())
 
 
 PLUGIN = SgdTrainer

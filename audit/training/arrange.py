@@ -13,7 +13,7 @@ import torch
 
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import TrainingJob
-from audit.training.clipping import Rows, TapeGradients, stacked_state, why_one_by_one
+from audit.training.clipping import Clip, Rows, TapeGradients, stacked_state, why_one_by_one
 from audit.training.device import find_device
 from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
 from audit.training.sampling import ALIGNMENT, Law
@@ -105,5 +105,5 @@ def _row_bytes(one: TapeGradients, probe: torch.Tensor, classes: int) -> int:
     labels = torch.zeros(len(probe), dtype=torch.int64 if classes else probe.dtype, device=probe.device)
     mask = torch.ones(1, len(probe), dtype=torch.bool, device=probe.device)
     one.tape.numbers = 0
-    one.add_sum(Rows(inputs=probe, labels=labels, mask=mask), 1.0, torch.zeros_like(one.flat))
+    one.add_sum(Rows(inputs=probe, labels=labels, mask=mask), Clip(norm=1.0), torch.zeros_like(one.flat))
     return 2 * one.tape.numbers * probe.element_size() // max(1, len(probe))

@@ -16,12 +16,13 @@ from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import Executed, TrainedModels
 from audit.training.arrange import Arrangement
-from audit.training.clipping import Gradients, Rows, gradients_of, stacked_state
+from audit.training.clipping import Clip, Gradients, Rows, gradients_of, stacked_state
 from audit.training.models import initialised
 from audit.training.noise import NoiseStreams
 from audit.training.optimizers import parse
 from audit.training.planted import PlantedGradients
 from audit.training.sampling import Block, EnsembleSampler, Law
+from audit.training.technique import Augmentation, AveragedWeights, Technique
 
 _PROGRESS_SECONDS = 0.1
 
@@ -52,7 +53,9 @@ class _Measured:
 class Chunk:
     """Some models of a job, trained from the first to the last step."""
 
-    def __init__(self, job: TrainingJob, part: slice, data: tuple[Tensor, Tensor], arrangement: Arrangement) -> None:
+    def __init__(
+        self, job: TrainingJob, part: slice, data: tuple[Tensor, Tensor], arrangement: Arrangement, technique: Technique
+    ) -> None:
         self.job = job
         self.inputs, self.labels = data
         self.device = self.inputs.device
@@ -62,7 +65,13 @@ class Chunk:
         self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
         self.models = self._initial(one_by_one=arrangement.one_by_one)
-        self.optimizer = parse(job.optimizer).start()
+        self.optimizer = parse(job.optimizer).start(job.mechanism.steps)
+        self.copies = technique.copies
+        self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
+        self.averaged = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
+        self.clip: Clip | None = None
+        if self.private is not None:
+            self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
         self.planted: PlantedGradients | None = None
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
@@ -118,7 +127,8 @@ class Chunk:
         """One step of every model; the products of the gradient canaries where there are any."""
         clip_norm = None if self.private is None else self.private.clip_norm
         total = torch.zeros_like(self.models.flat)
-        self._add_records(block, within, clip_norm, total, measured)
+        self.augmentation.start_step(step)
+        self._add_records(block, within, total, measured)
         counts = block.counts[within]
         ordinary = total
         if self.planted is not None and block.extra is not None:
@@ -134,6 +144,8 @@ class Chunk:
         if self.planted is not None and self.job.access is Access.ALL_STEPS:
             seen = self.planted.products(noisy - ordinary)
         self.optimizer.step(self.models.flat, noisy / max(self.law.mean, 1e-300))
+        if self.averaged is not None:
+            self.averaged.step(self.models.flat)
         return seen
 
     def _noisy(self, total: Tensor, measured: _Measured) -> Tensor:
@@ -144,7 +156,7 @@ class Chunk:
         measured.noise_squares += added.double().square()
         return noisy
 
-    def _add_records(self, block: Block, within: int, clip_norm: float | None, total: Tensor, measured: _Measured) -> None:
+    def _add_records(self, block: Block, within: int, total: Tensor, measured: _Measured) -> None:
         """Adds the (clipped) gradients of the sampled records, in as many passes as the largest batch needs."""
         width = self.rows
         largest = int(block.counts[within].max(initial=0))
@@ -154,11 +166,16 @@ class Chunk:
             index[:, : stop - start] = block.index[within, :, start:stop]
             mask = torch.from_numpy(np.arange(start, start + width) < block.counts[within][:, None]).to(self.device)
             chosen = torch.from_numpy(index.reshape(-1)).to(self.device)
-            rows = Rows(inputs=self.inputs.index_select(0, chosen), labels=self.labels.index_select(0, chosen), mask=mask)
-            clipped = self.models.add_sum(rows, clip_norm, total)
-            if clipped is not None and clip_norm is not None:
-                left = torch.where(clipped.factors > 0, clipped.norms * clipped.factors, 0.0).amax(1).double() / clip_norm
-                torch.maximum(measured.largest, left, out=measured.largest)
+            labels = self.labels.index_select(0, chosen)
+            rows = Rows(
+                inputs=self.augmentation.views(self.inputs.index_select(0, chosen)),
+                labels=labels.repeat_interleave(self.copies) if self.copies > 1 else labels,
+                mask=mask,
+                copies=self.copies,
+            )
+            clipped = self.models.add_sum(rows, self.clip, total)
+            if clipped is not None and self.clip is not None:
+                torch.maximum(measured.largest, clipped.left.amax(1).double() / self.clip.norm, out=measured.largest)
                 measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
 
     def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measured: _Measured) -> TrainedModels:
@@ -175,6 +192,8 @@ class Chunk:
             largest_norm=measured.largest.cpu().numpy(),
             skipped=measured.skipped.cpu().numpy(),
         )
+        if self.averaged is not None:
+            self.models.flat.copy_(self.averaged.average)
         return TrainedModels(
             weights=_exported(self.models),
             executed=executed,

@@ -41,12 +41,20 @@ class Rows:
     copies: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """One example's gradient is scaled to l2 norm `norm` at most: as a whole, or each of L layers to `norm / sqrt(L)`."""
+
+    norm: float
+    per_layer: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Clipped:
-    """What happened to each row: `norms` `(N, rows)` before clipping, `factors` that multiplied the gradients."""
+    """What happened to each row, `(N, rows)`: its gradient's norm before clipping and after."""
 
     norms: Tensor
-    factors: Tensor
+    left: Tensor
 
 
 class Gradients(Protocol):
@@ -57,7 +65,7 @@ class Gradients(Protocol):
 
     def forward(self, inputs: Tensor) -> Tensor: ...
 
-    def add_sum(self, rows: Rows, clip_norm: float | None, total: Tensor) -> Clipped | None: ...
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None: ...
 
     def state(self) -> dict[str, Tensor]: ...
 
@@ -89,6 +97,38 @@ def clip_factors(norms: Tensor, clip_norm: float, mask: Tensor) -> Tensor:
     """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or whose norm is not finite."""
     factors = (clip_norm / norms).clamp_(max=1.0)
     return torch.where(mask & norms.isfinite(), factors, torch.zeros_like(factors))
+
+
+def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipped, dict[str, Tensor]]:
+    """What clipping does to rows whose layers have these squared norms `(N, rows)`, and the factor of each layer.
+
+    Args:
+        squares: of each layer.
+        clip: how.
+        mask: `(N, rows)` real rows.
+        layers: number of layers with parameters, taking part or not: a constant of the model.
+    """
+    norms = torch.stack(list(squares.values())).sum(0).sqrt()
+    if not clip.per_layer:
+        shared = clip_factors(norms, clip.norm, mask)
+        left = torch.where(shared > 0, norms * shared, torch.zeros_like(norms))
+        return Clipped(norms=norms, left=left), dict.fromkeys(squares, shared)
+    real = mask & norms.isfinite()
+    factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
+    parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
+    return Clipped(norms=norms, left=torch.stack(parts).sum(0).sqrt()), factors
+
+
+def _accumulate(squares: dict[str, Tensor], layer: str, found: Tensor) -> None:
+    squares[layer] = squares[layer] + found if layer in squares else found
+
+
+def _owner(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _layer_of(use: Use) -> str:
+    return _owner(next(iter(use.layer.slots.values())).name)
 
 
 def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
@@ -144,10 +184,10 @@ def _disagreement(fast: Gradients, slow: Gradients, probe: Tensor) -> str | None
     rows = Rows(inputs=folded, labels=labels, mask=torch.ones(models, len(probe), dtype=torch.bool, device=probe.device))
     sums = [torch.zeros_like(fast.flat) for _ in range(2)]
     try:
-        fast.add_sum(rows, 1.0, sums[0])
+        fast.add_sum(rows, Clip(norm=1.0), sums[0])
     except RuntimeError as error:
         return str(error)
-    slow.add_sum(rows, 1.0, sums[1])
+    slow.add_sum(rows, Clip(norm=1.0), sums[1])
     if not torch.allclose(sums[0], sums[1], rtol=1e-2, atol=1e-4, equal_nan=True):
         return "a parameter takes part in its forward pass in a way that the layers do not show"
     return None
@@ -179,6 +219,7 @@ class TapeGradients:
         any_value = next(iter(state.values()))
         self.models = any_value.shape[0]
         self.tape = Tape(models=self.models)
+        self.layers = {_owner(slot.name) for slot in self.layout.slots}
         self._state = dict(state)
         trainable = {slot.name: slot for slot in self.layout.slots}
         self.flat = _flat_storage(self.layout, state)
@@ -220,37 +261,38 @@ class TapeGradients:
             out: Tensor = self.module(inputs)
         return out
 
-    def add_sum(self, rows: Rows, clip_norm: float | None, total: Tensor) -> Clipped | None:
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
         uses, signals = self._signals(rows)
         count = rows.mask.shape[1]
-        if clip_norm is None:
+        if clip is None:
             for use, signal in zip(uses, signals, strict=True):
                 use.layer.add_weighted(use, signal, None, total)
             return None
         shared = self._shared_uses(uses)
         whole: dict[str, Tensor] = {}
-        squared = total.new_zeros(self.models, count)
+        squares: dict[str, Tensor] = {}
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
             if number in shared:
                 for role, gradient in use.layer.example_gradients(use, signal, count).items():
                     name = use.layer.slots[role].name
                     whole[name] = whole[name] + gradient if name in whole else gradient
             else:
-                squared += use.layer.squared_norms(use, signal, count)
-        for gradient in whole.values():
-            squared += gradient.flatten(2).square().sum(-1)
-        norms = squared.sqrt()
-        factors = clip_factors(norms, clip_norm, rows.mask)
-        if not bool(norms.isfinite().all()):
-            signals = _without(uses, signals, whole, norms.isfinite())
+                _accumulate(squares, _layer_of(use), use.layer.squared_norms(use, signal, count))
+        for name, gradient in whole.items():
+            _accumulate(squares, _owner(name), gradient.flatten(2).square().sum(-1))
+        clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
+        finite = clipped.norms.isfinite()
+        if not bool(finite.all()):
+            signals = _without(uses, signals, whole, finite)
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
             if number not in shared:
-                use.layer.add_weighted(use, signal, factors, total)
+                use.layer.add_weighted(use, signal, factors[_layer_of(use)], total)
         for slot in self.layout.slots:
             if slot.name in whole:
-                slot.view(total).add_(torch.einsum("nr,nr...->n...", factors, whole[slot.name]))
-        return Clipped(norms=norms, factors=factors)
+                weights = factors[_owner(slot.name)]
+                slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, whole[slot.name]))
+        return clipped
 
     def _signals(self, rows: Rows) -> tuple[list[Use], list[Tensor]]:
         self.module.train()
@@ -319,7 +361,7 @@ class LoopGradients:
             parts = inputs.unflatten(0, (self.models, -1))
             return torch.cat([torch.func.functional_call(self.module, self._one(n), (parts[n],)) for n in range(self.models)])
 
-    def add_sum(self, rows: Rows, clip_norm: float | None, total: Tensor) -> Clipped | None:
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
         self.module.train()
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
@@ -327,14 +369,14 @@ class LoopGradients:
         done = []
         for model in range(self.models):
             real = rows.mask[model].nonzero().flatten()
-            if clip_norm is None:
+            if clip is None:
                 self._add_plain(model, inputs[model, real], labels[model, real], total)
             else:
                 one = Rows(inputs=inputs[model], labels=labels[model], mask=rows.mask[model], copies=rows.copies)
-                done.append(self._add_clipped(model, one, clip_norm, total))
-        if clip_norm is None:
+                done.append(self._add_clipped(model, one, clip, total))
+        if clip is None:
             return None
-        return Clipped(norms=torch.stack([one.norms for one in done]), factors=torch.stack([one.factors for one in done]))
+        return Clipped(norms=torch.stack([one.norms for one in done]), left=torch.stack([one.left for one in done]))
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         trainable = {slot.name for slot in self.layout.slots}
@@ -354,7 +396,7 @@ class LoopGradients:
             if gradient is not None:
                 slot.view(total)[model].add_(gradient)
 
-    def _add_clipped(self, model: int, rows: Rows, clip_norm: float, total: Tensor) -> Clipped:
+    def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipped:
         trained, fixed = self._split(model)
 
         def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
@@ -362,14 +404,15 @@ class LoopGradients:
             return example_losses(outputs, label).mean()
 
         found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(trained, rows.inputs, rows.labels)
-        squared = torch.stack([gradient.flatten(1).square().sum(-1) for gradient in found.values()]).sum(0)
-        norms = squared.sqrt()
-        factors = clip_factors(norms, clip_norm, rows.mask)
+        squares: dict[str, Tensor] = {}
+        for slot in self.layout.slots:
+            _accumulate(squares, _owner(slot.name), found[slot.name].flatten(1).square().sum(-1))
+        clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(squares))
         for slot in self.layout.slots:
             flat = found[slot.name].flatten(1)
-            flat = torch.where(norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
-            slot.view(total)[model].add_((factors @ flat).view(slot.shape))
-        return Clipped(norms=norms, factors=factors)
+            flat = torch.where(clipped.norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
+            slot.view(total)[model].add_((factors[_owner(slot.name)] @ flat).view(slot.shape))
+        return clipped
 
 
 def _flat_storage(layout: Layout, state: Mapping[str, Tensor]) -> Tensor:

@@ -16,9 +16,12 @@ from audit.core.records import Executed, TrainedModels
 from audit.training.arrange import Settings, arrange
 from audit.training.chunk import Chunk, training_tensors
 from audit.training.device import find_device
+from audit.training.technique import Technique
 
 
-def train(job: TrainingJob, progress: Progress, settings: Settings | None = None) -> TrainedModels:
+def train(
+    job: TrainingJob, progress: Progress, settings: Settings | None = None, technique: Technique | None = None
+) -> TrainedModels:
     """The trained models of `job`, with a record of what was really done.
 
     Each step samples every record by its own coin (Poisson), clips each example's gradient over all parameters to
@@ -30,6 +33,7 @@ def train(job: TrainingJob, progress: Progress, settings: Settings | None = None
         job: what to train.
         progress: called with the model-steps done since its last call.
         settings: how to arrange the arithmetic.
+        technique: clipping, augmentation, averaging; None for the textbook.
 
     Raises:
         ConfigError: a device that is absent, a model or an optimiser that cannot be built.
@@ -51,7 +55,7 @@ def train(job: TrainingJob, progress: Progress, settings: Settings | None = None
     parts = [slice(start, start + arrangement.model_chunk) for start in range(0, total, arrangement.model_chunk)]
 
     def run(part: slice, report: Progress) -> TrainedModels:
-        return Chunk(job, part, data, arrangement).run(report)
+        return Chunk(job, part, data, arrangement, technique or Technique()).run(report)
 
     if arrangement.workers == 1:
         return joined([run(part, progress) for part in parts])

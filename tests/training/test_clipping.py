@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.training.clipping import Gradients, LoopGradients, Rows, TapeGradients, gradients_of, stacked_state
+from audit.training.clipping import Clip, Gradients, LoopGradients, Rows, TapeGradients, gradients_of, stacked_state
 from audit.training.layers import MatrixLayer
 from audit.training.models import initialised
 from audit.training.products import add_outer, rowwise
@@ -42,7 +42,7 @@ def rows_for(shape: tuple[int, ...], copies: int = 1, seed: int = 0) -> Rows:
 
 def compare(modules: list[nn.Module], models: Gradients, rows: Rows, clip_norm: float | None) -> Tensor:
     total = torch.zeros_like(models.flat)
-    clipped = models.add_sum(rows, clip_norm, total)
+    clipped = models.add_sum(rows, None if clip_norm is None else Clip(norm=clip_norm), total)
     inputs = rows.inputs.unflatten(0, (COUNT, ROWS))
     labels = rows.labels.unflatten(0, (COUNT, ROWS))
     all_norms = []
@@ -53,7 +53,8 @@ def compare(modules: list[nn.Module], models: Gradients, rows: Rows, clip_norm: 
             np.testing.assert_allclose(slot.view(total)[index], value, rtol=1e-6, atol=1e-9, err_msg=slot.name)
         if clipped is not None:
             np.testing.assert_allclose(clipped.norms[index][real], norms.detach(), rtol=1e-9)
-            assert (clipped.factors[index][~real] == 0).all()
+            assert (clipped.left[index][~real] == 0).all()
+            np.testing.assert_allclose(clipped.left[index][real], norms.detach().clamp(max=clip_norm), rtol=1e-9)
         all_norms.append(norms.detach())
     return torch.cat(all_norms)
 
@@ -114,16 +115,16 @@ def test_a_record_without_finite_gradient_contributes_exactly_zero(name: str, va
     rows.mask[:] = True
     rows.inputs.unflatten(0, (COUNT, ROWS))[1, 2] = value
     with_it = torch.zeros_like(models.flat)
-    clipped = models.add_sum(rows, 0.3, with_it)
+    clipped = models.add_sum(rows, Clip(norm=0.3), with_it)
     assert clipped is not None
     if torch.isfinite(clipped.norms[1, 2]):  # tanh saturates: a huge input may have a gradient after all
         assert value == 1e200 or name == "used_twice"
         return
-    assert clipped.factors[1, 2] == 0
+    assert clipped.left[1, 2] == 0
     rows.mask[1, 2] = False
     rows.inputs.unflatten(0, (COUNT, ROWS))[1, 2] = 0.0
     without = torch.zeros_like(models.flat)
-    models.add_sum(rows, 0.3, without)
+    models.add_sum(rows, Clip(norm=0.3), without)
     assert torch.isfinite(with_it).all()
     torch.testing.assert_close(with_it, without, rtol=1e-12, atol=1e-12)
     compare(modules, models, rows, 0.3)
@@ -134,7 +135,7 @@ def test_copies_of_an_example_share_one_clip(name: str) -> None:
     modules, models, shape = ensemble(name)
     rows = rows_for(shape, copies=3)
     total = torch.zeros_like(models.flat)
-    clipped = models.add_sum(rows, 0.2, total)
+    clipped = models.add_sum(rows, Clip(norm=0.2), total)
     assert clipped is not None
     inputs = rows.inputs.unflatten(0, (COUNT, ROWS, 3))
     labels = rows.labels.unflatten(0, (COUNT, ROWS, 3))
@@ -167,7 +168,7 @@ def test_no_single_example_moves_the_sum_by_more_than_the_clip_norm() -> None:
         rows.mask[:, 0] = True
         rows.inputs.mul_(1e3)
         total = torch.zeros_like(models.flat)
-        models.add_sum(rows, 0.1, total)
+        models.add_sum(rows, Clip(norm=0.1), total)
         assert (total.norm(dim=1) <= 0.1 * (1 + 1e-9)).all()
         assert (total.norm(dim=1) > 0.099).any(), name
 
