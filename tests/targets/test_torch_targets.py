@@ -137,6 +137,14 @@ HOSTILE = {
         {"models/model.json": program_with("torch.ops.aten.relu.default", "torch.serialization.os.system")},
         r"target = 'torch\.serialization\.os\.system'",
     ),
+    "a path that only begins like torch": (
+        {"models/model.json": program_with("torch.ops.aten.relu.default", "torchx.serialization.os.system")},
+        r"target = 'torchx\.serialization\.os\.system'",
+    ),
+    "a class of the runtime": (
+        {"models/model.json": program_with('"as_string": "tanh"', '"as_custom_obj": {"name": "a", "class_fqn": "b"}')},
+        "the key 'as_custom_obj'",
+    ),
     "a file operator": (
         {"models/model.json": program_with("torch.ops.aten.relu.default", "torch.ops.aten.from_file.default")},
         "from_file",
@@ -163,6 +171,37 @@ def test_hostile_archives_are_refused(tmp_path, name, monkeypatch):
         build("torch_export", path)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "ran").exists()
+
+
+EXPRESSIONS = [
+    EVIL,
+    "exec(chr(112))",
+    "Symbol('s1').__class__",
+    "Symbol('s1', **s2)[0]",
+    "(lambda: s1)()",
+    "[s1 for s1 in s2]",
+    'Symbol("s1\'); import os")',
+    "open(0)",
+    "breakpoint()",
+    "s1 if s1 else s2",
+    "f'{s1}'",
+    "Symbol",
+    "getattr",
+    "eval",
+]
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_text_that_the_loader_would_evaluate(tmp_path, text):
+    def change(body: bytes) -> bytes:
+        program = json.loads(body)
+        sizes = program["graph_module"]["graph"]["tensor_values"]["x"]["sizes"]
+        assert "as_expr" in sizes[0], "the program has changed: this test would prove nothing"
+        sizes[0]["as_expr"]["expr_str"] = text
+        return json.dumps(program).encode()
+
+    with pytest.raises(DataError, match="expr_str = "):
+        build("torch_export", rewritten(exported(tmp_path / "m.pt2"), {"models/model.json": change}))
 
 
 def test_guards_and_stack_traces_do_not_reach_the_loader(tmp_path, monkeypatch):
