@@ -189,7 +189,7 @@ def run(
     seconds: float = _SECONDS,
     told: Callable[[Result], None] | None = None,
 ) -> tuple[Result, ...]:
-    """What every case says about the accountant; a case that takes longer than `seconds` is a CRASH.
+    """What every case says about the accountant; a case that takes more than `seconds` of CPU is a CRASH.
 
     The time limit works on the main thread only (elsewhere there is none).
     """
@@ -308,12 +308,12 @@ def _time_limit(seconds: float) -> Iterator[None]:
         return
 
     def stop(*_: Any) -> None:
-        raise _TooLongError(f"no answer in {seconds:g} s")
+        raise _TooLongError(f"no answer in {seconds:g} s of CPU")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -12,7 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from audit.core import checks
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
 from audit.core.results import Claim
@@ -23,7 +23,7 @@ _RELATIONS = {
     Adjacency.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
 }
 _FEWEST_CELLS, _MOST_CELLS = 20, 400_000  # of one step's loss: per standard deviation, and in all
-_ROUND_OFF_DELTA = 1e-10  # below it the round-off of the library's convolutions is no longer negligible
+_LEAST_DELTA = 1e-9  # below it the round-off of the library's convolutions is no longer negligible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,8 @@ class Pld:
 
     Guarantee:
         The mechanism is (epsilon, delta)-DP if the library is right: its discretisation dominates the mechanism
-        (Doroshenko et al. 2022), up to the round-off of its convolutions, which matters below delta 1e-10.
+        (Doroshenko et al. 2022), up to the round-off of its convolutions, which is why deltas below 1e-9
+        are refused.
 
     References:
         Koskela, Jalko, Honkela 2020, arXiv 1906.03049. Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv 2207.04380.
@@ -55,8 +56,17 @@ class Pld:
         return not self.pessimistic
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`, with its whole trade-off family named; infinite without noise."""
+        """The claim at `delta`, with its whole trade-off family named; infinite without noise.
+
+        Raises:
+            UnsupportedMechanism: delta below 1e-9, or not DP-SGD.
+        """
         checks.open_probability(delta, "delta")
+        if delta < _LEAST_DELTA:
+            raise UnsupportedMechanism(
+                f"delta is {delta:g}; dp-accounting does not bound the round-off of its convolutions and falls below the truth "
+                f"at such deltas; expected at least {_LEAST_DELTA:g}, or use the accountant 'reference'"
+            )
         side = "" if self.pessimistic else ", optimistic"
         source = f"dp-accounting {importlib.metadata.version('dp-accounting')} PLD{side}"
         if isinstance(mechanism, NonPrivate):
@@ -64,8 +74,7 @@ class Pld:
         parts = [DpSgd(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
         epsilon = self._dp_sgd(parts, float(delta), adjacency)
         family = "dp_sgd" if isinstance(mechanism, DpSgd) else None
-        note = "the library does not bound its round-off at so small a delta" if delta < _ROUND_OFF_DELTA else ""
-        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family, note=note)
+        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
 
     def _dp_sgd(self, parts: list[DpSgd], delta: float, adjacency: Adjacency) -> float:
         released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]

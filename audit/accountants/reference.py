@@ -12,6 +12,7 @@ from functools import partial
 import audit
 from audit.core import checks
 from audit.core.errors import UnsupportedMechanism
+from audit.core.events import decode, encode
 from audit.core.mechanism import (
     Adjacency,
     ApproximateDp,
@@ -78,6 +79,7 @@ class Reference:
     def bracket(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[float, float]:
         """Lower and upper end of the epsilon that `event` truly costs at `delta`."""
         checks.open_probability(delta, "delta")
+        event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
         match event:
             case Parallel():
                 if adjacency is Adjacency.REPLACE_ONE:

@@ -1,0 +1,106 @@
+"""What every accountant must do, whichever file it is in."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from audit import plugins
+from audit.core.errors import AuditError, UnsupportedMechanism
+from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
+from audit.core.results import Claim
+from audit.stats.pld import subsampled_gaussian_epsilon
+from audit.stats.tradeoff import epsilon_of_gdp
+
+NAMES = plugins.names("audit.accountants")
+APPROXIMATIONS = ("gaussian_clt", "opacus_gdp")  # say so in their notes; known to lie below the truth
+AS_THEY_ARE = ("dp_accounting_rdp", "dp_accounting_pld", "opacus_rdp", "opacus_prv", "prv_accountant", "autodp_rdp")
+CHECKED = tuple(name for name in NAMES if name not in (*APPROXIMATIONS, *AS_THEY_ARE, "classical_gaussian"))
+
+
+def ask(name: str, noise: float, rate: float, steps: int, *, delta: float = 1e-5) -> Claim:
+    accountant = plugins.build("audit.accountants", {"kind": name})
+    mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+    try:
+        claim: Claim = accountant.claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
+    except UnsupportedMechanism as error:
+        pytest.skip(str(error))
+    return claim
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_states_where_the_figure_comes_from(name: str) -> None:
+    claim = ask(name, 4.0, 1.0, 1)
+    assert claim.source and claim.delta == 1e-5 and claim.adjacency is Adjacency.ADD_REMOVE
+    assert 0 < claim.epsilon < math.inf
+    if name in APPROXIMATIONS:
+        assert "not a bound" in claim.note
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plain_gaussian_in_closed_form(name: str) -> None:
+    true = epsilon_of_gdp(1 / 4, 1e-5)
+    assert true * (1 - 1e-9) <= ask(name, 4.0, 1.0, 1).epsilon <= true * 1.35
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_releases_are_one_with_less_noise(name: str) -> None:
+    assert ask(name, 20.0, 1.0, 25).epsilon == pytest.approx(ask(name, 4.0, 1.0, 1).epsilon, rel=0.02)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "classical_gaussian"])
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ((2.0, 0.05, 100), (1.5, 0.05, 100)),
+        ((2.0, 0.05, 100), (2.0, 0.08, 100)),
+        ((2.0, 0.05, 100), (2.0, 0.05, 140)),
+    ],
+    ids=["noise", "rate", "steps"],
+)
+def test_less_protection_costs_more(name: str, less: tuple[float, float, int], more: tuple[float, float, int]) -> None:
+    assert ask(name, *less).epsilon < ask(name, *more).epsilon
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_smaller_delta_costs_more(name: str) -> None:
+    assert ask(name, 4.0, 1.0, 1, delta=1e-7).epsilon > ask(name, 4.0, 1.0, 1).epsilon
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in APPROXIMATIONS])
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.01, 500), (0.7, 0.1, 50), (4.0, 0.2, 200), (2.0, 1.0, 10)])
+def test_never_below_the_proven_lower_end(name: str, noise: float, rate: float, steps: int) -> None:
+    lower = subsampled_gaussian_epsilon(noise, rate, steps, 1e-5, side="lower")
+    assert ask(name, noise, rate, steps).epsilon >= lower * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_no_noise_and_no_release(name: str) -> None:
+    assert ask(name, 0.0, 0.1, 10).epsilon == math.inf
+    assert ask(name, 1.0, 0.1, 0).epsilon == 0
+    assert ask(name, 1.0, 0.0, 10).epsilon == 0
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_plain_training_has_no_guarantee(name: str) -> None:
+    accountant = plugins.build("audit.accountants", {"kind": name})
+    training = NonPrivate(sample_rate=0.1, steps=10)
+    assert accountant.claim(training, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).epsilon == math.inf
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
+def test_refuses_a_delta_that_means_nothing(name: str, delta: float) -> None:
+    accountant = plugins.build("audit.accountants", {"kind": name})
+    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=10)
+    with pytest.raises(AuditError, match="delta"):
+        accountant.claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_replace_one_is_dearer_or_refused(name: str) -> None:
+    accountant = plugins.build("audit.accountants", {"kind": name})
+    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    claim = accountant.claim(mechanism, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
+    assert claim.epsilon >= epsilon_of_gdp(2.0, 1e-5) * (1 - 1e-9)
