@@ -71,6 +71,38 @@ def test_exported_program_gives_the_outputs_of_the_module(tmp_path, batch, fixed
     assert np.allclose(found, expected(), atol=1e-5)
 
 
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 6, batch_first=True, bidirectional=True)
+        self.layer = nn.TransformerEncoderLayer(12, 2, 16, batch_first=True)
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": self.head(self.layer(self.lstm(x)[0]).mean(1))}
+
+
+class Convolutional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+        self.weight = nn.Parameter(torch.ones(4, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = nn.functional.interpolate(nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"), scale_factor=2.0, mode="bilinear")
+        return torch.einsum("bchw,ck->bk", self.norm(self.conv(wide)).clamp(min=0), self.weight)
+
+
+@pytest.mark.parametrize(("module", "shape"), [(Recurrent, (5, 8)), (Convolutional, (3, 8, 8))])
+def test_the_vetting_lets_ordinary_architectures_pass(tmp_path, module, shape):
+    net, x = module().eval(), torch.randn(6, *shape, generator=torch.Generator().manual_seed(0))
+    torch.export.save(torch.export.export(net, (x[:4],), dynamic_shapes=({0: torch.export.Dim.AUTO},)), tmp_path / "m.pt2")
+    with torch.no_grad():
+        plain = net(x)
+    plain = plain["logits"] if isinstance(plain, dict) else plain
+    assert np.allclose(build("torch_export", tmp_path / "m.pt2").logits(x.numpy()), plain.numpy(), atol=1e-5)
+
+
 def test_exported_in_training_mode_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"exported in training mode.*dropout.*call \.eval\(\)"):
         build("torch_export", exported(tmp_path / "m.pt2", train=True))
