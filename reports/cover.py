@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
-from audit.core.results import AuditReport, LowerBound, MechanismResult, Outcome
+from audit.core.results import AuditReport, LowerBound, MechanismResult, Outcome, Status
 from reports import figures, measured, plots, reading, wording
 from reports.blocks import (
     Block,
@@ -21,7 +22,7 @@ from reports.blocks import (
     Text,
     Tone,
 )
-from reports.phrases import drawn, proof
+from reports.phrases import drawn, listed, proof
 from reports.reading import Headline, Placed
 from reports.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, plural, up
 
@@ -80,7 +81,22 @@ def _in_words(report: AuditReport, head: Headline) -> str:
                 "the claim, not a proof of it: a stronger attack may exist."
             )
     gates = f" {_policy(report)}" if report.policy else ""
-    return f"{said}{gates}"
+    return f"{said}{_assumptions(head.mechanism)}{gates}"
+
+
+def _assumptions(mechanism: MechanismResult) -> str:
+    """How many of the assumptions stand on a test, so that a good verdict cannot hide those that do not."""
+    stand = Counter(one.status for one in mechanism.checks)
+    words = {
+        Status.FAILED: "failed",
+        Status.GAP: "open",
+        Status.DECLARED: "declared by the owner",
+        Status.CHECKED: "checked by this audit",
+    }
+    open_ones = [f"{stand[status]} {word}" for status, word in words.items() if stand[status]]
+    if set(stand) <= {Status.CHECKED}:
+        return ""
+    return f" What the claim rests on: {listed(open_ones[::-1])}."
 
 
 def _policy(report: AuditReport) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from audit.core.errors import ConfigError
 from reports import pdf, report_json
 
-PIXELS_PER_INCH = 84
+PIXELS_PER_INCH = 120
 
 
 def picture(source: Path, page: int) -> bytes:

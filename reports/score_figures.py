@@ -71,7 +71,7 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
     for axes, turn in zip(panels, turns, strict=True):
         if turn is _miss:
             axes.set(xlim=(0, 1), ylim=(0, 1.02))
-            axes.set(xlabel="type I error (nonmember called member)", ylabel="type II error (member missed)")
+            axes.set(xlabel="type 1 error (nonmember called member)", ylabel="type 2 error (member missed)")
         else:
             axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.25))
             axes.set(xlabel="false positive rate", ylabel="true positive rate")

@@ -102,3 +102,9 @@ def test_allowed_tpr_is_the_largest_that_both_constraints_leave(fpr: float, epsi
 
 def test_allowed_tpr_without_a_guarantee_is_everything() -> None:
     assert reading.allowed_tpr(0.01, math.inf, 1e-5) == 1.0
+
+
+def test_the_box_counts_the_assumptions_that_no_test_carries() -> None:
+    report = sample.run()
+    said = str(box(report, reading.headline(report)).text)
+    assert "What the claim rests on: 6 checked by this audit, 2 declared by the owner and 1 open." in said
