@@ -5,11 +5,11 @@ The argument is in docs/statistics.md, section "Sequential".
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from audit.stats.arrays import Array
 
@@ -63,7 +63,7 @@ def update(wealth: Wealth, members: Array, nonmembers: Array) -> Wealth:
     log_wealth = wealth.log_wealth
     if wealth.pairs > 0:
         log_wealth = log_wealth + _gains(_outcomes(wealth, members, nonmembers), wealth.delta)
-    total = special.logsumexp(log_wealth.reshape(len(EPSILONS), -1), axis=1)
+    total = _sum(log_wealth)
     return Wealth(
         delta=wealth.delta,
         members=np.sort(np.concatenate([wealth.members, members])),
@@ -71,6 +71,13 @@ def update(wealth: Wealth, members: Array, nonmembers: Array) -> Wealth:
         log_wealth=log_wealth,
         best=np.maximum(wealth.best, total),
     )
+
+
+def _sum(log_wealth: Array) -> Array:
+    """`(claims,)` logarithm of the bettors' joint wealth."""
+    flat = log_wealth.reshape(len(EPSILONS), -1)
+    top = flat.max(axis=1)
+    return np.asarray(top + np.log(np.exp(flat - top[:, None]).sum(axis=1)))
 
 
 def _outcomes(wealth: Wealth, members: Array, nonmembers: Array) -> Array:
@@ -91,14 +98,17 @@ def _outcomes(wealth: Wealth, members: Array, nonmembers: Array) -> Array:
 
 def _gains(outcomes: Array, delta: float) -> Array:
     """`(claims, 2, levels, stakes)` growth of the logarithms of wealth for these outcomes."""
-    weight = np.exp(EPSILONS)[:, None]
-    stake = np.array(STAKES)[None, :] / (weight + delta)
-    grown = np.zeros((len(EPSILONS), *outcomes.shape[:2], len(STAKES)))
-    for hit in (0, 1):
-        for alarm in (0, 1):
-            factor = np.log1p(stake * (hit - weight * alarm - delta))
-            grown += outcomes[None, :, :, hit, alarm, None] * factor[:, None, None, :]
-    return grown
+    counts = outcomes.reshape(2 * len(LEVELS), 4)
+    return np.asarray((counts @ _factors(delta)).reshape(len(EPSILONS), *outcomes.shape[:2], len(STAKES)))
+
+
+@functools.lru_cache(maxsize=8)
+def _factors(delta: float) -> Array:
+    """`(claims, 4, stakes)` logarithm of what one pair multiplies wealth by, for (hit, false alarm) = 00, 01, 10, 11."""
+    weight = np.exp(EPSILONS)[:, None, None]
+    hit, alarm = np.array([0, 0, 1, 1])[None, :, None], np.array([0, 1, 0, 1])[None, :, None]
+    stake = np.array(STAKES)[None, None, :] / (weight + delta)
+    return np.asarray(np.log1p(stake * (hit - weight * alarm - delta)))
 
 
 def epsilon_refuted(wealth: Wealth, significance: float) -> float:
@@ -117,7 +127,7 @@ def perfect(pairs: int, delta: float, significance: float) -> float:
     outcomes = np.zeros((2, len(LEVELS), 2, 2))
     outcomes[:, :, 1, 0] = max(pairs - 1, 0)
     begun = start(delta)
-    total = special.logsumexp((begun.log_wealth + _gains(outcomes, delta)).reshape(len(EPSILONS), -1), axis=1)
+    total = _sum(begun.log_wealth + _gains(outcomes, delta))
     refuted = total >= -math.log(significance)
     first_kept = len(refuted) if refuted.all() else int(np.argmin(refuted))
     return float(EPSILONS[first_kept - 1]) if first_kept > 0 else 0.0
