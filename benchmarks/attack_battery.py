@@ -3,8 +3,8 @@
 Synthetic Purchase-like data (600 binary features, 100 classes: a random prototype per class, each bit
 flipped with probability 0.375), 8000 records, half of them in each model; MLP 600-128-100 tanh, Adam 1e-3,
 batch 64, 10 epochs. Prints AUC and TPR at 1 % and 0.1 % FPR, mean and sample standard deviation over
-targets, beside figures published for a problem of the same description (whose data generator is not
-published; the flip rate here gives the published test accuracy of 93 %); then the figures of formulas
+targets, beside an independent earlier measurement on a problem of the same description (whose data
+generator was not kept; the flip rate here gives its test accuracy of 93 %); then the figures of formulas
 found in other implementations on the same models. `--batches poisson` trains with the project's engine
 instead: records by independent coins, Poisson batches, which expose members unevenly and leak a little less.
 
@@ -110,7 +110,7 @@ def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
 
 
 def with_shuffled_batches(pool: Records, included: Array, seed: Seed) -> Array:
-    """The published recipe: every epoch passes once over a model's records in a new order; one batched program."""
+    """The recipe of the earlier measurement: every epoch passes once over a model's records in a new order; one batched program."""
     import torch
 
     models, inputs, labels = len(included), torch.tensor(pool.inputs), torch.tensor(pool.labels)
@@ -180,9 +180,9 @@ def peer_forms(models: ReferenceView, labels: Array) -> list[tuple[str, Callable
     ]
 
 
-def row(name: str, result: evaluation.LeaveOneOut, published: str, seconds: float, markdown: bool) -> str:
+def row(name: str, result: evaluation.LeaveOneOut, earlier: str, seconds: float, markdown: bool) -> str:
     figures = [f"{one.mean:.3f} ± {one.std:.3f}" for one in evaluation.spreads(result)]
-    cells = [name, *figures, published or "-", f"{seconds:.2f}"]
+    cells = [name, *figures, earlier or "-", f"{seconds:.2f}"]
     return (
         "| " + " | ".join(cells) + " |"
         if markdown
@@ -211,21 +211,21 @@ def main() -> None:
         f"{options.models} models, {options.records} records; trained and observed in {spent:.1f} CPU s; "
         f"accuracy on members {right[models.included].mean():.3f}, on others {right[~models.included].mean():.3f}"
     )
-    header = ["score", "AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR", "published", "CPU s per target"]
+    header = ["score", "AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR", "earlier", "CPU s per target"]
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header) if options.markdown else "  ".join(header))
     targets = list(range(options.targets or options.models))
-    for name, spec, published in SCORERS:
+    for name, spec, earlier in SCORERS:
         attack = plugins.build("attacks.scorers", spec)
         if attack.needs.references > (options.references or options.models - 1):
             continue
         began = time.process_time()
         result = evaluate(attack, models, labels, targets, options.references)
-        print(row(name, result, published, (time.process_time() - began) / len(targets), options.markdown), flush=True)
-    for name, formula, published in peer_forms(models, labels):
+        print(row(name, result, earlier, (time.process_time() - began) / len(targets), options.markdown), flush=True)
+    for name, formula, earlier in peer_forms(models, labels):
         began = time.process_time()
         values = [formula(one, np.delete(np.arange(options.models), one)[: options.references]) for one in targets]
         result = evaluation.LeaveOneOut(values=np.stack(values), included=models.included[targets], models=np.asarray(targets))
-        print(row(name, result, published, (time.process_time() - began) / len(targets), options.markdown), flush=True)
+        print(row(name, result, earlier, (time.process_time() - began) / len(targets), options.markdown), flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"total {time.process_time() - started:.1f} CPU s, peak {peak:.2f} GB")
 
