@@ -183,7 +183,9 @@ def _reach_row(row: Row, draws: int) -> list[str]:
         scores = make(row.law, row.count, seed)
         for spec in row.specs:
             found[spec["kind"]].append(ours(spec, scores, row.law.delta, seed))
-    shown, best = ("not installed", float("nan")) if jax_auditing is None else _best_peer(row, min(draws, PEER_DRAWS))
+    shown, best = "not installed", float("nan")
+    if jax_auditing is not None:
+        shown, best = _best_peer(row, _affordable(min(draws, PEER_DRAWS), row.specs[0], row.count))
     size = f"m={row.count}" if row.one_run else f"n={row.count}"
     lines = []
     for name, values in found.items():
