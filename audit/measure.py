@@ -41,6 +41,7 @@ from audit.stats import roc, tradeoff
 
 TARGET_FPRS = (0.1, 0.01, 0.001)
 CURVE_POINTS = 400
+HISTOGRAM_RANGE = (0.005, 0.995)
 CONTROL_REPETITIONS = 20
 CONTROL_SIGNIFICANCE = 1e-3
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "dp-accounting", "typst", "pydantic")
@@ -199,8 +200,10 @@ def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float,
 
 
 def _histogram(scores: Scores) -> Histogram:
+    """Counts in bins over all but the outermost scores, which the end bins take in."""
     finite = scores.values[np.isfinite(scores.values)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    ends = np.quantile(finite, HISTOGRAM_RANGE) if len(finite) else np.array([0.0, 1.0])
+    low, high = float(ends[0]), float(ends[1])
     if low == high:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, 41)

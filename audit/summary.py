@@ -161,7 +161,7 @@ def _family_above(result: MechanismResult) -> str | None:
     claim = min(result.claims, key=lambda one: one.epsilon, default=None)
     if claim is None or math.isinf(claim.epsilon):
         return None
-    over = [bound for bound in _bounds(result) if not verdict.able_to_refute(claim, bound) and bound.epsilon > claim.epsilon]
+    over = [bound for bound in _bounds(result) if not claim.can_be_refuted_by(bound) and bound.epsilon > claim.epsilon]
     if not over:
         return None
     bound = max(over, key=lambda one: one.epsilon)
@@ -179,12 +179,11 @@ def coverage(experiment: Experiment) -> tuple[Coverage, ...]:
     """Which classes of attack were run. What was not run is listed, not left out."""
     inside = [play for _, play in experiment.pairs if play.access in (Access.ALL_STEPS, Access.FINAL_WEIGHTS)]
     outside = [play for _, play in experiment.pairs if play.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)]
-    described = "{} canaries, {} training runs, scorers {}"
 
     def done(plays: Sequence[Play]) -> str:
         names = sorted({name for play in plays for name, _ in play.attacks})
         canaries = sum(play.count * play.runs for play in plays)
-        return described.format(f"{canaries:,}", sum(play.runs for play in plays), ", ".join(names))
+        return f"{canaries:,} canaries over {sum(play.runs for play in plays)} training run(s), scorers {', '.join(names)}"
 
     def row(name: str, plays: Sequence[Play]) -> Coverage:
         return Coverage(attack_class=name, done=done(plays) if plays else "none", status="run" if plays else "not run")

@@ -15,14 +15,6 @@ SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.V
 Z_LIMIT = 5.0  # standard errors beyond which an executed quantity counts as different: false alarm below 1e-6
 
 
-def able_to_refute(claim: Claim, bound: LowerBound) -> bool:
-    """True where a bound of this kind is evidence against a claim of that kind.
-
-    A bound inside a trade-off family speaks only about claims that assert that very family.
-    """
-    return bound.family is None or bound.family == claim.family
-
-
 def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed: bool = True) -> Verdict:
     """The verdict on one claim.
 
@@ -37,7 +29,7 @@ def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed
         nothing was refuted but the run was not the accounted one; OUT_OF_REACH where no admissible bound
         could have exceeded the claim; else CONSISTENT.
     """
-    admissible = [bound for bound in bounds if able_to_refute(claim, bound) and bound.delta == claim.delta]
+    admissible = [bound for bound in bounds if claim.can_be_refuted_by(bound)]
     best = max(admissible, key=lambda bound: bound.epsilon, default=None)
     reach = max((bound.ceiling for bound in admissible), default=0.0)
     if not trusted:

@@ -66,9 +66,7 @@ def in_family(mechanism: MechanismResult) -> Placed | None:
 
 def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[Placed, ...]:
     """The bounds that are able to refute `claim`: assumption-free ones, and those of the family it asserts."""
-    return tuple(
-        one for one in placed(mechanism) if one.bound.delta == claim.delta and one.bound.family in (None, claim.family)
-    )
+    return tuple(one for one in placed(mechanism) if claim.can_be_refuted_by(one.bound))
 
 
 def deciding(mechanism: MechanismResult) -> Verdict | None:

@@ -34,6 +34,13 @@ class Claim:
     family: str | None = None
     note: str = ""
 
+    def can_be_refuted_by(self, bound: LowerBound) -> bool:
+        """True where a bound of this kind is evidence against a claim of that kind.
+
+        A bound inside a trade-off family speaks only about claims that assert that very family.
+        """
+        return bound.delta == self.delta and bound.family in (None, self.family)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound:
