@@ -1,0 +1,53 @@
+"""DP-SGD as people get it wrong, as trainers that a config can name: `kind: tests.broken:HalfNoise`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit import plugins
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import Progress, TrainingJob
+from audit.core.records import Executed, TrainedModels
+
+
+def honest(job: TrainingJob, progress: Progress, **changes: float) -> TrainedModels:
+    """The job run by the real trainer, on a mechanism that differs from the accounted one."""
+    mechanism = replace(job.mechanism, **changes)
+    trained: TrainedModels = plugins.build("audit.trainers", {"kind": "dpsgd"}).fit(replace(job, mechanism=mechanism), progress)
+    return trained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfNoise:
+    """Adds half of the noise that was accounted for; `admits` says whether its own log shows it."""
+
+    admits: bool = True
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        assert isinstance(job.mechanism, DpSgd)
+        trained = honest(job, progress, noise_multiplier=job.mechanism.noise_multiplier / 2)
+        if self.admits:
+            return trained
+        told: Executed = replace(trained.executed, noise_multiplier=trained.executed.noise_multiplier * 2)
+        return replace(trained, executed=told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwiceTheRate:
+    """Samples every record twice as often as was accounted for, as if accumulation steps had been forgotten."""
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        return honest(job, progress, sample_rate=2 * job.mechanism.sample_rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedBatches:
+    """Reports the batches of a shuffled loader: always the same size."""
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        trained = honest(job, progress)
+        size = round(job.mechanism.sample_rate * float(np.mean(trained.executed.population)))
+        told = replace(trained.executed, batch_sizes=np.full_like(trained.executed.batch_sizes, size))
+        return replace(trained, executed=told)
