@@ -11,7 +11,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
-from audit.core.mechanism import DpSgd
+from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Scores
 from audit.core.results import LowerBound
 from audit.core.seeds import Seed
@@ -69,6 +69,8 @@ class FdpRank:
             raise UnsupportedMechanism(
                 f"fdp_rank needs scores of a DP-SGD training, got {type(mechanism).__name__}; use rank_exact or gaussian"
             )
+        if scores.game.adjacency is Adjacency.REPLACE_ONE:
+            raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
         ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
         signal, selected, tests = _refuted(self, ranked, mechanism, 1 - confidence, seed)
         members = int(ranked.sum())

@@ -11,7 +11,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
-from audit.core.mechanism import DpSgd, Mechanism
+from audit.core.mechanism import Adjacency, DpSgd, Mechanism
 from audit.core.records import Scores
 from audit.core.results import LowerBound
 from audit.core.seeds import Seed
@@ -68,6 +68,8 @@ class OneRunFdp:
                 f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got {type(mechanism).__name__}; "
                 "use family 'gdp' or one_run"
             )
+        if mechanism is not None and scores.game.adjacency is Adjacency.REPLACE_ONE:
+            raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
         coins, tie_seed = len(scores.values), seed.child("ties")
         ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
         guesses = np.minimum(one_run.guess_counts(coins, self.guess_fractions), one_run_fdp.MOST_GUESSES)

@@ -11,7 +11,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
-from audit.core.mechanism import DpSgd
+from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Scores
 from audit.core.results import LowerBound
 from audit.core.seeds import Seed
@@ -90,6 +90,8 @@ class ProductChannel:
 def _mechanism(family: str, scores: Scores) -> DpSgd | None:
     if family != "dp_sgd":
         return None
+    if scores.game.adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism("product_channel knows DP-SGD under adding or removing a record, not under replacing one")
     if isinstance(scores.mechanism, DpSgd):
         return scores.mechanism
     raise UnsupportedMechanism(

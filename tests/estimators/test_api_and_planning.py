@@ -230,3 +230,13 @@ def test_a_certificate_tells_sound_from_careless() -> None:
     assert any(not one.kept for one in careless)
     inside = planning.certify([plugins.build("audit.estimators", {"kind": "one_run_fdp"})], like, repetitions=3, **options)
     assert [one.law for one in inside] == ["nothing leaks"]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"kind": "fdp_rank"}, {"kind": "one_run_fdp", "family": "dp_sgd"}, {"kind": "product_channel", "family": "dp_sgd"}]
+)
+def test_the_curve_of_sampled_training_is_not_used_for_replacement(spec: dict) -> None:
+    rules = game(canaries=100, runs=1, independent_noise=True, adjacency=Adjacency.REPLACE_ONE)
+    scores = Scores(values=np.arange(100.0), included=np.arange(100) >= 50, game=rules, mechanism=SGD)
+    with pytest.raises(UnsupportedMechanism, match="replacing"):
+        plugins.build("audit.estimators", spec).lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
