@@ -110,7 +110,7 @@ def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
 
 
 def with_shuffled_batches(pool: Records, included: Array, seed: Seed) -> Array:
-    """The recipe of the earlier measurement: every epoch passes once over a model's records in a new order; one batched program."""
+    """The earlier recipe: every epoch passes once over a model's records in a new order; one batched program."""
     import torch
 
     models, inputs, labels = len(included), torch.tensor(pool.inputs), torch.tensor(pool.labels)
@@ -181,15 +181,11 @@ def peer_forms(models: ReferenceView, labels: Array) -> list[tuple[str, Callable
 
 
 def row(name: str, result: evaluation.LeaveOneOut, earlier: str, seconds: float, markdown: bool) -> str:
-    figures = [f"{one.mean:.3f} ± {one.std:.3f}" for one in evaluation.spreads(result)]
-    cells = [name, *figures, earlier or "-", f"{seconds:.2f}"]
-    return (
-        "| " + " | ".join(cells) + " |"
-        if markdown
-        else f"{name:56s}"
-        + "".join(f"{cell:>16s}" for cell in cells[1:3])
-        + (f"{cells[3]:>16s}   {cells[4]:24s}{cells[5]:>6s}")
-    )
+    found = [f"{one.mean:.3f} ± {one.std:.3f}" for one in evaluation.spreads(result)]
+    cells = [name, *found, *["-"] * (3 - len(found)), earlier or "-", f"{seconds:.2f}"]
+    if markdown:
+        return "| " + " | ".join(cells) + " |"
+    return f"{cells[0]:56s}{cells[1]:>16s}{cells[2]:>16s}{cells[3]:>16s}   {cells[4]:24s}{cells[5]:>6s}"
 
 
 def main() -> None:
