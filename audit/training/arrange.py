@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import TrainingJob
-from audit.training.clipping import Clip, Rows, TapeGradients, stacked_state, why_one_by_one
+from audit.core.seeds import Seed
+from audit.training.clipping import Clip, Rows, stacked_state
 from audit.training.device import find_device
+from audit.training.gradients import why_one_by_one
 from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
 from audit.training.sampling import ALIGNMENT, Law
+from audit.training.tape import TapeGradients
 
 _CACHE_BYTES = 5 * 2**20
 _PASS_BYTES = 2**28
@@ -69,7 +73,7 @@ def arrange(job: TrainingJob, settings: Settings) -> Arrangement:
     device = find_device(job.device)
     shape = job.dataset.train.inputs.shape[1:]
     module = initialised(job.model, shape, job.dataset.classes, job.seeds[0].child("init"))
-    probe = torch.from_numpy(job.dataset.train.inputs[:2].copy())
+    probe = _probe(job)
     if isinstance(job.mechanism, DpSgd):
         refuse_mixing_layers(module)
         refuse_mixing_outputs(module, probe)
@@ -83,6 +87,15 @@ def arrange(job: TrainingJob, settings: Settings) -> Arrangement:
     chunk = settings.model_chunk or _chunk(len(job.seeds), rows * row_bytes, workers, device)
     chunks = -(-len(job.seeds) // chunk)
     return Arrangement(model_chunk=chunk, rows=rows, workers=min(workers, chunks), one_by_one=slow, row_bytes=row_bytes)
+
+
+def _probe(job: TrainingJob) -> torch.Tensor:
+    """Two records of the job, or as many zeros of their shape where it has fewer."""
+    sources = [job.dataset.train.inputs] + ([] if job.canaries.records is None else [job.canaries.records.inputs])
+    found = np.concatenate([source[:2] for source in sources])[:2]
+    if len(found) < 2:
+        found = np.zeros((2, *job.dataset.train.inputs.shape[1:]), dtype=np.float32)
+    return torch.from_numpy(np.array(found))
 
 
 def _rows(law: Law, row_bytes: int) -> int:
@@ -105,5 +118,6 @@ def _row_bytes(one: TapeGradients, probe: torch.Tensor, classes: int) -> int:
     labels = torch.zeros(len(probe), dtype=torch.int64 if classes else probe.dtype, device=probe.device)
     mask = torch.ones(1, len(probe), dtype=torch.bool, device=probe.device)
     one.tape.numbers = 0
+    one.begin([Seed(0)])
     one.add_sum(Rows(inputs=probe, labels=labels, mask=mask), Clip(norm=1.0), torch.zeros_like(one.flat))
     return 2 * one.tape.numbers * probe.element_size() // max(1, len(probe))

@@ -16,7 +16,8 @@ from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import Executed, TrainedModels
 from audit.training.arrange import Arrangement
-from audit.training.clipping import Clip, Gradients, Rows, gradients_of, stacked_state
+from audit.training.clipping import Clip, Gradients, Rows, stacked_state
+from audit.training.gradients import gradients_of
 from audit.training.models import initialised
 from audit.training.noise import NoiseStreams
 from audit.training.optimizers import parse
@@ -128,6 +129,8 @@ class Chunk:
         clip_norm = None if self.private is None else self.private.clip_norm
         total = torch.zeros_like(self.models.flat)
         self.augmentation.start_step(step)
+        if self.models.random:
+            self.models.begin([seed.child("dropout", step) for seed in self.seeds])
         self._add_records(block, within, total, measured)
         counts = block.counts[within]
         ordinary = total

@@ -86,13 +86,15 @@ class Use:
 class Tape:
     """The uses of the layers in one forward pass, in order; nothing is recorded while `active` is false.
 
-    `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients.
+    `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `streams` are
+    the models' own generators for layers that draw numbers.
     """
 
     models: int
     uses: list[Use] = field(default_factory=list)
     active: bool = False
     numbers: int = 0
+    streams: list[torch.Generator] = field(default_factory=list)
 
     def record(self, layer: EnsembleLayer, saved: Tensor, output: Tensor) -> Tensor:
         """`output`, after noting that `layer` made it from `saved`."""
@@ -348,3 +350,25 @@ class LookupLayer(EnsembleLayer):
         made = signal.new_zeros(models * words, size)
         made.index_add_(0, place.flatten(), signals.reshape(-1, size))
         self.slots["weight"].view(total).add_(made.view(models, words, size))
+
+
+class DropoutLayer(nn.Module):
+    """`nn.Dropout`, `nn.Dropout1d`, `2d` and `3d` of N models, each drawing from its own stream.
+
+    `whole` axes after the channel axis share one draw, which is what the variants for images do.
+    """
+
+    def __init__(self, rate: float, whole: int, tape: Tape) -> None:
+        super().__init__()
+        self.rate, self.whole, self.tape = rate, whole, tape
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if not self.training or self.rate == 0.0:
+            return inputs
+        each = len(inputs) // self.tape.models
+        shape = (each, *inputs.shape[1:])
+        if self.whole:
+            shape = (*shape[: len(shape) - self.whole], *(1,) * self.whole)
+        draws = [torch.rand(shape, generator=stream, device=inputs.device) for stream in self.tape.streams]
+        kept = torch.cat(draws).ge_(self.rate).to(inputs.dtype)
+        return inputs * (kept / (1.0 - self.rate) if self.rate < 1.0 else kept)

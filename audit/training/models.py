@@ -6,7 +6,8 @@ import difflib
 import importlib
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -63,9 +64,16 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
 
 def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
     """`build` with every random draw of the initialisation taken from `seed`; the global stream is left as it was."""
+    with seeded(seed):
+        return build(spec, input_shape, classes)
+
+
+@contextmanager
+def seeded(seed: Seed) -> Iterator[None]:
+    """A scope in which torch's global stream, which some of its functions insist on, starts at `seed`; restored after."""
     with _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed.integer())
-        return build(spec, input_shape, classes)
+        yield
 
 
 def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> int:

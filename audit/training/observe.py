@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from audit.core.errors import DataError, ObservationError
 from audit.core.records import Canaries
 from audit.core.seeds import Seed
-from audit.training.clipping import gradients_of
 from audit.training.device import find_device
+from audit.training.gradients import gradients_of
 from audit.training.models import initialised
 
 _NUMBERS_AT_ONCE = 1 << 23

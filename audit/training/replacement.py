@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.training.convolution import convolution_layer
-from audit.training.layers import EnsembleLayer, LinearLayer, LookupLayer, ScaleLayer, Slot, Tape
+from audit.training.layers import DropoutLayer, EnsembleLayer, LinearLayer, LookupLayer, ScaleLayer, Slot, Tape
 
 
 def covered(module: nn.Module) -> bool:
@@ -37,3 +37,17 @@ def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], s
             shape, epsilon = plain.normalized_shape, plain.eps
             return ScaleLayer(lambda x: F.layer_norm(x, shape, eps=epsilon), False, tape, values, slots)
     raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")
+
+
+DROPOUTS: Mapping[type[nn.Module], int] = {nn.Dropout: 0, nn.Dropout1d: 1, nn.Dropout2d: 2, nn.Dropout3d: 3}
+
+
+def is_dropout(module: nn.Module) -> bool:
+    """True for a layer that drops activations at random."""
+    return isinstance(module, nn.modules.dropout._DropoutNd)
+
+
+def dropout_layer(plain: nn.Module, tape: Tape) -> DropoutLayer | None:
+    """The dropout of N models that does what `plain` does for one, or None where there is none for its kind."""
+    axes = DROPOUTS.get(type(plain))
+    return None if axes is None else DropoutLayer(float(getattr(plain, "p")), axes, tape)  # noqa: B009

@@ -145,6 +145,26 @@ class Mixing(nn.Module):
         return self.linear(inputs - inputs.mean(0, keepdim=True))
 
 
+class Dropping(nn.Module):
+    def __init__(self, raw: bool = False) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(5, 32), nn.Dropout(0.4), nn.Linear(32, 3))
+        self.scale = nn.Parameter(torch.ones(5)) if raw else 1.0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs * self.scale)
+
+
+def steady() -> nn.Module:
+    made = Dropping()
+    made.body[1].p = 0.0
+    return made
+
+
+def dropping(raw: bool) -> nn.Module:
+    return Dropping(raw)
+
+
 FACTORIES: Mapping[str, Callable[[], nn.Module]] = {
     "tied": Tied,
     "used_twice": UsedTwice,

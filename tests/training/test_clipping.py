@@ -10,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.training.clipping import Clip, Gradients, LoopGradients, Rows, TapeGradients, gradients_of, stacked_state
+from audit.training.clipping import Clip, Gradients, Rows, stacked_state
+from audit.training.gradients import gradients_of
 from audit.training.layers import MatrixLayer
+from audit.training.loop import LoopGradients
 from audit.training.models import initialised
 from audit.training.products import add_outer, rowwise
+from audit.training.tape import TapeGradients
 from tests.training import cases
 
 COUNT, ROWS = 3, 16

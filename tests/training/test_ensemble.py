@@ -16,6 +16,7 @@ from audit.core.protocols import TrainingJob
 from audit.core.records import Canaries, TrainedModels
 from audit.training.arrange import Settings
 from audit.training.ensemble import train
+from audit.training.layers import DropoutLayer, Tape
 from audit.training.models import initialised, parameter_count
 from audit.training.sampling import EnsembleSampler, Law
 from tests.training import cases
@@ -362,3 +363,37 @@ def test_no_steps_is_a_model_as_initialised() -> None:
     for name, value in done.initial.items():
         np.testing.assert_array_equal(value, done.weights[name])
     assert done.executed.batch_sizes.shape == (3, 0) and done.executed.noise_draws == 0
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["together", "one by one"])
+@pytest.mark.parametrize("mechanism", [NOISY, NonPrivate(sample_rate=0.3, steps=6)], ids=["dpsgd", "plain"])
+def test_dropout_draws_from_each_models_own_stream(mechanism: DpSgd | NonPrivate, raw: bool) -> None:
+    model = {"factory": "tests.training.cases:dropping", "arguments": {"raw": raw}}
+    job = cases.job(mechanism, model=model)
+    before = torch.random.get_rng_state()
+    whole = train(job, cases.silent)
+    assert torch.equal(before, torch.random.get_rng_state())
+    for chunk in (1, 2):
+        assert_same(whole, train(job, cases.silent, Settings(model_chunk=chunk)), exact=True)
+    steady = train(replace(job, model={"factory": "tests.training.cases:steady"}), cases.silent)
+    assert (whole.weights["body.0.weight"] != steady.weights["body.0.weight"]).mean() > 0.9
+
+
+def test_dropout_keeps_its_share_and_scale() -> None:
+    tape = Tape(models=2, streams=[torch.Generator().manual_seed(index) for index in range(2)])
+    layer = DropoutLayer(0.25, 2, tape)
+    made = layer(torch.ones(2 * 400, 5, 3, 3))
+    assert torch.equal(made, made[:, :, :1, :1].expand_as(made))
+    kept = made[:, :, 0, 0]
+    assert kept.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert stats.binomtest(int((kept > 0).sum()), kept.numel(), 0.75).pvalue > 1e-4
+    assert not torch.equal(kept[:400], kept[400:])
+    assert torch.equal(layer.eval()(made), made)
+
+
+def test_a_game_without_shared_records_trains() -> None:
+    data = cases.dataset((5,))
+    empty = replace(data, train=data.train.take(np.arange(0)))
+    done = train(cases.job(replace(NOISY, sample_rate=0.6), data=empty), cases.silent)
+    assert all(np.isfinite(value).all() for value in done.weights.values())
+    assert (done.executed.batch_sizes.sum(1) > 0).all()

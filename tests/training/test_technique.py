@@ -14,8 +14,9 @@ from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.seeds import Seed
 from audit.trainers.dpsgd import DpSgdTrainer
 from audit.training.arrange import Settings
-from audit.training.clipping import Clip, Rows, gradients_of, stacked_state
+from audit.training.clipping import Clip, Rows, stacked_state
 from audit.training.ensemble import train
+from audit.training.gradients import gradients_of
 from audit.training.models import initialised
 from audit.training.optimizers import parse, rate_factor
 from audit.training.technique import Augmentation, AveragedWeights, Technique
