@@ -226,7 +226,7 @@ KNOWN_HERE = [
     ("dp_accounting_rdp", "replace-gaussian-s2-t10"),
     ("dp_accounting_rdp", "refuse-noise-nan"),
     ("dp_accounting_rdp", "empty-part"),
-    ("opacus_prv", "delta-prv-1"),
+    ("opacus_prv", "delta-prv-3"),
     ("opacus_gdp", "edge-S"),
     ("opacus_gdp", "mixed-history"),
     ("opacus_rdp", "free-q0.001-s50-d0.5"),

@@ -251,7 +251,7 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
         return 0.0
     infinite = infinite_mass(parts)
     if infinite >= delta:
-        return math.inf
+        return math.inf if side > 0 or infinite > delta * (1 + 1e-9) else 0.0
     saddle, guess = tilt_for_delta(parts, delta - infinite)
     tilt, log_aliased = _cheapest(parts, saddle, max(guess, 0.0), math.log(delta - infinite))
     while True:

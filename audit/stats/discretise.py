@@ -177,6 +177,8 @@ def _merge(pair: LossPair, step: float, shift: float) -> tuple[Indices, Array, A
 
 
 def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: float, shift: float = 0.0) -> LossGrid:
+    if not index:  # everything is lost: a mark of no weight keeps the grid from being empty
+        index, mass = [np.zeros(1, dtype=np.int64)], [np.array([_SMALLEST_MASS])]
     everywhere, amounts = np.concatenate(index), np.concatenate(mass)
     unique, inverse = np.unique(everywhere, return_inverse=True)
     total = np.asarray(np.bincount(inverse, amounts, len(unique)), dtype=np.float64)

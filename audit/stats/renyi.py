@@ -102,8 +102,8 @@ def _log_excess(order: float, noise: float, rate: float) -> float:
     log_weights = np.log(half * np.tile(weights, panels))
     positive = float(logsumexp(log_terms + log_q + log_weights))
     fallen = ~small & (loss < 0)  # expm1(a L) is about -1 there
-    rest = np.where(fallen, -1.0 - order * np.expm1(loss), 0.0) + np.where(
-        large, -1.0 - order * np.expm1(np.minimum(loss, 700)), 0.0
+    rest = np.where(fallen, -1.0 - order * np.expm1(np.minimum(loss, 0.0)), 0.0) + np.where(
+        large, -1.0 - order * np.expm1(np.minimum(loss, 600)), 0.0
     )
     correction = float(np.sum(rest * np.exp(log_q + log_weights))) if (fallen | large).any() else 0.0
     return positive + math.log1p(correction * math.exp(-positive)) if correction else positive
