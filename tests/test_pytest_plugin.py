@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,11 @@ def run(folder: Path, spec: str, options: str = CHOICE) -> subprocess.CompletedP
     root = Path(__file__).resolve().parents[1]
     code = f"import sys; sys.path[:0] = [{str(folder)!r}, {str(root)!r}]; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
     arguments = ["-p", "audit.pytest_plugin", "-p", "no:cacheprovider", "--strict-markers", "-rs", "-q", "test_mine.py"]
-    return subprocess.run([sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    # by module name, so that it works whether or not the entry point is installed
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, env=alone, capture_output=True, text=True, check=False
+    )
 
 
 def test_a_right_accountant_passes_and_what_it_lacks_is_skipped(tmp_path: Path) -> None:

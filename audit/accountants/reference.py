@@ -249,9 +249,14 @@ def _concentrated(event: Event, delta: float) -> tuple[float, float] | None:
 
 def _exponential(event: Event, delta: float) -> tuple[float, float] | None:
     """Bracket of equal exponential mechanisms composed: the worst two-outcome one below, pure DP or zCDP above."""
-    count, inner = (event.count, event.mechanism) if isinstance(event, Repeated) else (1, event)
-    if isinstance(inner, Composed) and inner.parts and len(set(inner.parts)) == 1:
-        count, inner = count * len(inner.parts), inner.parts[0]
+    count, inner = 1, event
+    while isinstance(inner, Repeated | Composed):
+        if isinstance(inner, Repeated):
+            count, inner = count * inner.count, inner.mechanism
+        elif len(set(inner.parts)) == 1:
+            count, inner = count * len(inner.parts), inner.parts[0]
+        else:
+            return None
     if not isinstance(inner, Exponential):
         return None
     epsilon = float(inner.epsilon)
