@@ -81,7 +81,9 @@ def arrange(job: TrainingJob, settings: Settings) -> Arrangement:
     probe = probe.to(device, settings.dtype)
     slow = settings.one_by_one or why_one_by_one(module, state, probe) is not None
     row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe, job.dataset.classes)
-    law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
+    # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
+    planted = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
+    law = Law(population=len(job.dataset.train) + planted, rate=job.mechanism.sample_rate)
     rows = settings.rows or _rows(law, row_bytes)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
     chunk = settings.model_chunk or _chunk(len(job.seeds), rows * row_bytes, workers, device)

@@ -132,15 +132,22 @@ class _AdamState:
             self._first, self._second = torch.zeros_like(flat), torch.zeros_like(flat)
         learning = options.learning_rate * rate_factor(options.schedule, options.warmup, self._steps, self._total)
         self._steps += 1
-        if options.weight_decay and options.decoupled:
-            flat.mul_(1.0 - learning * options.weight_decay)
-        elif options.weight_decay:
-            gradient = gradient.add(flat, alpha=options.weight_decay)
-        self._first.lerp_(gradient, 1.0 - options.beta1)
-        self._second.mul_(options.beta2).addcmul_(gradient, gradient, value=1.0 - options.beta2)
-        rate = learning / (1.0 - options.beta1**self._steps)
-        scale = (1.0 - options.beta2**self._steps) ** 0.5
-        flat.addcdiv_(self._first, self._second.sqrt().div_(scale).add_(options.stability), value=-rate)
+        fused = torch._fused_adamw_ if options.decoupled else torch._fused_adam_  # one pass over memory in place of ten
+        fused(
+            [flat],
+            [gradient],
+            [self._first],
+            [self._second],
+            [],
+            [torch.tensor(float(self._steps), device=flat.device)],
+            lr=learning,
+            beta1=options.beta1,
+            beta2=options.beta2,
+            weight_decay=options.weight_decay,
+            eps=options.stability,
+            amsgrad=False,
+            maximize=False,
+        )
 
 
 def parse(spec: Mapping[str, Any]) -> Sgd | Adam:

@@ -112,6 +112,15 @@ def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
         torch.set_num_threads(threads)
 
 
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_adam_gives_the_same_bits_in_any_chunk(kind: str) -> None:
+    options = {"kind": kind, "learning_rate": 0.01, "weight_decay": 0.1, "schedule": "cosine", "warmup": 3}
+    job = cases.job(NOISY, models=5, optimizer=options)
+    whole = train(job, cases.silent)
+    for chunk in (1, 2):
+        assert_same(whole, train(job, cases.silent, Settings(model_chunk=chunk)), exact=True)
+
+
 def test_any_chunk_size_gives_nearly_the_same_on_two_threads() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
