@@ -108,7 +108,7 @@ def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
     return maker(event, *children)
 
 
-def dp_events(event: Event, library: ModuleType) -> Any:
+def dp_events(event: Event, library: ModuleType | Any) -> Any:
     """The event in the vocabulary of dp-accounting, whose module is handed in; numbers as they are, without conversion."""
 
     def sampled(rate: float, noise: float) -> Any:
