@@ -33,7 +33,24 @@ _SUFFIXES = {
 FORMATS = ("pdf", "json", "junit", "sarif", "figures")
 
 
+def _defaults(context: typer.Context, path: Path | None) -> Path | None:
+    """Options from a YAML file; those on the command line go before them."""
+    if path is not None:
+        from audit import config
+
+        allowed = sorted(str(one.name) for one in context.command.params if one.name not in ("help", "config"))
+        given = config.options(path, allowed)
+        if isinstance(given.get("arguments"), dict):
+            given["arguments"] = json.dumps(given["arguments"])
+        context.default_map = {**(context.default_map or {}), **given}
+    return path
+
+
 def model(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", callback=_defaults, is_eager=True, help="YAML file with any of these options by name."),
+    ] = None,
     target: Annotated[Path | None, typer.Option(help="The trained model, or a file with its predictions.")] = None,
     kind: Annotated[str | None, typer.Option(help=f"{', '.join(KINDS)}; guessed from the suffix where left out.")] = None,
     members: Annotated[Path | None, typer.Option(help="npz with x and y that the model was trained on.")] = None,

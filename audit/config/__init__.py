@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from audit.config.model import Config
-from audit.config.read import Resolved, load, named, parse
+from audit.config.read import Resolved, load, named, options, parse
 
-__all__ = ["Config", "Resolved", "load", "named", "parse"]
+__all__ = ["Config", "Resolved", "load", "named", "options", "parse"]

@@ -117,6 +117,25 @@ def parse(
     return Resolved(config, canonical, hashlib.sha256(canonical.encode()).hexdigest(), everything)
 
 
+def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
+    """The values of a YAML file that holds a command's options by name.
+
+    Raises:
+        ConfigError: the file cannot be read, or names an option there is not (with the nearest match).
+    """
+    try:
+        raw, lines = _read_yaml(path.read_text(encoding="utf-8"), path.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read config '{path}': {error}") from error
+    for key in raw:
+        if str(key).replace("-", "_") not in allowed:
+            near = difflib.get_close_matches(str(key), allowed, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            place = f"{path.name}:{lines.get(str(key), 1)}"
+            raise ConfigError(f"{place}: unknown option '{key}'.{hint} Allowed here: {', '.join(allowed)}")
+    return {str(key).replace("-", "_"): value for key, value in raw.items()}
+
+
 def _read_yaml(text: str, where: str) -> tuple[dict[str, Any], dict[str, int]]:
     try:
         node = yaml.compose(text, Loader=_Loader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import torch
 import typer
 from torch import nn
 
+from audit.cli import answer
 from audit.commands.model import guess_kind, model
 from audit.core.errors import AuditError, ConfigError
 from audit.inspect_model import draw_coins
@@ -247,3 +249,19 @@ def test_the_kind_is_guessed(tmp_path):
     assert guess_kind(None, False) == "predictions"
     with pytest.raises(ConfigError, match=r"'a\.bin' does not tell"):
         guess_kind(Path("a.bin"), False)
+
+
+def test_options_come_from_a_file_and_the_command_line_goes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    generator = np.random.default_rng(0)
+    member = generator.random(200) < 0.5
+    np.savez(tmp_path / "seen.npz", losses=generator.normal(size=200) - member, member=member)
+    config = tmp_path / "options.yaml"
+    config.write_text(f"target: {tmp_path / 'seen.npz'}\ndelta: 1e-6\nscorer: [loss]\n")
+    assert answer(["model", "--config", str(config), "--delta", "1e-4", "-o", str(tmp_path / "run")]) == 0
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["delta"] == 1e-4
+    assert [attack["scorer"] for attack in report["mechanisms"][0]["games"][0]["attacks"]] == ["loss"]
+    config.write_text("dleta: 1e-6\n")
+    capsys.readouterr()
+    assert answer(["model", "--config", str(config)]) == 2
+    assert "Did you mean 'delta'" in capsys.readouterr().err
