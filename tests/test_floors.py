@@ -25,6 +25,7 @@ FLOORS = [
     ("audit.estimators", 2),
     ("attacks.views", 1),
     ("attacks.pool", 1),
+    ("attacks.boundary", 1),
     ("attacks.canaries", 2),
     ("attacks.scorers", 2),
     ("audit.experiment", 3),
