@@ -289,8 +289,8 @@ def lira(repeats: int, models: int, epochs: int) -> None:
     cpu, wall = (statistics.median(getattr(t, name) for t in taken) for name in ("cpu", "wall"))
     member = (outputs.argmax(-1) == dataset.pool.labels)[one.included].mean()
     print(
-        f"\n17-model problem: {models} models, {one.mechanism.steps} steps, {repeats} repeats: {cpu:.1f} s CPU, {wall:.1f} s wall; "
-        f"member accuracy {member:.3f}, test {accuracy_of(one, done):.3f}, peak {peak_memory():.2f} GB"
+        f"\n17-model problem: {models} models, {one.mechanism.steps} steps, {repeats} repeats: "
+        f"{cpu:.1f} s CPU, {wall:.1f} s wall; member accuracy {member:.3f}, test {accuracy_of(one, done):.3f}, peak {peak_memory():.2f} GB"
     )
 
 
@@ -306,7 +306,9 @@ def scaling(repeats: int, steps: int) -> None:
         report("batch", batch, dataset, 16, 64, batch, repeats, max(4, steps * 64 // max(batch, 64)))
 
 
-def report(what: str, value: int, dataset: Dataset, models: int, width: int, batch: int, repeats: int, steps: int) -> None:
+def report(  # noqa: PLR0917
+    what: str, value: int, dataset: Dataset, models: int, width: int, batch: int, repeats: int, steps: int
+) -> None:
     one = job(
         dataset,
         {"kind": "mlp", "hidden": [width]},
