@@ -137,7 +137,7 @@ def groups(pairs: int) -> list[slice]:
     """How a finished set of pairs is passed on: one by one at first, later in groups of a twentieth of the past.
 
     >>> [one.stop - one.start for one in groups(50)][-3:]
-    [2, 2, 1]
+    [2, 2, 2]
     """
     found, done = [], 0
     while done < pairs:
