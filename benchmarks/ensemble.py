@@ -324,7 +324,8 @@ def report(  # noqa: PLR0917
     cpu = statistics.median(t.cpu for t in taken) / models / steps
     multiplications = batch * (64 * width * 2 + width * 10 * 3)
     print(
-        f"  {what:6s}{value:6d}  {1e6 * cpu:9.0f} us  {2 * multiplications / cpu / 1e9:6.1f} GFLOP/s  peak {peak_memory():.2f} GB"
+    rate = 2 * multiplications / cpu / 1e9
+    print(f"  {what:6s}{value:6d}  {1e6 * cpu:9.0f} us  {rate:6.1f} GFLOP/s  peak {peak_memory():.2f} GB")
     )
 
 
@@ -353,7 +354,8 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "numpy", "opacus") if installed(name)]
     print(
-        f"{cpu_name()}, {os.cpu_count()} cores, {chosen.threads} thread(s); Python {platform.python_version()}, {', '.join(versions)}"
+        f"{cpu_name()}, {os.cpu_count()} cores, {chosen.threads} thread(s); "
+        f"Python {platform.python_version()}, {', '.join(versions)}"
     )
     print(f"load {os.getloadavg()[0]:.1f}; matrix product 1024: {matmul_peak():.0f} GFLOP/s CPU")
     scale, sgd = chosen.scale, {"kind": "sgd", "learning_rate": 0.5}
