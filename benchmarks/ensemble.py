@@ -290,7 +290,8 @@ def lira(repeats: int, models: int, epochs: int) -> None:
     member = (outputs.argmax(-1) == dataset.pool.labels)[one.included].mean()
     print(
         f"\n17-model problem: {models} models, {one.mechanism.steps} steps, {repeats} repeats: "
-        f"{cpu:.1f} s CPU, {wall:.1f} s wall; member accuracy {member:.3f}, test {accuracy_of(one, done):.3f}, peak {peak_memory():.2f} GB"
+        f"{cpu:.1f} s CPU, {wall:.1f} s wall; member accuracy {member:.3f}, "
+        f"test {accuracy_of(one, done):.3f}, peak {peak_memory():.2f} GB"
     )
 
 
@@ -323,10 +324,8 @@ def report(  # noqa: PLR0917
             train(one, silent)
     cpu = statistics.median(t.cpu for t in taken) / models / steps
     multiplications = batch * (64 * width * 2 + width * 10 * 3)
-    print(
-    rate = 2 * multiplications / cpu / 1e9
-    print(f"  {what:6s}{value:6d}  {1e6 * cpu:9.0f} us  {rate:6.1f} GFLOP/s  peak {peak_memory():.2f} GB")
-    )
+    speed = 2 * multiplications / cpu / 1e9
+    print(f"  {what:6s}{value:6d}  {1e6 * cpu:9.0f} us  {speed:6.1f} GFLOP/s  peak {peak_memory():.2f} GB")
 
 
 def matmul_peak() -> float:
