@@ -205,7 +205,10 @@ def test_a_correct_accountant_is_never_wrong_on_the_same_cases() -> None:
     assert Finding.WRONG not in {one.finding for one in battery.run(FunctionAccountant(function=sound, name="sound"), SMALL)}
 
 
-@pytest.mark.parametrize("name", ["renyi", "renyi,conversion=classic", "rdp", "rdp_classic"])
+SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("renyi,conversion=classic", "rdp_classic")]
+
+
+@pytest.mark.parametrize("name", ["renyi", "rdp", *SLOWER])
 def test_our_renyi_accountants_are_never_wrong(name: str) -> None:
     results = battery.run(battery.subject(name), CASES)
     bad = [(one.case.id, one.message) for one in results if one.finding in (Finding.WRONG, Finding.CRASH)]
