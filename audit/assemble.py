@@ -79,7 +79,7 @@ def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: 
                 f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
             )
         declared = (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=spec.claim.source),)
-    keys = ("learning_rate", "momentum", "weight_decay")
+    keys = ["learning_rate", "weight_decay", "schedule", "warmup"] + (["momentum"] if training.optimizer == "sgd" else [])
     optimizer = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}
     return Recipe(
         name=spec.name,

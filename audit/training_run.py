@@ -6,10 +6,12 @@ hash of everything that decides its result, so a finished job is never run again
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,6 +154,7 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str) -> str:
     """The hash of everything that decides a job's result."""
     identity = {
         "version": __version__,
+        "code": code_digest(),
         "content": content,
         "included": hashlib.sha256(np.packbits(job.included).tobytes()).hexdigest(),
         "seeds": [(seed.root, seed.path) for seed in job.seeds],
@@ -163,6 +166,14 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str) -> str:
         "device": job.device.split(":", maxsplit=1)[0],
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]
+
+
+@functools.lru_cache(maxsize=1)
+def code_digest() -> str:
+    """The hash of the code that trains, so that a run resumed with other code does not mix two engines' models."""
+    root = Path(__file__).resolve().parent
+    files = sorted(path for folder in ("training", "trainers") for path in (root / folder).glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def dataset_digest(dataset: Dataset) -> str:

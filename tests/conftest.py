@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: workers share the cores, and bits are compared
+
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:

@@ -41,7 +41,7 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_exactly_two_set_up_commands() -> None:
     assert README.count("python3 -m venv") == 2
-    assert block("Pass the tests", "bash").endswith(".venv/bin/python -m pytest")
+    assert block("Pass the tests", "bash").endswith(".venv/bin/python -m pytest -n 2")
 
 
 def test_the_main_job_leaves_a_verified_report(quickstart: Path) -> None:

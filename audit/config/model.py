@@ -33,10 +33,12 @@ Rate = Annotated[float, Field(gt=0, le=1)]
 class Training(Section):
     """How a model is trained; a mechanism can override single keys."""
 
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
     learning_rate: Positive = 0.5
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup: Annotated[int, Field(ge=0)] = 0
     batch_size: Annotated[int, Field(gt=0)] | None = None
     sample_rate: Rate | None = None
     steps: Annotated[int, Field(gt=0)] | None = None
@@ -46,10 +48,12 @@ class Training(Section):
 class TrainingOverride(Section):
     """The same keys, all optional."""
 
-    optimizer: Literal["sgd", "adam"] | None = None
+    optimizer: Literal["sgd", "adam", "adamw"] | None = None
     learning_rate: Positive | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    schedule: Literal["constant", "linear", "cosine"] | None = None
+    warmup: Annotated[int, Field(ge=0)] | None = None
     batch_size: Annotated[int, Field(gt=0)] | None = None
     sample_rate: Rate | None = None
     steps: Annotated[int, Field(gt=0)] | None = None
