@@ -69,7 +69,6 @@ DOORS = {
     "typer": ["audit.cli", "audit.commands"],
     "rich": ["audit.cli", "audit.commands"],
     "scipy": ["audit.stats"],
-    "ray": ["audit.execution"],
 }
 
 

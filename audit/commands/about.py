@@ -34,7 +34,7 @@ REQUIRED = (
     "dp_accounting",
     "safetensors",
 )
-OPTIONAL = ("opacus", "ray")
+OPTIONAL = ("opacus", "prv_accountant", "autodp")
 
 
 def ls(
@@ -120,7 +120,9 @@ def _package(name: str, *, needed: bool) -> dict[str, Any]:
         importlib.import_module(name)
     except ImportError as error:
         return {"what": name, "found": f"not usable: {error}", "ok": False, "needed": needed}
-    distribution = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}.get(name, name)
+    distribution = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "prv_accountant": "prv-accountant"}.get(
+        name, name
+    )
     return {"what": name, "found": importlib.metadata.version(distribution), "ok": True, "needed": needed}
 
 
