@@ -64,6 +64,6 @@ def test_half_the_noise_shows_in_an_honest_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("trainer", "check"), [("TwiceTheRate", "sampling"), ("FixedBatches", "sampling-law")])
 def test_wrong_batches_are_never_consistent(tmp_path: Path, trainer: str, check: str) -> None:
-    found = audited(tmp_path, f"mechanisms.dp.trainer.kind=tests.broken:{trainer}")
+    found = audited(tmp_path, f"mechanisms.dp.trainer.kind=tests.broken:{trainer}", "training.steps=100")
     assert check in failed(found)
     assert found.outcome in (Outcome.INVALID, Outcome.VIOLATED)
