@@ -10,6 +10,7 @@ from typing import Any
 
 from audit.core.errors import ConfigError
 from audit.core.results import AttackResult, AuditReport, LowerBound
+from reports.rounding import down
 
 
 def origin(device: str) -> dict[str, Any]:
@@ -93,8 +94,8 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
 def _bound(bound: LowerBound) -> str:
     where = f" inside the family '{bound.family}'" if bound.family else ""
     return (
-        f"{bound.estimator}: epsilon at least {_down(bound.epsilon)}{where} at delta {bound.delta:g}, confidence "
-        f"{bound.confidence:.4g}; ceiling {_down(bound.ceiling)}"
+        f"{bound.estimator}: epsilon at least {down(bound.epsilon)}{where} at delta {bound.delta:g}, confidence "
+        f"{bound.confidence:.4g}; ceiling {down(bound.ceiling)}"
     )
 
 
@@ -119,7 +120,3 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
 
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else "Infinity"
-
-
-def _down(value: float) -> str:
-    return "unbounded" if math.isinf(value) else f"{math.floor(value * 100) / 100:.2f}"

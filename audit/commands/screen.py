@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.core.results import AuditReport, LowerBound, MechanismResult, Outcome
+from reports.rounding import down, up
 
 if TYPE_CHECKING:
     from audit.design import Experiment
@@ -78,24 +79,16 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
     claimed = "no claim"
     if result.claims:
         tightest = min(result.claims, key=lambda claim: claim.epsilon)
-        claimed = f"claimed epsilon <= {_up(tightest.epsilon)} ({tightest.source})"
+        claimed = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
     free = [bound for bound in _bounds(result) if bound.family is None]
-    proven = f"proven >= {_down(max((b.epsilon for b in free), default=0.0))}"
-    ceiling = f"ceiling {_down(max((b.ceiling for b in free), default=0.0))}"
+    proven = f"proven >= {down(max((b.epsilon for b in free), default=0.0))}"
+    ceiling = f"ceiling {down(max((b.ceiling for b in free), default=0.0))}"
     inside = [bound for bound in _bounds(result) if bound.family is not None]
     more = ""
     if inside:
         best = max(inside, key=lambda bound: bound.epsilon)
-        more = f"; within the family '{best.family}' >= {_down(best.epsilon)} (ceiling {_down(best.ceiling)})"
+        more = f"; within the family '{best.family}' >= {down(best.epsilon)} (ceiling {down(best.ceiling)})"
     return f"  {result.name}: {claimed}; {proven} at {report.confidence:.0%}, {ceiling}{more}"
-
-
-def _down(value: float) -> str:
-    return "unbounded" if math.isinf(value) else f"{math.floor(value * 100) / 100:.2f}"
-
-
-def _up(value: float) -> str:
-    return "infinite" if math.isinf(value) else f"{math.ceil(value * 100) / 100:.2f}"
 
 
 def plan(experiment: Experiment) -> dict[str, Any]:
@@ -151,10 +144,10 @@ def show_plan(rows: dict[str, Any]) -> None:
         f"each at confidence {rows['confidence_each']:.4f}"
     )
     for name, claims in rows["claims"].items():
-        stated = ", ".join(f"{_up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
+        stated = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
         console.print(f"{name}: {stated}")
     table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
     for row in rows["ceilings"]:
-        ceiling = row["ceiling"] if isinstance(row["ceiling"], str) else _down(row["ceiling"])
+        ceiling = row["ceiling"] if isinstance(row["ceiling"], str) else down(row["ceiling"])
         table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
     console.print(table)
