@@ -36,13 +36,12 @@ def digest(report: AuditReport) -> dict[str, Any]:
 
 def _mechanism(result: MechanismResult) -> dict[str, Any]:
     free = [bound for bound in _bounds(result) if bound.family is None]
-    family = [bound for bound in _bounds(result) if bound.family is not None]
     return {
         "name": result.name,
         "outcome": result.outcome.value if result.outcome else None,
         "claims": [{"epsilon": claim.epsilon, "delta": claim.delta, "source": claim.source} for claim in result.claims],
         "proven": _best(free),
-        "proven_within_family": _best(family),
+        "proven_within_family": _best(_inside(result)),
         "utility": {metric.name: metric.value for metric in result.utility},
     }
 
@@ -83,12 +82,20 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
     free = [bound for bound in _bounds(result) if bound.family is None]
     proven = f"proven >= {down(max((b.epsilon for b in free), default=0.0))}"
     ceiling = f"ceiling {down(max((b.ceiling for b in free), default=0.0))}"
-    inside = [bound for bound in _bounds(result) if bound.family is not None]
+    inside = _inside(result)
     more = ""
     if inside:
         best = max(inside, key=lambda bound: bound.epsilon)
         more = f"; within the family '{best.family}' >= {down(best.epsilon)} (ceiling {down(best.ceiling)})"
     return f"  {result.name}: {claimed}; {proven} at {report.confidence:.0%}, {ceiling}{more}"
+
+
+def _inside(result: MechanismResult) -> list[LowerBound]:
+    """Bounds inside a family: those of the family that the tightest claim asserts where there are any, else all."""
+    within = [bound for bound in _bounds(result) if bound.family is not None]
+    tightest = min(result.claims, key=lambda claim: claim.epsilon, default=None)
+    able = [bound for bound in within if tightest is not None and tightest.can_be_refuted_by(bound)]
+    return able or within
 
 
 def plan(experiment: Experiment) -> dict[str, Any]:
