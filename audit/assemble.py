@@ -15,7 +15,6 @@ from audit.core.records import Dataset
 from audit.core.results import Claim
 from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe
-from audit.execution import executor
 
 
 def assemble(config: Config) -> Experiment:
@@ -45,7 +44,7 @@ def assemble(config: Config) -> Experiment:
         seed=seed,
         device=config.device,
         models_per_job=config.execution.models_per_job,
-        executor=executor(config.execution.kind, config.execution.workers),
+        executor=plugins.build("audit.executors", config.execution.executor),
     )
 
 

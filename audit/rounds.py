@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit import measure, verdict
+from audit.core.errors import ObservationError
 from audit.core.game import Access, Game, Inclusion
 from audit.core.protocols import Attack, Progress
 from audit.core.records import Array, Planting, ReferenceView, Scores, TargetView
@@ -79,7 +80,9 @@ class Round:
         )
 
     def _reference(self, steps: int | None) -> ReferenceView:
-        own, seen = slice(self.planting.runs, None), self.observed
+        seen = self.observed
+        first, lost = self.planting.runs, seen.diverged[self.planting.runs :]
+        own = first + np.flatnonzero(~lost) if lost.any() else slice(first, None)
         return ReferenceView(
             included=self.planting.included[own],
             logits=None if seen.canary_logits is None else seen.canary_logits[own],
@@ -93,7 +96,9 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, too
     seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
     planting = plant(experiment, game, seed)
     store.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": planting.included})
-    observed = train(orders(experiment, recipe, game, planting), store, experiment.executor, progress)
+    shared = (experiment.dataset, planting.canaries)
+    observed = train(orders(experiment, recipe, game, planting), shared, store, experiment.executor, progress)
+    refuse_lost(game, observed)
     one = Round(
         experiment=experiment,
         recipe=recipe,
@@ -116,10 +121,28 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, too
             models=game.models,
         ),
         trajectories=tuple(curve for name, attack in game.attacks for curve in trajectories(one, name, attack)),
-        checks=verdict.check_executed(recipe.mechanism, observed.executed),
+        checks=(*verdict.check_executed(recipe.mechanism, observed.executed), verdict.check_finite(observed.diverged)),
         observed=observed,
         scores=tuple(scores),
     )
+
+
+def refuse_lost(game: Play, observed: Observed) -> None:
+    """Nothing, or `ObservationError` where too few models stayed finite for the game to be played.
+
+    A single target that diverged stays in: leaving runs out by their outcome would bias the bounds.
+    """
+    lost = observed.diverged
+    advice = "lower the learning rate or the noise"
+    if lost[: game.runs].all():
+        raise ObservationError(f"game '{game.name}': all {game.runs} target runs diverged; {advice}")
+    left = int((~lost[game.runs :]).sum())
+    for name, attack in game.attacks:
+        if left < attack.needs.references:
+            raise ObservationError(
+                f"game '{game.name}': {left} of {game.references} reference models stayed finite, "
+                f"scorer '{name}' needs {attack.needs.references}; {advice}"
+            )
 
 
 def plant(experiment: Experiment, game: Play, seed: Seed) -> Planting:

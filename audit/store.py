@@ -29,6 +29,7 @@ LOG = logging.getLogger("audit")
 PARTIAL = ".partial"
 STARTED = "started.json"
 SUMS = "SHA256SUMS"
+SCRATCH = "scratch"
 SPARE_BYTES = 64 * 2**20
 
 
@@ -77,19 +78,57 @@ class Store:
 
     def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
         """What was stored under `key`, else the computed value, stored first."""
-        path = self.folder / "models" / f"{key}.safetensors"
-        if path.exists():
-            found = _read(path)
-            if found is not None:
-                return found
-            LOG.warning("%s is damaged; computing it again", path.name)
-        value = {name: np.asarray(array, order="C") for name, array in compute().items()}
-        _write(path, save(value, metadata={"sha256": _digest(value)}))
+        if not self.intact(key):
+            self.put(key, compute())
+        return self.get(key)
+
+    def put(self, key: str, value: Mapping[str, Array]) -> None:
+        """Stores a value, whole or not at all, with a checksum of each of its arrays."""
+        arrays = {name: np.asarray(array, order="C") for name, array in value.items()}
+        _write(self._path(key), save(arrays, metadata={name: _digest(array) for name, array in arrays.items()}))
+
+    def get(self, key: str, wanted: Callable[[str], bool] | None = None) -> dict[str, Array]:
+        """The arrays under `key`, or those whose name is wanted; no others are read.
+
+        Raises:
+            OutputError: there is none, or it is damaged.
+        """
+        path = self._path(key)
+        try:
+            with safe_open(path, framework="numpy") as stored:
+                sums = stored.metadata() or {}
+                names = [name for name in stored.keys() if wanted is None or wanted(name)]  # noqa: SIM118 (not a dict)
+                value = {name: stored.get_tensor(name) for name in names}
+        except (SafetensorError, OSError) as error:
+            raise OutputError(f"cannot read '{path}': {error}; go on by --resume, which computes it again") from error
+        for name, array in value.items():
+            if sums.get(name) != _digest(array):
+                raise OutputError(f"'{name}' in '{path}' is damaged; go on by --resume, which computes it again")
         return value
 
-    def holds(self, key: str) -> bool:
-        """True where a value is stored under `key`."""
-        return (self.folder / "models" / f"{key}.safetensors").exists()
+    def intact(self, key: str) -> bool:
+        """True where a value is stored under `key` and agrees with its checksums."""
+        if not self._path(key).exists():
+            return False
+        try:
+            self.get(key)
+        except OutputError as error:
+            LOG.warning("%s", error)
+            return False
+        return True
+
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array on disk for what memory need not hold; gone when the run is finished."""
+        folder = self.folder / SCRATCH
+        folder.mkdir(exist_ok=True)
+        try:
+            mapped = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+        except OSError as error:
+            raise OutputError(f"cannot write to '{folder}': {error}; free some space") from error
+        return np.asarray(mapped)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / "models" / f"{key}.safetensors"
 
     def write(self, name: str, content: bytes) -> None:
         """One output file, whole or not at all."""
@@ -99,6 +138,7 @@ class Store:
 
     def finish(self) -> Path:
         """The final folder, after writing the checksums of every file and taking the partial name away."""
+        shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
         for leftover in ("lock", STARTED):
             (self.folder / leftover).unlink(missing_ok=True)
         files = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != SUMS)
@@ -166,22 +206,10 @@ def _started(folder: Path, config_sha256: str) -> str:
     return created
 
 
-def _read(path: Path) -> dict[str, Array] | None:
-    """The arrays of a file, None where it is damaged."""
-    try:
-        with safe_open(path, framework="numpy") as stored:
-            value = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
-            return value if (stored.metadata() or {}).get("sha256") == _digest(value) else None
-    except SafetensorError:
-        return None
-
-
-def _digest(value: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(value):
-        digest.update(f"{name}:{value[name].dtype}:{value[name].shape};".encode())
-        digest.update(np.ascontiguousarray(value[name]).data)
-    return digest.hexdigest()
+def _digest(array: Array) -> str:
+    found = hashlib.sha256(f"{array.dtype}:{array.shape};".encode())
+    found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -16,17 +16,18 @@ from audit.training_run import Observed
 def utility(observed: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...]:
     """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2).
 
-    Models whose canaries are records are preferred; a thousand crafted gradients are an attack on utility too.
+    Models that diverged are left out; the number of models says so. Models whose canaries are records are
+    preferred; a thousand crafted gradients are an attack on utility too.
     """
     natural = [one for one in observed if one.canary_logits is not None] or list(observed)
-    logits = np.concatenate([one.test_logits for one in natural])
+    logits = [model for one in natural for model, lost in zip(one.test_logits, one.diverged, strict=True) if not lost]
     labels = dataset.test.labels
-    if len(labels) == 0:
+    if len(labels) == 0 or not logits:
         return ()
     figures = CLASSIFICATION if dataset.classes else REGRESSION
     found = []
     for name, figure in figures.items():
-        values = np.array([figure(labels, one) for one in logits.astype(np.float64)])
+        values = np.array([figure(labels, one.astype(np.float64)) for one in logits])
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
         found.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))
     return tuple(found)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.core.mechanism import DpSgd, Mechanism
-from audit.core.records import Executed
+from audit.core.records import Array, Executed
 from audit.core.results import Check, Claim, LowerBound, Outcome, Status, Verdict
 
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
@@ -84,6 +84,17 @@ def check_executed(mechanism: Mechanism, executed: Executed) -> tuple[Check, ...
     if isinstance(mechanism, DpSgd):
         checks += [_noise(mechanism, executed), _clip(executed)]
     return tuple(checks)
+
+
+def check_finite(diverged: Array) -> Check:
+    """Whether all models `(N,)` stayed finite; signals of one that did not tell an attack nothing."""
+    count = int(np.sum(diverged))
+    if not count:
+        value = f"all {len(diverged)} models stayed finite"
+        return Check(code="finite", item="Training", value=value, status=Status.CHECKED)
+    named = ", ".join(str(model) for model in np.flatnonzero(diverged)[:8])
+    value = f"{count} of {len(diverged)} models diverged ({named}); their outputs count as the same for every record"
+    return Check(code="finite", item="Training", value=value, status=Status.GAP)
 
 
 def _steps(mechanism: Mechanism, executed: Executed) -> Check:

@@ -51,3 +51,18 @@ class FixedBatches:
         size = round(job.mechanism.sample_rate * float(np.mean(trained.executed.population)))
         told = replace(trained.executed, batch_sizes=np.full_like(trained.executed.batch_sizes, size))
         return replace(trained, executed=told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LosesModels:
+    """Plain SGD whose models of the named rows end as NaN."""
+
+    rows: list[int]
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        trained: TrainedModels = plugins.build("audit.trainers", {"kind": "sgd"}).fit(job, progress)
+        lost = [model for model, seed in enumerate(job.seeds) if seed.path[-1] in {f"model[{row}]" for row in self.rows}]
+        weights = {name: np.array(value) for name, value in trained.weights.items()}
+        for value in weights.values():
+            value[lost] = np.nan
+        return replace(trained, weights=weights)

@@ -30,6 +30,7 @@ FLOORS = [
     ("attacks.scorers", 2),
     ("audit.experiment", 3),
     ("audit.battery", 3),
+    ("audit.subjects", 3),
     ("audit.ledger", 3),
     ("audit.evaluation", 3),
     ("audit.training_run", 3),
@@ -39,7 +40,8 @@ FLOORS = [
     ("audit.rounds", 3),
     ("audit.utility", 3),
     ("audit.store", 3),
-    ("audit.execution", 3),
+    ("audit.executors", 2),
+    ("audit.job", 3),
     ("audit.measure", 3),
     ("audit.inspect_model", 3),
     ("audit.api", 3),
@@ -62,6 +64,8 @@ DOORS = {
     "dp_accounting": ["audit.accountants"],
     "opacus": ["audit.accountants", "audit.trainers"],
     "prv_accountant": ["audit.accountants"],
+    "autodp": ["audit.accountants"],
+    "jax_privacy": ["audit.accountants"],
     "matplotlib": ["reports"],
     "typst": ["reports"],
     "yaml": ["audit.config"],
@@ -69,6 +73,7 @@ DOORS = {
     "typer": ["audit.cli", "audit.commands"],
     "rich": ["audit.cli", "audit.commands"],
     "scipy": ["audit.stats"],
+    "ray": ["audit.executors"],
 }
 
 

@@ -28,6 +28,30 @@ def test_arrays_come_back_bit_for_bit(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again[name], array)
 
 
+def test_only_what_is_wanted_is_read_and_each_array_is_checked(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    store.put("key", {"weights/a": np.ones(1000), "logits": np.arange(3.0)})
+    path = store.folder / "models" / "key.safetensors"
+    raw = bytearray(path.read_bytes())
+    raw[raw.rindex(np.ones(1).tobytes())] ^= 1
+    path.write_bytes(raw)
+    assert list(store.get("key", "logits".__eq__)) == ["logits"]
+    with pytest.raises(OutputError, match=r"'weights/a'.*damaged.*--resume"):
+        store.get("key")
+    assert not store.intact("key")
+    assert not store.intact("another")
+
+
+def test_scratch_arrays_lie_on_disk_and_go_with_the_run(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    array = store.scratch("signal", (3, 2), np.float32)
+    array[:] = 7
+    assert (np.load(store.folder / "scratch" / "signal.npy") == 7).all()
+    final = store.finish()
+    assert not (final / "scratch").exists()
+    assert verify_folder(final) == []
+
+
 @pytest.mark.parametrize("damage", [lambda raw: raw[: len(raw) // 2], lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])])
 def test_a_damaged_value_is_computed_again(tmp_path: Path, damage: object) -> None:
     store = Store.start(tmp_path / "run", "c")

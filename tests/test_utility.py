@@ -29,7 +29,13 @@ def dataset(labels: np.ndarray, classes: int) -> Dataset:
 
 
 def observed(logits: np.ndarray, natural: bool = True) -> Observed:
-    return Observed(canary_logits=logits if natural else None, test_logits=logits, products=None, executed=EXECUTED)
+    return Observed(
+        canary_logits=logits if natural else None,
+        test_logits=logits,
+        products=None,
+        diverged=~np.isfinite(logits).all(axis=(1, 2)),
+        executed=EXECUTED,
+    )
 
 
 def test_classification_figures() -> None:

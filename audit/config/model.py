@@ -117,11 +117,17 @@ class Policy(Section):
 
 
 class Execution(Section):
-    """Where and in what portions models are trained."""
+    """Where and in what portions models are trained; further keys are the executor's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     kind: str = "serial"
     models_per_job: Annotated[int, Field(ge=1)] = 32
-    workers: Annotated[int, Field(ge=1)] = 1
+
+    @property
+    def executor(self) -> dict[str, Any]:
+        """The executor's spec."""
+        return {"kind": self.kind, **(self.model_extra or {})}
 
 
 class Output(Section):

@@ -55,3 +55,9 @@ class OutputError(AuditError):
     """A result could not be written or read back whole."""
 
     exit_code = 4
+
+
+class WorkerLost(AuditError):
+    """A process or machine that trained models died, more often than it is worth trying again."""
+
+    exit_code = 4

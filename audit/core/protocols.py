@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from audit.core.game import Access, Assumption
 from audit.core.mechanism import Adjacency, Mechanism
@@ -12,8 +12,9 @@ from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, 
 from audit.core.results import AuditReport, Claim, LowerBound
 from audit.core.seeds import Seed
 
-Job = TypeVar("Job")
 Result = TypeVar("Result")
+Side = Literal["upper", "lower", "estimate"]
+"""Where a stated epsilon claims to lie: at or above the true one, at or below it, or near it (which is no bound)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,18 +88,31 @@ class Estimator(Protocol):
 
 
 class Accountant(Protocol):
-    """States the epsilon that a mechanism is entitled to. Raises `UnsupportedMechanism`, never guesses."""
+    """States the epsilon that a mechanism is entitled to. Raises `UnsupportedMechanism`, never guesses.
+
+    An accountant whose figure is not an upper bound says so in an attribute `side`; one that passes on a library's figure
+    without answering for it has an attribute `as_it_is` that is true.
+    """
 
     def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim: ...
 
 
-class Executor(Protocol):
-    """Runs independent jobs somewhere and yields results in the order of the jobs.
+Work = Callable[..., Result]
+"""`work(shared, job, progress, device=None)` does one job and must be importable by name, since jobs leave the process.
 
-    `work(job, progress)` must be importable by name where jobs leave the process.
+`shared` is the same for all jobs; `device` moves a job to another device than it names.
+"""
+
+
+class Executor(Protocol):
+    """Runs independent jobs somewhere and yields `(index of the job, result)` as they are finished.
+
+    `shared` is sent once to each place, not with every job.
     """
 
-    def map(self, work: Callable[[Job, Progress], Result], jobs: Sequence[Job], progress: Progress) -> Iterator[Result]: ...
+    def map(
+        self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
+    ) -> Iterator[tuple[int, Result]]: ...
 
 
 class Target(Protocol):

@@ -28,6 +28,31 @@ def logits(
     device: str = "cpu",
     batch: int | None = None,
 ) -> NDArray[np.float32]:
+    """The outputs, as `outputs` gives them, of models that must have stayed finite.
+
+    Raises:
+        ObservationError: a model's output is not finite; the message names the model.
+    """
+    made = outputs(spec, weights, inputs, classes, device=device, batch=batch)
+    broken = ~np.isfinite(made).all(axis=(1, 2))
+    if broken.any():
+        named = ", ".join(str(model) for model in np.flatnonzero(broken)[:8])
+        raise ObservationError(
+            f"{int(broken.sum())} of {len(made)} models give outputs that are not finite (model {named}); "
+            "their training diverged: lower the learning rate, or leave them out"
+        )
+    return made
+
+
+def outputs(
+    spec: Mapping[str, Any],
+    weights: Mapping[str, NDArray[Any]],
+    inputs: NDArray[Any],
+    classes: int,
+    *,
+    device: str = "cpu",
+    batch: int | None = None,
+) -> NDArray[np.float32]:
     """`(N, m, classes)` outputs of N models in evaluation mode for `m` records (`classes` 0: one output).
 
     Args:
@@ -39,7 +64,7 @@ def logits(
         batch: records at once; None keeps the inputs of one batch near 32 MB.
 
     Raises:
-        ObservationError: a model's output is not finite; the message names the model.
+        ObservationError: the models have another number of outputs than the data has classes.
     """
     place = find_device(device)
     module = initialised(spec, inputs.shape[1:], classes, Seed(0))
@@ -57,13 +82,6 @@ def logits(
         if out.shape[2] != made.shape[2]:
             raise ObservationError(f"the model has {out.shape[2]} outputs but the data has {classes} classes; adapt the model")
         made[:, start : start + width] = out.float().cpu().numpy()
-    broken = ~np.isfinite(made).all(axis=(1, 2))
-    if broken.any():
-        named = ", ".join(str(model) for model in np.flatnonzero(broken)[:8])
-        raise ObservationError(
-            f"{int(broken.sum())} of {count} models give outputs that are not finite (model {named}); "
-            "their training diverged: lower the learning rate, or leave them out"
-        )
     return made
 
 

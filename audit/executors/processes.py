@@ -1,0 +1,104 @@
+"""Jobs side by side in processes of this machine, for many cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+from audit.core.errors import ConfigError, WorkerLost
+from audit.core.protocols import Progress, Result, Work
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """Several jobs at once in processes of their own, each with its share of the cores.
+
+    Attributes:
+        workers: processes.
+        restarts: how often the pool is started again after a process was killed; only unfinished jobs are repeated.
+    """
+
+    workers: int = 2
+    restarts: int = 2
+
+    def __post_init__(self) -> None:
+        if self.workers < 1 or self.restarts < 0:
+            raise ConfigError(
+                f"processes: workers is {self.workers}, restarts is {self.restarts}; expected at least 1 and at least 0"
+            )
+
+    def map(
+        self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
+    ) -> Iterator[tuple[int, Result]]:
+        """The results as they are finished.
+
+        Raises:
+            WorkerLost: processes died more often than `restarts` allows.
+        """
+        waiting = dict(enumerate(jobs))
+        lost = 0
+        while waiting:
+            try:
+                for index, result in self._pool(work, shared, dict(waiting), progress):
+                    del waiting[index]
+                    yield index, result
+            except BrokenProcessPool as error:
+                lost += 1
+                if lost > self.restarts:
+                    raise WorkerLost(
+                        f"a worker process died {lost} times with {len(waiting)} of {len(jobs)} jobs unfinished (killed, "
+                        "or out of memory); finished models are kept: lower execution.workers or models_per_job, "
+                        "and go on by --resume"
+                    ) from error
+
+    def _pool(
+        self, work: Work[Result], shared: tuple[Any, ...], jobs: dict[int, Any], progress: Progress
+    ) -> Iterator[tuple[int, Result]]:
+        """One pool, until all jobs are done or a process is lost. No more jobs are under way than can run."""
+        context = multiprocessing.get_context("spawn")
+        heard = context.SimpleQueue()
+        workers = min(self.workers, len(jobs))
+        threads = max(1, (os.cpu_count() or 1) // self.workers)
+        running: dict[Future[Any], int] = {}
+        with ProcessPoolExecutor(
+            workers, mp_context=context, initializer=_settle, initargs=(threads, work, shared, heard)
+        ) as pool:
+            try:
+                while jobs or running:
+                    while jobs and len(running) <= workers:
+                        index = next(iter(jobs))
+                        running[pool.submit(_run, jobs.pop(index))] = index
+                    done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+                    _pass_on(heard, progress)
+                    for future in done:
+                        yield running.pop(future), future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _pass_on(heard: Any, progress: Progress) -> None:
+    while not heard.empty():
+        progress(heard.get())
+
+
+_PLACE: dict[str, Any] = {}
+
+
+def _settle(threads: int, work: Any, shared: tuple[Any, ...], heard: Any) -> None:
+    """Prepares a worker process: its share of the cores, and what all jobs have in common, sent once."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    _PLACE.update(work=work, shared=shared, heard=heard)
+
+
+def _run(job: Any) -> Any:
+    return _PLACE["work"](_PLACE["shared"], job, _PLACE["heard"].put)
+
+
+PLUGIN = Processes

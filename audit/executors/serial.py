@@ -1,0 +1,24 @@
+"""Jobs one after another in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audit.core.protocols import Progress, Result, Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serial:
+    """One job after another, each with all cores."""
+
+    def map(
+        self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
+    ) -> Iterator[tuple[int, Result]]:
+        """The results in the order of the jobs."""
+        for index, job in enumerate(jobs):
+            yield index, work(shared, job, progress)
+
+
+PLUGIN = Serial

@@ -1,0 +1,160 @@
+"""One job: some models of a game trained together, all that later steps read of them, and the key of that result."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit import __version__
+from audit.core.errors import ConfigError, ObservationError
+from audit.core.game import Access
+from audit.core.protocols import Progress, Trainer, TrainingJob
+from audit.core.records import Array, Canaries, Dataset, TrainedModels
+
+SIGNALS = ("canary_logits", "test_logits", "products")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Order:
+    """One job, small enough to be sent anywhere: what all jobs of a game share travels apart.
+
+    Attributes:
+        key: of its result in the store.
+        trainer: that does it.
+        job: makes the training job from `dataset` and `canaries`.
+        models: trained together.
+        steps: of each.
+        code: digest of the code that the key stands for; another machine's must be the same.
+    """
+
+    key: str
+    trainer: Trainer
+    job: Callable[..., TrainingJob]
+    models: int
+    steps: int
+    code: str
+
+
+def fit_and_observe(
+    shared: tuple[Any, ...], order: Order, progress: Progress, device: str | None = None
+) -> Mapping[str, Array]:
+    """Trains the models of one job and reads off them all that later steps need; runs wherever the executor says.
+
+    A model whose weights or outputs are not finite has diverged. All its signals become zero, the same for every
+    record: a function of what was released, so bounds stay valid, and one that tells an attack nothing.
+
+    Args:
+        shared: the data set and the canaries.
+        order: what to train.
+        progress: hears of model-steps done.
+        device: in place of the job's.
+
+    Raises:
+        ConfigError: this machine's code is not the code that the order was made with.
+    """
+    from audit.training import observe
+
+    if order.code != code_digest():
+        raise ConfigError(
+            f"a worker's code (digest {code_digest()[:12]}) is not the driver's ({order.code[:12]}); "
+            "install the same version of epsilon-audit on every machine"
+        )
+    dataset, canaries = shared
+    job = order.job(dataset=dataset, canaries=canaries)
+    if device is not None:
+        job = replace(job, device=device)
+    models = order.trainer.fit(job, progress)
+    value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
+    read = functools.partial(observe.outputs, job.model, models.weights, classes=dataset.classes, device=job.device)
+    value["test_logits"] = read(dataset.test.inputs)
+    if canaries.records is not None:
+        value["canary_logits"] = read(canaries.records.inputs)
+    products = _products(order, job, models)
+    if products is not None:
+        value["products"] = products
+    for name, found in asdict(models.executed).items():
+        value[f"executed/{name}"] = np.asarray(found)
+    return _isolated(value)
+
+
+def _products(order: Order, job: TrainingJob, models: TrainedModels) -> Array | None:
+    from audit.training import observe
+
+    if not job.canaries.are_gradients:
+        return None
+    if job.access is Access.ALL_STEPS:
+        if models.products is None:
+            raise ObservationError(f"{type(order.trainer).__name__} recorded no gradient products; this game needs all steps")
+        return models.products
+    if job.access is Access.FINAL_WEIGHTS and models.initial is not None:
+        found: Array = observe.weight_products(models.initial, models.weights, job.canaries)[..., None]
+        return found
+    return None
+
+
+def _isolated(value: dict[str, Array]) -> dict[str, Array]:
+    """The same with `diverged` `(N,)`, and zero signals where it is true."""
+    seen = [name for name in value if name in SIGNALS or name.startswith("weights/")]
+    diverged = np.zeros(len(value["test_logits"]), dtype=bool)
+    for name in seen:
+        diverged |= ~np.isfinite(value[name]).reshape(len(diverged), -1).all(axis=1)
+    if diverged.any():
+        for name in SIGNALS:
+            if name in value:
+                keep = ~diverged.reshape(-1, *[1] * (value[name].ndim - 1))
+                value[name] = np.where(keep, value[name], np.zeros_like(value[name][:1]))
+    return {**value, "diverged": diverged}
+
+
+def job_key(job: TrainingJob, trainer: Trainer, content: str) -> str:
+    """The hash of everything that decides a job's result."""
+    identity = {
+        "version": __version__,
+        "code": code_digest(),
+        "content": content,
+        "included": hashlib.sha256(np.packbits(job.included).tobytes()).hexdigest(),
+        "seeds": [(seed.root, seed.path) for seed in job.seeds],
+        "mechanism": repr(job.mechanism),
+        "trainer": repr(trainer),
+        "model": dict(job.model),
+        "optimizer": dict(job.optimizer),
+        "access": job.access.value,
+        "device": job.device.split(":", maxsplit=1)[0],
+    }
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]
+
+
+@functools.lru_cache(maxsize=1)
+def code_digest() -> str:
+    """The hash of the code that trains, so that a run resumed with other code does not mix two engines' models."""
+    root = Path(__file__).resolve().parent
+    files = sorted(path for folder in ("training", "trainers") for path in (root / folder).glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def dataset_digest(dataset: Dataset) -> str:
+    """The hash of the records that models are trained and measured on."""
+    digest = hashlib.sha256()
+    for records in (dataset.train, dataset.test):
+        digest.update(np.ascontiguousarray(records.inputs).data)
+        digest.update(np.ascontiguousarray(records.labels).data)
+    return digest.hexdigest()
+
+
+def canaries_digest(canaries: Canaries) -> str:
+    """The hash of what is planted."""
+    digest = hashlib.sha256(canaries.kind.encode())
+    forms = [canaries.coordinates, canaries.directions]
+    if canaries.records is not None:
+        forms += [canaries.records.inputs, canaries.records.labels]
+    for form in forms:
+        if form is not None:
+            digest.update(np.ascontiguousarray(form).data)
+    return digest.hexdigest()
