@@ -16,9 +16,10 @@ from audit.core.records import Scores
 from audit.core.results import LowerBound
 from audit.core.seeds import Seed
 from audit.stats import curves, least_favourable, rank_exact, ranks, roots, sgd_curve
+from audit.stats.arrays import Counts
 from audit.stats.ranks import Memberships
 
-STATISTICS = ("both", "auc", "rank")
+STATISTICS = ("likelihood", "auc", "rank")
 MOST_SIGNAL = 1 / sgd_curve.LEAST_NOISE
 
 
@@ -27,8 +28,9 @@ class FdpRank:
     """Refutes the trade-off curve of DP-SGD (sample rate and steps as claimed) for every noise multiplier above the one found.
 
     Attributes:
-        statistic: "auc" (exact null by simulating the least favourable pair), "rank" (precedence tests at ranks fixed
-            in advance) or "both" (each at half of the error rate).
+        statistic: "likelihood" (the members' sum of the likelihood ratios that the claimed curve gives to their ranks) or
+            "auc", both with an exact null by simulating the least favourable pair; or "rank" (precedence tests at ranks
+            fixed in advance), which also stands in where so many scores make simulations too dear.
         ratio: between neighbouring ranks.
 
     Guarantee: `parameter` lies below the true effective noise multiplier with probability at most `1 - confidence`, for trials
@@ -39,7 +41,7 @@ class FdpRank:
         Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956.
     """
 
-    statistic: str = "both"
+    statistic: str = "likelihood"
     ratio: float = 3.0
 
     def __post_init__(self) -> None:
@@ -105,34 +107,36 @@ def _refuted(
     estimator: FdpRank, ranked: Memberships, mechanism: DpSgd, significance: float, seed: Seed
 ) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
-    statistic, members = estimator.statistic, int(ranked.sum())
-    share = significance / 2 if statistic == "both" else significance
-    simulated = statistic != "rank" and least_favourable.simulations_for(members, len(ranked) - members, share) > 0
-    family, best, selected, tests = _curve(mechanism), 0.0, "", 0
-    if simulated:
-        tests += 1
-        best, selected = _by_auc(ranked, family, share, seed), "AUC over all pairs"
-    if statistic == "rank" or not simulated or statistic == "both":
-        level = share if simulated else significance
-        found = rank_exact.precedence_tests(ranked, estimator.ratio)
-        tests += len(found)
-        signal, which = rank_exact.bound(found, family, significance=level, largest=MOST_SIGNAL, resolution=1e-4, start=best)
-        if which is not None:
-            best, selected = signal, which.describe()
-    return best, selected, tests
-
-
-def _by_auc(ranked: Memberships, family: curves.Family, significance: float, seed: Seed) -> float:
-    if least_favourable.plainly_null(ranked, significance):
-        return 0.0
-    return least_favourable.auc_bound(
+    members, family = int(ranked.sum()), _curve(mechanism)
+    affordable = least_favourable.simulations_for(members, len(ranked) - members, significance) > 0
+    if estimator.statistic == "rank" or not affordable:
+        tests = rank_exact.precedence_tests(ranked, estimator.ratio)
+        signal, which = rank_exact.bound(tests, family, significance=significance, largest=MOST_SIGNAL, resolution=1e-4)
+        return signal, which.describe() if which is not None else "", len(tests)
+    if estimator.statistic == "auc":
+        scores, words = least_favourable.auc_scores(len(ranked)), "AUC over all pairs"
+    else:
+        scores, words = _likelihood_scores(mechanism, members, len(ranked) - members), "likelihood ratios of the claimed curve"
+    if least_favourable.plainly_null(ranked, scores, significance):
+        return 0.0, "", 1
+    signal = least_favourable.rank_bound(
         ranked,
         least_favourable.curve_shift(family),
+        scores,
         significance=significance,
         generator=seed.child("simulate").numpy(),
         guess=_guess(ranked, family, significance),
         largest=MOST_SIGNAL,
     )
+    return signal, words, 1
+
+
+@functools.lru_cache(maxsize=64)
+def _likelihood_scores(mechanism: DpSgd, members: int, nonmembers: int) -> Counts:
+    """Scores that tell the claimed mechanism best from one that leaks nothing; the claim is known before the scores are."""
+    family = _curve(mechanism)
+    claimed = family(1 / max(mechanism.noise_multiplier, sgd_curve.LEAST_NOISE))
+    return least_favourable.likelihood_scores(claimed, family(0.0), members, nonmembers)
 
 
 def _guess(ranked: Memberships, family: curves.Family, significance: float) -> float:

@@ -2,8 +2,8 @@
 
 Under f-DP the position of a member's score among nonmembers, `V = P[nonmember >= score]`, has a distribution function
 of at most `g = 1 - f`. So members are jointly outranked by the least favourable pair: nonmembers uniform, members drawn
-from `g` itself. The number of pairs in which the member wins (the AUC) then has an exact null, simulated here. The proof
-is in docs/statistics.md, section "Least favourable pair".
+from `g` itself. Any sum of rank scores over the members (the AUC, or likelihood ratios of a claimed curve) then has an exact
+null, simulated here. The proof is in docs/statistics.md, section "Least favourable pair".
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import numpy as np
 from scipy import special
 
 from audit.stats import roots
-from audit.stats.arrays import Array
+from audit.stats.arrays import Array, Counts
 from audit.stats.binomial import rate_lower
-from audit.stats.curves import Family
+from audit.stats.curves import Curve, Family
 from audit.stats.ranks import Memberships
 
 FEWEST_RANK = 10  # simulations beyond the critical value: fewer make the bound jump with the seed
-WORK = 1_500_000  # simulated scores in one test
+WORK = 4_000_000  # simulated scores in one test
 REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
+FINEST = 2**30  # of rank scores
 STRIDE = 256.0  # between simulations laid out on one line; positions lie within +-100 of their simulation's origin
 
 
@@ -69,17 +70,48 @@ def wins(ranked: Memberships) -> int:
     return int(np.cumsum(ranked, dtype=np.int64)[~ranked].sum(dtype=np.int64))
 
 
-def simulated_wins(member_rows: Array, nonmember_rows: Array) -> Array:
-    """`(B,)` pairs won in each row; both arguments ascending along rows and within +-100."""
+def auc_scores(count: int) -> Counts:
+    """Rank scores whose sum over the members orders samples as the AUC does, from the lowest rank up."""
+    return np.arange(count, dtype=np.int64)
+
+
+def likelihood_scores(true: Curve, near: Curve, members: int, nonmembers: int) -> Counts:
+    """Rank scores that are most telling between two curves, from the lowest rank up; whole numbers, so that sums are exact.
+
+    The score of a rank is the logarithm of the ratio of the two curves' slopes over the share of the pooled sample that falls
+    to that rank when `true` holds. The curves have to be fixed before the scores are seen.
+    """
+    count = members + nonmembers
+    grid = special.ndtr(np.linspace(-REACH, REACH, CELLS + 1))
+    pooled = (nonmembers * grid + members * np.clip(true.tpr(grid), 0.0, 1.0)) / count
+    fpr = np.interp(np.arange(count + 1) / count, pooled, grid)
+    steps = [np.maximum(np.diff(np.clip(curve.tpr(fpr), 0.0, 1.0)), 1e-15) for curve in (true, near)]
+    ratio = np.maximum.accumulate((np.log(steps[0]) - np.log(steps[1]))[::-1])  # the first cell is the highest rank
+    spread = float(ratio[-1] - ratio[0])
+    if not spread > 0:
+        return auc_scores(count)
+    return np.asarray(np.rint((ratio - ratio[0]) / spread * FINEST), dtype=np.int64)
+
+
+def sum_of_scores(ranked: Memberships, scores: Counts) -> int:
+    """The members' sum of rank scores (`scores` from the lowest rank up, `ranked` from the highest down)."""
+    return int(scores[::-1][ranked].sum(dtype=np.int64))
+
+
+def simulated_sums(member_rows: Array, nonmember_rows: Array, scores: Counts) -> Counts:
+    """`(B,)` sums of the members' rank scores in each row; both arguments ascending along rows and within +-100."""
     count, size = nonmember_rows.shape
     offset = STRIDE * np.arange(count)[:, None]
     below = np.searchsorted((nonmember_rows + offset).ravel(), (member_rows + offset).ravel(), side="left")
-    return np.asarray(below.reshape(member_rows.shape).sum(axis=1) - size * member_rows.shape[1] * np.arange(count))
+    start = size * np.arange(count)[:, None]
+    rank = below.reshape(member_rows.shape) - start + np.arange(member_rows.shape[1])
+    return np.asarray(scores[rank].sum(axis=1))
 
 
-def auc_bound(
+def rank_bound(
     ranked: Memberships,
     shift: Callable[[float, Array], Array],
+    scores: Counts,
     *,
     significance: float,
     generator: np.random.Generator,
@@ -87,11 +119,12 @@ def auc_bound(
     largest: float = 60.0,
     resolution: float = 1e-4,
 ) -> float:
-    """The largest parameter of an ordered family that the AUC refutes; 0 where nothing is.
+    """The largest parameter of an ordered family that the members' sum of rank scores refutes; 0 where nothing is.
 
     Args:
         ranked: memberships by falling score.
         shift: `(parameter, members)` to the members' normal coordinates, ascending, non-decreasing in the parameter.
+        scores: `(n,)` whole numbers, non-decreasing, from the lowest rank up; fixed beforehand.
         guess: a parameter that is probably refuted; only speeds up the search.
 
     Guarantee: exceeds the true parameter with probability at most `significance`, for independent, identically distributed
@@ -99,15 +132,34 @@ def auc_bound(
         valid for any B, and one set of draws serves all parameters, so the refuted ones form an interval.
     """
     draws = simulate(int(ranked.sum()), int((~ranked).sum()), significance, generator)
-    observed = wins(ranked)
-
-    def rejects(parameter: float) -> bool:
-        reached = simulated_wins(shift(parameter, draws.members), draws.nonmembers) >= observed
-        return 1 + int(reached.sum()) <= draws.rank
-
+    rejects = _Pruned(draws, shift, scores, sum_of_scores(ranked, scores)).rejects
     start = guess if guess > 0 and rejects(guess) else 0.0
     stride = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1]) if start > 0 else 1.0
     return roots.last_rejected(rejects, start=start, stride=stride, largest=largest, resolution=resolution)
+
+
+class _Pruned:
+    """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it.
+
+    A simulated sum grows with the parameter. A simulation that reaches the observed sum at a refuted parameter does so at all
+    that are still to be tried, and one that does not at a parameter that is kept never will.
+    """
+
+    def __init__(self, draws: Simulations, shift: Callable[[float, Array], Array], scores: Counts, observed: int) -> None:
+        self.members, self.nonmembers, self.rank = draws.members, draws.nonmembers, draws.rank
+        self.shift, self.scores, self.observed = shift, scores, observed
+        self.settled = 0
+
+    def rejects(self, parameter: float) -> bool:
+        """Whether `parameter` is refuted; to be called inside the bracket that earlier answers left."""
+        reached = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.observed
+        count = self.settled + int(reached.sum())
+        refuted = 1 + count <= self.rank
+        kept = ~reached if refuted else reached
+        if refuted:
+            self.settled = count
+        self.members, self.nonmembers = self.members[kept], self.nonmembers[kept]
+        return refuted
 
 
 def curve_shift(family: Family) -> Callable[[float, Array], Array]:
@@ -127,12 +179,13 @@ def curve_shift(family: Family) -> Callable[[float, Array], Array]:
     return shift
 
 
-def plainly_null(ranked: Memberships, significance: float) -> bool:
-    """True where the AUC is so unremarkable that a test at `significance` need not be run (it is taken as not rejecting)."""
-    members, nonmembers = int(ranked.sum()), int((~ranked).sum())
-    pairs = members * nonmembers
-    spread = math.sqrt(pairs * (members + nonmembers + 1) / 12)
-    return (wins(ranked) - pairs / 2) / spread < -float(special.ndtri(significance)) - 0.5
+def plainly_null(ranked: Memberships, scores: Counts, significance: float) -> bool:
+    """True where the sum of scores is so unremarkable that a test need not be run (it is taken as not rejecting)."""
+    members, count = int(ranked.sum()), len(ranked)
+    centred = scores - scores.mean()
+    spread = math.sqrt(members * (count - members) / count * float(np.mean(centred**2)))
+    lead = sum_of_scores(ranked, scores) - members * float(scores.mean())
+    return lead <= 0 or lead / spread < -float(special.ndtri(significance)) - 0.5
 
 
 def gdp_shift(mu: float, members: Array) -> Array:
@@ -143,12 +196,13 @@ def gdp_shift(mu: float, members: Array) -> Array:
 def gdp_auc_bound(ranked: Memberships, *, significance: float, generator: np.random.Generator) -> float:
     """The largest mu such that the AUC refutes mu-GDP.
 
-    Guarantee: as `auc_bound`.
+    Guarantee: as `rank_bound`.
     """
-    if plainly_null(ranked, significance):
+    scores = auc_scores(len(ranked))
+    if plainly_null(ranked, scores, significance):
         return 0.0
     guess = mu_of_auc(auc_floor_guess(ranked, significance))
-    return auc_bound(ranked, gdp_shift, significance=significance, generator=generator, guess=guess)
+    return rank_bound(ranked, gdp_shift, scores, significance=significance, generator=generator, guess=guess)
 
 
 def auc_floor_guess(ranked: Memberships, significance: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.stats import curves, least_favourable, limits, roc, tradeoff
+from audit.stats import curves, least_favourable, limits, roc, roots, sgd_curve, tradeoff
 from audit.stats.laws import Law
 
 
@@ -16,13 +16,75 @@ def ranked_normals(count: int, mu: float, seed: int) -> np.ndarray:
     return (np.arange(2 * count) < count)[np.argsort(-values)]
 
 
-def test_simulated_wins_equal_counting() -> None:
+def test_simulated_sums_equal_counting() -> None:
     draw = np.random.default_rng(0)
     members, nonmembers = (np.sort(draw.normal(size=(7, size)), axis=1) for size in (5, 9))
-    expected = [sum(a > b for a in members[i] for b in nonmembers[i]) for i in range(7)]
-    assert least_favourable.simulated_wins(members, nonmembers).tolist() == expected
+    scores = np.sort(draw.integers(0, 1000, 14))
+    pooled = [np.sort(np.concatenate(row)) for row in zip(members, nonmembers, strict=True)]
+    expected = [sum(scores[list(pooled[i]).index(value)] for value in members[i]) for i in range(7)]
+    assert least_favourable.simulated_sums(members, nonmembers, scores).tolist() == expected
+    won = [sum(a > b for a in members[i] for b in nonmembers[i]) for i in range(7)]
+    by_auc = least_favourable.simulated_sums(members, nonmembers, least_favourable.auc_scores(14))
+    assert (by_auc - by_auc[0]).tolist() == [one - won[0] for one in won]
     ranked = np.array([True, True, False, True, False])
     assert least_favourable.wins(ranked) == round(roc.auc(np.array([5.0, 4, 2]), np.array([3.0, 1])) * 6)
+    assert least_favourable.sum_of_scores(ranked, np.array([0, 1, 10, 100, 1000])) == 1101
+
+
+def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
+    shift = least_favourable.curve_shift(curves.gdp)
+    scores = least_favourable.likelihood_scores(curves.gdp(1.0), curves.gdp(0.0), 25, 25)
+    for seed in range(6):
+        ranked = ranked_normals(25, 0.2 * seed, seed)
+        draws = least_favourable.simulate(25, 25, 0.05, np.random.default_rng(seed))
+        observed = least_favourable.sum_of_scores(ranked, scores)
+
+        def rejects(parameter: float, draws=draws, observed=observed) -> bool:
+            sums = least_favourable.simulated_sums(shift(parameter, draws.members), draws.nonmembers, scores)
+            return (1 + int((sums >= observed).sum())) / (len(sums) + 1) <= 0.05 + 1e-12
+
+        expected = roots.last_rejected(rejects, resolution=1e-4)
+        for guess in (0.0, 0.3, 5.0):
+            found = least_favourable.rank_bound(
+                ranked, shift, scores, significance=0.05, generator=np.random.default_rng(seed), guess=guess
+            )
+            assert found == pytest.approx(expected, abs=2e-4)
+
+
+def test_likelihood_scores_are_monotone_and_normal_for_the_gaussian() -> None:
+    scores = least_favourable.likelihood_scores(curves.gdp(1.0), curves.gdp(0.0), 200, 300)
+    assert (np.diff(scores) >= 0).all()
+    shares = 1 - (np.arange(500) + 0.5) / 500
+    grid = np.linspace(-6, 6, 100_001)
+    pooled = 0.6 * stats.norm.sf(grid) + 0.4 * stats.norm.sf(grid - 1)
+    positions = np.interp(-shares, -pooled, grid)  # the log likelihood ratio is linear in them
+    assert np.corrcoef(scores[5:-5], positions[5:-5])[0, 1] > 0.9999
+    nothing = least_favourable.likelihood_scores(curves.gdp(0.0), curves.gdp(0.0), 20, 30)
+    assert nothing.tolist() == least_favourable.auc_scores(50).tolist()
+
+
+def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
+    """One step that takes the record one time in ten: the evidence is in the upper tail."""
+    rate, noise, count, found = 0.1, 0.6, 250, {"likelihood": [], "auc": []}
+    scores = {
+        "likelihood": least_favourable.likelihood_scores(
+            sgd_curve.sgd(noise, rate, 1), curves.epsilon_delta(0.0, 0.0), count, count
+        ),
+        "auc": least_favourable.auc_scores(2 * count),
+    }
+    shift = least_favourable.curve_shift(lambda signal: sgd_curve.sgd(1 / signal if signal > 0 else math.inf, rate, 1))
+    for seed in range(5):
+        draw = np.random.default_rng(seed)
+        taken = (np.arange(2 * count) < count) & (draw.random(2 * count) < rate)
+        ranked = (np.arange(2 * count) < count)[np.argsort(-(draw.normal(size=2 * count) * noise + taken))]
+        for name, one in scores.items():
+            found[name].append(
+                least_favourable.rank_bound(
+                    ranked, shift, one, significance=0.05, generator=np.random.default_rng(seed), largest=5.0, resolution=1e-2
+                )
+            )
+    assert np.median(found["likelihood"]) > np.median(found["auc"]) + 0.1
+    assert np.median(found["likelihood"]) < 1 / noise
 
 
 def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
@@ -43,20 +105,31 @@ def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
 def test_p_values_are_uniform_at_the_truth() -> None:
     draw, trials, rejected = np.random.default_rng(3), 1500, 0
     draws = least_favourable.simulate(15, 20, 0.1, draw)
-    reached = np.sort(least_favourable.simulated_wins(draws.members + 1.0, draws.nonmembers))
+    scores = least_favourable.auc_scores(35)
+    reached = np.sort(least_favourable.simulated_sums(draws.members + 1.0, draws.nonmembers, scores))
     for _ in range(trials):
-        seen = np.searchsorted(np.sort(draw.normal(size=20)), draw.normal(1.0, 1, 15)).sum()
+        seen = least_favourable.simulated_sums(
+            np.sort(draw.normal(1.0, 1, (1, 15)), axis=1), np.sort(draw.normal(size=(1, 20)), axis=1), scores
+        )[0]
         rejected += 1 + len(reached) - np.searchsorted(reached, seen) <= 0.1 * (len(reached) + 1)
     assert rejected / trials == pytest.approx(0.1, abs=0.035)
 
 
 def test_a_curve_gives_the_same_test_as_its_shift() -> None:
     ranked = ranked_normals(40, 1.5, 4)
-    direct = least_favourable.auc_bound(
-        ranked, least_favourable.gdp_shift, significance=0.05, generator=np.random.default_rng(5)
+    direct = least_favourable.rank_bound(
+        ranked,
+        least_favourable.gdp_shift,
+        least_favourable.auc_scores(len(ranked)),
+        significance=0.05,
+        generator=np.random.default_rng(5),
     )
-    looked_up = least_favourable.auc_bound(
-        ranked, least_favourable.curve_shift(curves.gdp), significance=0.05, generator=np.random.default_rng(5)
+    looked_up = least_favourable.rank_bound(
+        ranked,
+        least_favourable.curve_shift(curves.gdp),
+        least_favourable.auc_scores(len(ranked)),
+        significance=0.05,
+        generator=np.random.default_rng(5),
     )
     assert direct - 0.005 < looked_up <= direct + 1e-4
 
@@ -64,9 +137,13 @@ def test_a_curve_gives_the_same_test_as_its_shift() -> None:
 def test_quick_null_check_never_skips_a_rejection() -> None:
     for seed in range(40):
         ranked = ranked_normals(30, 0.35, seed)
-        if least_favourable.plainly_null(ranked, 0.05):
-            full = least_favourable.auc_bound(
-                ranked, least_favourable.gdp_shift, significance=0.05, generator=np.random.default_rng(seed)
+        if least_favourable.plainly_null(ranked, least_favourable.auc_scores(60), 0.05):
+            full = least_favourable.rank_bound(
+                ranked,
+                least_favourable.gdp_shift,
+                least_favourable.auc_scores(len(ranked)),
+                significance=0.05,
+                generator=np.random.default_rng(seed),
             )
             assert full == 0
 
