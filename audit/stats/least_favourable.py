@@ -22,7 +22,7 @@ from audit.stats.curves import Curve, Family
 from audit.stats.ranks import Memberships
 
 FEWEST_RANK = 10  # simulations beyond the critical value: fewer make the bound jump with the seed
-WORK = 4_000_000  # simulated scores in one test
+WORK = 2_000_000  # simulated scores in one test
 REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
 FINEST = 2**30  # of rank scores
 STRIDE = 256.0  # between simulations laid out on one line; positions lie within +-100 of their simulation's origin
