@@ -150,8 +150,13 @@ def _guess(ranked: Memberships, family: curves.Family, significance: float) -> f
 @functools.lru_cache(maxsize=256)
 def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: DpSgd, confidence: float) -> float:
     """The signal refuted by perfect separation."""
-    perfect = np.arange(sum(sides)) < sides[0]
-    return _refuted(estimator, perfect, mechanism, 1 - confidence, Seed(0, ("ceiling",)))[0]
+    members, nonmembers = sides
+    perfect = np.arange(members + nonmembers) < members
+    simulated = least_favourable.simulations_for(members, nonmembers, 1 - confidence) > 0
+    if estimator.statistic == "rank" or not simulated:
+        return _refuted(estimator, perfect, mechanism, 1 - confidence, Seed(0))[0]
+    top = rank_exact.separation(members, nonmembers)  # no other configuration reaches the largest sum of scores
+    return rank_exact.bound((top,), _curve(mechanism), significance=1 - confidence, largest=MOST_SIGNAL, resolution=1e-4)[0]
 
 
 PLUGIN = FdpRank

@@ -133,8 +133,11 @@ def rank_bound(
     """
     draws = simulate(int(ranked.sum()), int((~ranked).sum()), significance, generator)
     rejects = _Pruned(draws, shift, scores, sum_of_scores(ranked, scores)).rejects
-    start = guess if guess > 0 and rejects(guess) else 0.0
-    stride = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1]) if start > 0 else 1.0
+    spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
+    stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept
+    nearby = min(math.floor(guess / stride) * stride, largest)
+    start = nearby if nearby > 0 and rejects(nearby) else 0.0
+    stride = stride if start > 0 else 1.0
     return roots.last_rejected(rejects, start=start, stride=stride, largest=largest, resolution=resolution)
 
 

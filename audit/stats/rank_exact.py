@@ -55,6 +55,11 @@ def precedence_tests(ranked: Memberships, ratio: float) -> tuple[Precedence, ...
     )
 
 
+def separation(members: int, nonmembers: int) -> Precedence:
+    """The test that only perfect separation passes: all members above the highest nonmember."""
+    return Precedence(count=members, sample=members, rank=1, reference=nonmembers, from_top=True)
+
+
 def _family(counts: Counts, sample: int, grid: Counts, reference: int, *, from_top: bool) -> list[Precedence]:
     return [
         Precedence(count=count, sample=sample, rank=rank, reference=reference, from_top=from_top)
