@@ -85,7 +85,8 @@ class Store:
     def put(self, key: str, value: Mapping[str, Array]) -> None:
         """Stores a value, whole or not at all, with a checksum of each of its arrays."""
         arrays = {name: np.asarray(array, order="C") for name, array in value.items()}
-        _write(self._path(key), save(arrays, metadata={name: _digest(array) for name, array in arrays.items()}))
+        sums = {name: _digest(array) for name, array in arrays.items()}
+        _write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, wanted: Callable[[str], bool] | None = None) -> dict[str, Array]:
         """The arrays under `key`, or those whose name is wanted; no others are read.
@@ -96,7 +97,7 @@ class Store:
         path = self._path(key)
         try:
             with safe_open(path, framework="numpy") as stored:
-                sums = stored.metadata() or {}
+                sums = json.loads((stored.metadata() or {}).get("sha256", "{}"))
                 names = [name for name in stored.keys() if wanted is None or wanted(name)]  # noqa: SIM118 (not a dict)
                 value = {name: stored.get_tensor(name) for name in names}
         except (SafetensorError, OSError) as error:

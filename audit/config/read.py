@@ -23,7 +23,11 @@ ENVIRONMENT_PREFIX = "AUDIT_SET_"
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A validated config, its canonical text, that text's sha256, and where each value came from."""
+    """A validated config, its canonical text, its identity, and where each value came from.
+
+    `sha256` is that of the canonical text without `execution`, which says where models are trained, not which: a
+    run can go on under another executor.
+    """
 
     config: Config
     text: str
@@ -114,7 +118,8 @@ def parse(
     values = config.model_dump(mode="json")
     canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
     everything = tuple((path, _origin(path, origins)) for path in _paths(values))
-    return Resolved(config, canonical, hashlib.sha256(canonical.encode()).hexdigest(), everything)
+    lasting = yaml.safe_dump({key: values[key] for key in values if key != "execution"}, sort_keys=True, allow_unicode=True)
+    return Resolved(config, canonical, hashlib.sha256(lasting.encode()).hexdigest(), everything)
 
 
 def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:

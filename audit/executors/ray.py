@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from audit.core.errors import ConfigError, WorkerLost
 from audit.core.protocols import Progress, Result, Work
 
 _POLL_SECONDS = 0.3
+_KNOCK_SECONDS = 10
 _QUEUED = 2  # jobs under way for each that can run: the next is there before a place falls free
 
 
@@ -154,7 +156,9 @@ class _Pool:
 def _task(work: Any, index: int, job: Any, device: str | None, board: Any, *shared: Any) -> Any:
     """One job, on whatever machine Ray has chosen."""
     board.start.remote(index)
-    return work(shared, job, lambda done: board.add.remote(index, done), device)
+    result = work(shared, job, lambda done: board.add.remote(index, done), device)
+    _library().get(board.total.remote())  # calls of one task arrive in order: now the board has heard all of it
+    return result
 
 
 class _Board:
@@ -189,11 +193,26 @@ def _library() -> Any:
 
 def _connect(ray: Any, address: str | None) -> None:
     if ray.is_initialized():
+        here = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", here) and "://" not in str(address):
+            raise ConfigError(f"this process is connected to the Ray cluster at '{here}' already, not to '{address}'")
         return
+    _knock(address or os.environ.get("RAY_ADDRESS"))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"no Ray cluster at '{address}': {error}; start one (see docs/clusters.md)") from error
+
+
+def _knock(address: str | None) -> None:
+    """Nothing, or `ConfigError` where nobody listens: Ray itself would try again for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
+    except OSError as error:
         raise ConfigError(f"no Ray cluster at '{address}': {error}; start one (see docs/clusters.md)") from error
 
 
