@@ -32,6 +32,15 @@ class Distances:
     queries: int
 
 
+def least_budget() -> int:
+    """Queries per record that one round takes: the start, a first bisection, and the probes, steps and bisection of a round.
+
+    >>> least_budget()
+    55
+    """
+    return 1 + _BISECTIONS + _round_cost(1)
+
+
 def boundary_distances(predict: Predict, inputs: Array, labels: Array, *, budget: int, seed: Seed) -> Distances:
     """Upper bounds, tightened by HopSkipJump, on each record's distance to a point of another predicted class.
 
@@ -53,12 +62,11 @@ def boundary_distances(predict: Predict, inputs: Array, labels: Array, *, budget
         2007.14321 (distance as membership signal).
     """
     search = _Search(predict, inputs, labels, seed.child("boundary").numpy())
-    least = 1 + _BISECTIONS + search.round_cost(1)
-    if budget < least:
-        raise ConfigError(f"a budget of {budget} queries a record; one round of the boundary attack takes {least}")
+    if budget < least_budget():
+        raise ConfigError(f"a budget of {budget} queries a record; one round of the boundary attack takes {least_budget()}")
     search.start()
     rounds = 1
-    while search.queries + search.round_cost(rounds) <= budget:
+    while search.queries + _round_cost(rounds) <= budget:
         search.improve(rounds)
         rounds += 1
     return Distances(values=search.distances(), queries=search.queries)
@@ -91,19 +99,15 @@ class _Search:
         self.candidate = self.best.copy()
         self._bisect()
 
-    def round_cost(self, number: int) -> int:
-        """Queries per record that round `number` takes at most."""
-        return self._probes(number) + _HALVINGS + _BISECTIONS
-
     def improve(self, number: int) -> None:
         """One round: estimate the boundary's normal at the best point, step along it, return to the boundary."""
         distance = self.distances()
         normal = np.empty_like(self.best)
-        rows = max(1, _PROBE_VALUES // (self._probes(number) * self.flat.shape[1]))
+        rows = max(1, _PROBE_VALUES // (_probes(number) * self.flat.shape[1]))
         for start in range(0, len(self.flat), rows):
             block = slice(start, start + rows)
-            normal[block] = self._normal(block, self._probes(number), distance[block])
-        self.queries += self._probes(number)
+            normal[block] = self._normal(block, _probes(number), distance[block])
+        self.queries += _probes(number)
         self._step(normal, distance / np.sqrt(number))
         self._bisect()
 
@@ -159,5 +163,12 @@ class _Search:
         asked = points.reshape(-1, *self.shape).astype(self.dtype)
         return np.asarray(self.predict(asked)).reshape(points.shape[:2])
 
-    def _probes(self, number: int) -> int:
-        return round(24 * float(np.sqrt(number)))
+
+def _probes(number: int) -> int:
+    """Queries per record for the normal of round `number`."""
+    return round(24 * float(np.sqrt(number)))
+
+
+def _round_cost(number: int) -> int:
+    """Queries per record that round `number` takes at most."""
+    return _probes(number) + _HALVINGS + _BISECTIONS

@@ -88,6 +88,36 @@ def reference_logits(reference: ReferenceView, attack: str) -> Array:
     return _finite(reference.logits, attack)
 
 
+def log_gradient_norms(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:
+    """Logs of the l2 norms of the records' gradients: `(m,)` and `(k, m)`; a norm of zero counts as the least normal float.
+
+    Raises:
+        ObservationError: none were observed, or they are not finite.
+    """
+    ours, theirs = _observed("gradient_norms", target, reference, attack, "access final_weights or all_steps")
+    least = np.finfo(np.float32).tiny
+    return np.log(np.maximum(ours, least, dtype=np.float64)), np.log(np.maximum(theirs, least, dtype=np.float64))
+
+
+def trajectories(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:
+    """Logit-scaled confidences at the checkpoints, `(m, checkpoints)` and `(k, m, checkpoints)`.
+
+    Raises:
+        ObservationError: none were observed, or they are not finite.
+    """
+    ours, theirs = _observed("trajectory", target, reference, attack, "access all_steps and a trainer that keeps checkpoints")
+    return signals.scaled_confidence_of_losses(ours), signals.scaled_confidence_of_losses(theirs)
+
+
+def boundaries(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:
+    """Distances to the decision boundary, `(m,)` and `(k, m)`.
+
+    Raises:
+        ObservationError: none were observed, or they are not finite.
+    """
+    return _observed("boundary", target, reference, attack, "a game whose models can be queried (audit run)")
+
+
 def memberships(reference: ReferenceView, fewest: int, attack: str, *, online: bool) -> Array:
     """The references' coins `(k, m)`, checked to be what an online or offline attack can work with.
 
@@ -109,6 +139,18 @@ def memberships(reference: ReferenceView, fewest: int, attack: str, *, online: b
             f"no reference model of attack '{attack}' trained on any canary; set online: false, or let references draw coins"
         )
     return included
+
+
+def _observed(signal: str, target: TargetView, reference: ReferenceView, attack: str, source: str) -> tuple[Array, Array]:
+    """One signal of records, of the target and of the references, where it was observed."""
+    ours, theirs = getattr(target, signal), getattr(reference, signal)
+    if ours is None or (theirs is None and len(reference)):
+        whom = "the target" if ours is None else f"its {len(reference)} references"
+        raise ObservationError(
+            f"attack '{attack}' reads {signal} of records and none were observed of {whom}; it takes {source}"
+        )
+    ours = _finite(ours, attack)
+    return ours, np.empty((0, *ours.shape)) if theirs is None else _finite(theirs, attack)
 
 
 def _labels(target: TargetView, attack: str) -> Array:

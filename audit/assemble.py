@@ -30,9 +30,11 @@ def assemble(config: Config) -> Experiment:
     seed = Seed(config.seed)
     dataset = data.load(config.data, seed.child("data"))
     accountants = tuple(_named("accountants", "audit.accountants", config.accountants))
+    if len(dataset.train) == 0:
+        raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
     recipes = tuple(_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms)
     plays = tuple(_play(config, spec) for spec in config.games)
-    _check_counts(plays, dataset)
+    _check_counts(plays)
     return Experiment(
         name=config.name,
         dataset=dataset,
@@ -157,6 +159,11 @@ def _play(config: Config, spec: GameSpec) -> Play:
                 f"{where}: scorer '{name}' needs {attack.needs.references} reference models, "
                 f"the game trains {spec.references}; raise references or choose another scorer"
             )
+        if not spec.access.shows(attack.needs.access):
+            raise ConfigError(
+                f"{where}: scorer '{name}' reads what access '{attack.needs.access.value}' shows, the game's access is "
+                f"'{spec.access.value}'; raise access or choose another scorer"
+            )
     estimators = _named(f"{where}.estimators", "audit.estimators", spec.estimators)
     recipes = spec.mechanisms if spec.mechanisms is not None else [one.name for one in config.mechanisms]
     ((_, maker),) = _named(f"{where}.canaries", "attacks.canaries", [spec.canaries])
@@ -167,6 +174,7 @@ def _play(config: Config, spec: GameSpec) -> Play:
         runs=spec.runs,
         references=spec.references,
         inclusion_probability=spec.inclusion_probability,
+        prior=spec.prior,
         count=spec.count,
         maker=maker,
         attacks=tuple(attacks),
@@ -175,11 +183,15 @@ def _play(config: Config, spec: GameSpec) -> Play:
     )
 
 
-def _check_counts(plays: Sequence[Play], dataset: Dataset) -> None:
+def _check_counts(plays: Sequence[Play]) -> None:
     for play in plays:
         if play.runs * play.count < 2:
             raise ConfigError(
                 f"games.{play.name}: {play.runs} run(s) of {play.count} canary give one score; raise runs or count"
             )
-    if len(dataset.train) == 0:
-        raise ConfigError("the train split is empty; lower data.pool or data.test")
+        for name, attack in play.attacks:
+            if not play.estimators_of(attack):
+                raise ConfigError(
+                    f"games.{play.name}: scorer '{name}' sees less than all steps, where canaries of one run are not "
+                    "independent trials, and every estimator of the game assumes that; add one_run"
+                )

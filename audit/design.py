@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from audit import measure
-from audit.core.game import Access
+from audit.core.game import Access, Assumption
 from audit.core.mechanism import Adjacency, Mechanism
 from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Trainer
 from audit.core.records import Dataset
@@ -42,6 +42,21 @@ class Play:
     attacks: tuple[tuple[str, Attack], ...]
     estimators: tuple[Estimator, ...]
     recipes: frozenset[str]
+    prior: float = 0.01
+
+    def level(self, attack: Attack) -> Access:
+        """What the adversary of an attack sees: as much as it needs, which may be less than the game shows."""
+        return attack.needs.access
+
+    def estimators_of(self, attack: Attack) -> tuple[Estimator, ...]:
+        """The estimators whose assumptions hold for an attack that sees less than all steps: only those, of the game's.
+
+        Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together
+        they do not.
+        """
+        if self.access is not Access.ALL_STEPS or self.level(attack) is Access.ALL_STEPS or self.count == 1:
+            return self.estimators
+        return tuple(one for one in self.estimators if Assumption.INDEPENDENT_TRIALS not in one.assumes)
 
     @property
     def models(self) -> int:
@@ -86,7 +101,7 @@ class Experiment:
     @property
     def comparisons(self) -> int:
         """Bounds among which the error budget is split."""
-        return sum(len(play.attacks) * len(play.estimators) for _, play in self.pairs)
+        return sum(len(play.estimators_of(attack)) for _, play in self.pairs for _, attack in play.attacks)
 
     @property
     def bound_confidence(self) -> float:

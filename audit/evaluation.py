@@ -16,7 +16,7 @@ returns `audit.core.records.Scores`, so none can be handed to an estimator by mi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -24,10 +24,12 @@ from audit.core import checks
 from audit.core.errors import ConfigError, DataError
 from audit.core.protocols import Attack
 from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.results import Calibrated, Fidelity, Spread
 from audit.core.seeds import Seed
 from audit.stats import roc, signals
 
 FPRS = (0.01, 0.001)
+_TOLERATED = 1.5  # times what the most unusual reference deviates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,18 +39,6 @@ class LeaveOneOut:
     values: Array
     included: Array
     models: Array
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """A figure over targets: mean, sample standard deviation and range. Targets share references, so no interval."""
-
-    figure: str
-    mean: float
-    std: float
-    lowest: float
-    highest: float
-    targets: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,36 +59,6 @@ class Exposure:
     at_fpr: float
     reproducibility: float
     chance: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
-    """A threshold that the adversary sets on its own models, and what it realises on the target; means over targets."""
-
-    nominal_fpr: float
-    realised_fpr: float
-    tpr: float
-    precision: float
-    prior: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fidelity:
-    """Whether references resemble the target. `matches` False: the attack is weak, which says nothing for the model.
-
-    Attributes:
-        target_accuracy: on (members, non-members) of the target; `reference_accuracy`: means over references.
-        distance: Kolmogorov-Smirnov distance between the target's losses and all references', the larger
-            of members and non-members.
-        typical: the largest such distance of any one reference against the others.
-    """
-
-    target_accuracy: tuple[float, float]
-    reference_accuracy: tuple[float, float]
-    distance: float
-    typical: float
-    matches: bool
-    sentence: str
 
 
 def leave_one_out(
@@ -202,21 +162,22 @@ def calibrated(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibra
     return Calibrated(nominal_fpr=nominal_fpr, realised_fpr=fpr, tpr=tpr, precision=precision(tpr, fpr, prior), prior=prior)
 
 
-def precision(tpr: float, fpr: float, prior: float) -> float:
-    """Share of members among the records that are called members, if `prior` of all candidates are; NaN where none is.
+def precision(tpr: float, fpr: float, prior: float) -> float | None:
+    """Share of members among the records that are called members, if `prior` of all candidates are; None where none is.
 
     >>> round(precision(0.5, 0.01, 0.01), 3)
     0.336
     """
     called = tpr * prior + fpr * (1 - prior)
-    return tpr * prior / called if called > 0 else float("nan")
+    return tpr * prior / called if called > 0 else None
 
 
 def fidelity(target: TargetView, included: Array, references: ReferenceView) -> Fidelity:
     """Compares accuracy and losses of a target with those of its references, on members and non-members.
 
-    The auditor knows the target's coins `(m,)`; the attack never sees this. References match where the
-    target is no further from the pool of them than 1.5 times the furthest reference is from the others.
+    The auditor knows the target's coins `(m,)`; the attack never sees this. References match where the target is
+    no further from the pool of them than 1.5 times the furthest reference is from the others, both in the
+    distribution of losses and in accuracy (there within one record).
 
     Raises:
         DataError: no logits or labels, or fewer than three references.
@@ -230,10 +191,12 @@ def fidelity(target: TargetView, included: Array, references: ReferenceView) -> 
     accuracy = np.array([[_mean(hit[mine]), _mean(hit[~mine])] for hit, mine in zip(right, coins, strict=True)])
     pool = np.arange(1, len(everyone))
     distance = _distance(losses, coins, 0, pool)
-    typical = max(_distance(losses, coins, int(one), np.delete(pool, one - 1)) for one in pool)
-    matches = distance <= 1.5 * typical
+    rest = [(int(one), np.delete(pool, one - 1)) for one in pool]
+    typical = max(_distance(losses, coins, one, others) for one, others in rest)
+    gap, usual = _gap(accuracy, 0, pool), max(_gap(accuracy, one, others) for one, others in rest)
+    matches = distance <= _TOLERATED * typical and gap <= _TOLERATED * usual + 1 / len(target.labels)
     theirs = (_mean(accuracy[1:, 0]), _mean(accuracy[1:, 1]))
-    verdict = (
+    found = (
         "references resemble the target"
         if matches
         else "references do not resemble the target: a weak result speaks of the attack, not of the model"
@@ -247,27 +210,22 @@ def fidelity(target: TargetView, included: Array, references: ReferenceView) -> 
         reference_accuracy=theirs,
         distance=distance,
         typical=typical,
-        matches=matches,
-        sentence=f"{verdict}; {figures}",
+        matches=bool(matches),
+        sentence=f"{found}; {figures}",
     )
+
+
+def _gap(accuracy: Array, one: int, others: Array) -> float:
+    """How far one model's accuracy lies from the mean of others, on members or on non-members, the larger."""
+    return float(np.abs(accuracy[one] - accuracy[others].mean(axis=0)).max())
 
 
 def _as_target(models: ReferenceView, labels: Array | None, one: int) -> tuple[TargetView, ReferenceView]:
-    def own(array: Array | None) -> Array | None:
-        return None if array is None else array[one]
-
-    def others(array: Array | None) -> Array | None:
-        return None if array is None else np.delete(array, one, axis=0)
-
-    return (
-        TargetView(labels=labels, logits=own(models.logits), losses=own(models.losses), products=own(models.products)),
-        ReferenceView(
-            included=np.delete(models.included, one, axis=0),
-            logits=others(models.logits),
-            losses=others(models.losses),
-            products=others(models.products),
-        ),
-    )
+    """One model as the target, without its coins, and all others as its references."""
+    seen = {field.name: getattr(models, field.name) for field in fields(models) if field.name != "included"}
+    own = {name: None if array is None else array[one] for name, array in seen.items()}
+    others = {name: None if array is None else np.delete(array, one, axis=0) for name, array in seen.items()}
+    return TargetView(labels=labels, **own), ReferenceView(included=np.delete(models.included, one, axis=0), **others)
 
 
 def _split(values: Array, included: Array) -> tuple[Array, Array]:

@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from audit import __version__
-from audit.core.errors import ConfigError, ObservationError
-from audit.core.game import Access
+from audit import __version__, seen
+from audit.core.errors import ConfigError
 from audit.core.protocols import Progress, Trainer, TrainingJob
-from audit.core.records import Array, Canaries, Dataset, TrainedModels
-
-SIGNALS = ("canary_logits", "test_logits", "products")
+from audit.core.records import Array, Canaries, Dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,6 +29,7 @@ class Order:
         models: trained together.
         steps: of each.
         code: digest of the code that the key stands for; another machine's must be the same.
+        queries: label queries a record that attacks ask for.
     """
 
     key: str
@@ -40,6 +38,7 @@ class Order:
     models: int
     steps: int
     code: str
+    queries: int = 0
 
 
 def fit_and_observe(
@@ -59,61 +58,47 @@ def fit_and_observe(
     Raises:
         ConfigError: this machine's code is not the code that the order was made with.
     """
-    from audit.training import observe
-
     if order.code != code_digest():
         raise ConfigError(
             f"a worker's code (digest {code_digest()[:12]}) is not the driver's ({order.code[:12]}); "
             "install the same version of epsilon-audit on every machine"
         )
     dataset, canaries = shared
-    job = order.job(dataset=dataset, canaries=canaries)
+    job = order.job(dataset=dataset, canaries=multiplied(canaries))
     if device is not None:
         job = replace(job, device=device)
     models = order.trainer.fit(job, progress)
     value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
-    read = functools.partial(observe.outputs, job.model, models.weights, classes=dataset.classes, device=job.device)
-    value["test_logits"] = read(dataset.test.inputs)
-    if canaries.records is not None:
-        value["canary_logits"] = read(canaries.records.inputs)
-    products = _products(order, job, models)
-    if products is not None:
-        value["products"] = products
+    value |= seen.observed(job, canaries, models, order.queries)
     for name, found in asdict(models.executed).items():
         value[f"executed/{name}"] = np.asarray(found)
     return _isolated(value)
 
 
-def _products(order: Order, job: TrainingJob, models: TrainedModels) -> Array | None:
-    from audit.training import observe
-
-    if not job.canaries.are_gradients:
-        return None
-    if job.access is Access.ALL_STEPS:
-        if models.products is None:
-            raise ObservationError(f"{type(order.trainer).__name__} recorded no gradient products; this game needs all steps")
-        return models.products
-    if job.access is Access.FINAL_WEIGHTS and models.initial is not None:
-        found: Array = observe.weight_products(models.initial, models.weights, job.canaries)[..., None]
-        return found
-    return None
+def multiplied(canaries: Canaries) -> Canaries:
+    """The canaries with every record in as many copies as are planted, copies of one record together."""
+    if canaries.copies == 1 or canaries.records is None:
+        return canaries
+    index = np.repeat(np.arange(len(canaries)), canaries.copies)
+    identifiers = None if canaries.identifiers is None else canaries.identifiers[index]
+    return replace(canaries, records=canaries.records.take(index), identifiers=identifiers)
 
 
 def _isolated(value: dict[str, Array]) -> dict[str, Array]:
     """The same with `diverged` `(N,)`, and zero signals where it is true."""
-    seen = [name for name in value if name in SIGNALS or name.startswith("weights/")]
+    read = [name for name in value if name in seen.SIGNALS or name.startswith("weights/")]
     diverged = np.zeros(len(value["test_logits"]), dtype=bool)
-    for name in seen:
+    for name in read:
         diverged |= ~np.isfinite(value[name]).reshape(len(diverged), -1).all(axis=1)
     if diverged.any():
-        for name in SIGNALS:
+        for name in seen.SIGNALS:
             if name in value:
                 keep = ~diverged.reshape(-1, *[1] * (value[name].ndim - 1))
                 value[name] = np.where(keep, value[name], np.zeros_like(value[name][:1]))
     return {**value, "diverged": diverged}
 
 
-def job_key(job: TrainingJob, trainer: Trainer, content: str) -> str:
+def job_key(job: TrainingJob, trainer: Trainer, content: str, queries: int = 0) -> str:
     """The hash of everything that decides a job's result."""
     identity = {
         "version": __version__,
@@ -126,6 +111,8 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str) -> str:
         "model": dict(job.model),
         "optimizer": dict(job.optimizer),
         "access": job.access.value,
+        "checkpoints": job.checkpoints,
+        "queries": queries,
         "device": job.device.split(":", maxsplit=1)[0],
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]
@@ -135,7 +122,8 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str) -> str:
 def code_digest() -> str:
     """The hash of the code that trains, so that a run resumed with other code does not mix two engines' models."""
     root = Path(__file__).resolve().parent
-    files = sorted(path for folder in ("training", "trainers") for path in (root / folder).glob("*.py"))
+    folders = sorted(path for folder in ("training", "trainers") for path in (root / folder).glob("*.py"))
+    files = [*folders, root / "seen.py"]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
@@ -150,7 +138,7 @@ def dataset_digest(dataset: Dataset) -> str:
 
 def canaries_digest(canaries: Canaries) -> str:
     """The hash of what is planted."""
-    digest = hashlib.sha256(canaries.kind.encode())
+    digest = hashlib.sha256(f"{canaries.kind}:{canaries.copies}:{canaries.fitted_start}".encode())
     forms = [canaries.coordinates, canaries.directions]
     if canaries.records is not None:
         forms += [canaries.records.inputs, canaries.records.labels]

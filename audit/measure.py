@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from audit import __version__
+from audit import __version__, group
 from audit.core.game import Inclusion
 from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
@@ -67,7 +67,11 @@ def bounds(
     found = []
     for index, estimator in enumerate(estimators):
         scores.game.require(estimator.assumes, type(estimator).__name__)
-        found.append(estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed.child("estimator", index)))
+        stream = seed.child("estimator", index)
+        if scores.game.copies > 1:
+            found.append(group.bound(estimator, scores, delta=delta, confidence=confidence, seed=stream))
+        else:
+            found.append(estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=stream))
     return tuple(found)
 
 
@@ -114,6 +118,8 @@ def attack_result(
 ) -> AttackResult:
     """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds."""
     members, nonmembers = _without_ties(scores, seed.child("ties"))
+    if scores.game.copies > 1:
+        claim, limit = None if claim is None else group.claim(claim, scores.game.copies), None
     low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence)
     return AttackResult(
         scorer=scores.attack,

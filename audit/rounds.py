@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from audit import measure, verdict
+from audit import descriptive, measure, verdict
 from audit.core.errors import ObservationError
 from audit.core.game import Access, Game, Inclusion
 from audit.core.protocols import Attack, Progress
@@ -15,6 +17,7 @@ from audit.core.results import (
     AttackResult,
     BoundTrajectory,
     Check,
+    Evaluation,
     GameResult,
     GroupResult,
     LowerBound,
@@ -44,6 +47,21 @@ class Played:
         return tuple(bound for attack in self.result.attacks for bound in attack.bounds)
 
 
+def _shown(signals: dict[str, Array | None], access: Access, steps: int | None) -> dict[str, Array | None]:
+    """What an adversary with this access sees of the signals, of the first `steps` steps."""
+    logits, products = signals["logits"], signals["products"]
+    if logits is not None and access is Access.LABEL_ONLY:
+        logits = np.eye(logits.shape[-1], dtype=np.float32)[logits.argmax(axis=-1)]
+    inside = {name: signals[name] for name in ("weight_products", "gradient_norms") if access.shows(Access.FINAL_WEIGHTS)}
+    if access is Access.ALL_STEPS:
+        inside |= {"products": None if products is None else products[..., :steps], "trajectory": signals["trajectory"]}
+    return {"logits": logits, "boundary": signals["boundary"], **inside}
+
+
+def _target_view(signals: Mapping[str, Any], labels: Array | None) -> TargetView:
+    return TargetView(labels=labels, **signals)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Round:
     """A game on a recipe, after training: everything that attacks and statistics read."""
@@ -54,7 +72,11 @@ class Round:
     seed: Seed
     planting: Planting
     observed: Observed
-    rules: Game
+
+    @property
+    def rules(self) -> Game:
+        """The game as an adversary with all its access played it."""
+        return rules_of(self.game, self.planting, self.game.access)
 
     def attack(self, name: str, attack: Attack, steps: int | None = None) -> Scores:
         """The scores of all target runs, pooled; each run is attacked alone, with the dedicated references.
@@ -63,31 +85,30 @@ class Round:
         the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
         """
         mechanism = self.recipe.mechanism if steps is None else replace(self.recipe.mechanism, steps=steps)
-        reference = self._reference(steps)
+        level = self.game.level(attack)
+        reference = self._reference(level, steps)
         values = []
         for run in range(self.planting.runs):
-            view = replace(self._target(run, steps), mechanism=mechanism)
+            view = replace(self._target(run, level, steps), mechanism=mechanism)
             values.append(attack.score(view, reference, self.seed.child(f"attack:{name}", run)))
         included = self.planting.included[: self.planting.runs].ravel()
-        return Scores(values=np.concatenate(values), included=included, game=self.rules, attack=name, mechanism=mechanism)
-
-    def _target(self, run: int, steps: int | None) -> TargetView:
-        records, seen = self.planting.canaries.records, self.observed
-        return TargetView(
-            labels=None if records is None else records.labels,
-            logits=None if seen.canary_logits is None else seen.canary_logits[run],
-            products=None if seen.products is None else seen.products[run][:, :steps],
+        return Scores(
+            values=np.concatenate(values),
+            included=included,
+            game=rules_of(self.game, self.planting, self.game.level(attack)),
+            attack=name,
+            mechanism=mechanism,
         )
 
-    def _reference(self, steps: int | None) -> ReferenceView:
-        seen = self.observed
-        first, lost = self.planting.runs, seen.diverged[self.planting.runs :]
-        own = first + np.flatnonzero(~lost) if lost.any() else slice(first, None)
-        return ReferenceView(
-            included=self.planting.included[own],
-            logits=None if seen.canary_logits is None else seen.canary_logits[own],
-            products=None if seen.products is None else seen.products[own][..., :steps],
-        )
+    def _target(self, run: int, access: Access, steps: int | None) -> TargetView:
+        records = self.planting.canaries.records
+        labels = None if records is None else records.labels
+        return _target_view(_shown(self.observed.of(run), access, steps), labels)
+
+    def _reference(self, access: Access, steps: int | None) -> ReferenceView:
+        runs, lost = self.planting.runs, self.observed.diverged
+        own = runs + np.flatnonzero(~lost[runs:])
+        return ReferenceView(included=self.planting.included[own], **_shown(self.observed.of(own), access, steps))
 
 
 def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, tools: tuple[Store, Progress]) -> Played:
@@ -106,10 +127,12 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, too
         seed=seed,
         planting=planting,
         observed=observed,
-        rules=rules_of(game, planting),
     )
     scores = [one.attack(name, attack) for name, attack in game.attacks]
-    results = [judge_scores(one, found, stated, seed.child("bounds", index)) for index, found in enumerate(scores)]
+    results = [
+        judge_scores(one, attack, found, stated, seed.child("bounds", index))
+        for index, ((_, attack), found) in enumerate(zip(game.attacks, scores, strict=True))
+    ]
     best = scores[max(range(len(results)), key=lambda index: results[index].auc)]
     return Played(
         result=GameResult(
@@ -119,6 +142,7 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, too
             records=exposed_records(one, best),
             groups=class_results(one, best),
             models=game.models,
+            evaluation=described(one),
         ),
         trajectories=tuple(curve for name, attack in game.attacks for curve in trajectories(one, name, attack)),
         checks=(*verdict.check_executed(recipe.mechanism, observed.executed), verdict.check_finite(observed.diverged)),
@@ -152,27 +176,28 @@ def plant(experiment: Experiment, game: Play, seed: Seed) -> Planting:
     return Planting(canaries=canaries, included=coins < game.inclusion_probability, runs=game.runs)
 
 
-def rules_of(game: Play, planting: Planting) -> Game:
-    """The game as it was played, and what it grants to statistics."""
+def rules_of(game: Play, planting: Planting, access: Access) -> Game:
+    """The game as an adversary with this access played it, and what it grants to statistics."""
     canaries = planting.canaries
     return Game(
         adjacency=game.adjacency,
-        access=game.access,
+        access=access,
         inclusion=Inclusion.COINS,
         canaries=len(canaries),
         runs=game.runs,
         references=game.references,
         inclusion_probability=game.inclusion_probability,
-        independent_noise=canaries.orthogonal and game.access is Access.ALL_STEPS,
+        independent_noise=canaries.orthogonal and access is Access.ALL_STEPS,
         canary=canaries.description,
+        copies=canaries.copies,
     )
 
 
-def judge_scores(one: Round, scores: Scores, stated: Stated, seed: Seed) -> AttackResult:
+def judge_scores(one: Round, attack: Attack, scores: Scores, stated: Stated, seed: Seed) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
-    experiment, estimators = one.experiment, one.game.estimators
+    experiment, estimators = one.experiment, one.game.estimators_of(attack)
     level = experiment.bound_confidence
-    return measure.attack_result(
+    found = measure.attack_result(
         scores,
         confidence=experiment.confidence,
         seed=seed,
@@ -181,19 +206,20 @@ def judge_scores(one: Round, scores: Scores, stated: Stated, seed: Seed) -> Atta
         claim=stated.tightest,
         limit=stated.limit,
     )
+    return replace(found, access=one.game.level(attack))
 
 
 def trajectories(one: Round, name: str, attack: Attack) -> list[BoundTrajectory]:
     """Proven epsilon over the steps seen so far, a curve per estimator; each point holds at its level on its own."""
     total = one.recipe.mechanism.steps
-    if one.observed.products is None or one.observed.products.shape[-1] != total:
+    if one.observed.products is None or one.game.level(attack) is not Access.ALL_STEPS:
         return []
     checkpoints = sorted({max(1, round(total * (i + 1) / CHECKPOINTS)) for i in range(CHECKPOINTS)})
     rows = []
     for steps in checkpoints:
         found = measure.bounds(
             one.attack(name, attack, steps),
-            one.game.estimators,
+            one.game.estimators_of(attack),
             delta=one.experiment.delta,
             confidence=one.experiment.bound_confidence,
             seed=one.seed.child("trajectory", steps),
@@ -204,6 +230,47 @@ def trajectories(one: Round, name: str, attack: Attack) -> list[BoundTrajectory]
     return [BoundTrajectory(label=label, steps=tuple(checkpoints), epsilon=curve) for label, curve in curves]
 
 
+def described(one: Round) -> Evaluation | None:
+    """What all models of the game that stayed finite say of its attacks on records, each of them once the target."""
+    records, kept = one.planting.canaries.records, np.flatnonzero(~one.observed.diverged)
+    if records is None or not one.experiment.dataset.classes:
+        return None
+    views = ReferenceView(included=one.planting.included[kept], **one.observed.of(kept))
+    models = descriptive.Models(
+        views=views,
+        labels=records.labels,
+        runs=int(np.sum(kept < one.planting.runs)),
+        names=record_names(one),
+        columns=columns(one),
+    )
+    return descriptive.describe(one.game.attacks, models, prior=one.game.prior, seed=one.seed.child("described"))
+
+
+def columns(one: Round) -> dict[str, Array]:
+    """The columns that records are grouped by: their class, and the user's column where the data has one."""
+    canaries, dataset = one.planting.canaries, one.experiment.dataset
+    if canaries.records is None:
+        return {}
+    found = {"class": np.array([f"{label:g}" for label in canaries.records.labels.tolist()])}
+    if (
+        dataset.groups is not None
+        and canaries.identifiers is not None
+        and np.isin(canaries.identifiers, dataset.pool_index).all()
+    ):
+        order = np.argsort(dataset.pool_index)
+        place = order[np.searchsorted(dataset.pool_index, canaries.identifiers, sorter=order)]
+        found["group"] = np.asarray(dataset.groups)[place].astype(str)
+    return found
+
+
+def record_names(one: Round) -> list[str]:
+    """A keyed name for each canary."""
+    canaries = one.planting.canaries
+    known = canaries.identifiers is not None and len(np.unique(canaries.identifiers)) == len(canaries)
+    rows = canaries.identifiers.tolist() if known and canaries.identifiers is not None else range(len(canaries))
+    return [measure.keyed_name(one.experiment.seed, row) for row in rows]
+
+
 def exposed_records(one: Round, scores: Scores) -> tuple[RecordExposure, ...]:
     """The canaries of the first target run whose scores stand out most, under keyed names."""
     canaries = one.planting.canaries
@@ -211,16 +278,17 @@ def exposed_records(one: Round, scores: Scores) -> tuple[RecordExposure, ...]:
         return ()
     count = len(canaries)
     first = replace(scores, values=scores.values[:count], included=scores.included[:count])
-    rows = range(count) if canaries.identifiers is None else canaries.identifiers.tolist()
-    names = [measure.keyed_name(one.experiment.seed, row) for row in rows]
-    return measure.exposures(first, names, [f"{label:g}" for label in canaries.records.labels.tolist()])
+    return measure.exposures(first, record_names(one), [f"{label:g}" for label in canaries.records.labels.tolist()])
 
 
 def class_results(one: Round, scores: Scores) -> tuple[GroupResult, ...]:
-    """Attack AUC and model accuracy on the canaries of each class, over all target runs."""
+    """Attack AUC and model accuracy on the canaries of each class and each of the user's groups, over all target runs."""
     records, logits = one.planting.canaries.records, one.observed.canary_logits
     if records is None or logits is None or not one.experiment.dataset.classes:
         return ()
-    labels = [f"{label:g}" for label in records.labels.tolist()] * one.planting.runs
     correct: Array = (logits[: one.planting.runs].argmax(-1) == records.labels).ravel()
-    return measure.group_results(scores, labels, correct)
+    found: list[GroupResult] = []
+    for column, values in columns(one).items():
+        named = values.tolist() if column == "class" else [f"{column} {value}" for value in values]
+        found += measure.group_results(scores, named * one.planting.runs, correct)
+    return tuple(found)

@@ -13,12 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.errors import ObservationError
+from audit.core.game import Access
 from audit.core.protocols import Executor, Progress, TrainingJob
 from audit.core.records import Array, Canaries, Dataset, Executed, Planting
 from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe
-from audit.job import SIGNALS, Order, canaries_digest, code_digest, dataset_digest, fit_and_observe, job_key
+from audit.fitted_start import fitted_start
+from audit.job import Order, canaries_digest, code_digest, dataset_digest, fit_and_observe, job_key, multiplied
+from audit.seen import OF_CANARIES, SIGNALS
 from audit.store import Store
+
+CHECKPOINTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +33,11 @@ class Observed:
     Attributes:
         canary_logits: `(models, m, classes)`, None for gradient canaries.
         test_logits: `(models, n, classes)`.
-        products: `(models, m, steps)`, None unless all steps were seen.
+        products: `(models, m, steps)`, None unless gradient canaries were seen at all steps.
+        weight_products: `(models, m)`, None unless gradient canaries were seen in the weights.
+        gradient_norms: `(models, m)`, None unless the weights were seen and canaries are records.
+        trajectory: `(models, m, checkpoints)` losses, None unless all steps were seen and canaries are records.
+        boundary: `(models, m)`, None unless an attack asks for label queries.
         diverged: `(models,)` true where a model did not stay finite; its signals are zero.
         executed: what the trainer did.
     """
@@ -38,36 +47,58 @@ class Observed:
     products: Array | None
     diverged: Array
     executed: Executed
+    weight_products: Array | None = None
+    gradient_norms: Array | None = None
+    trajectory: Array | None = None
+    boundary: Array | None = None
+
+    def of(self, models: Array | int) -> dict[str, Array | None]:
+        """The signals of canaries of some models, by the names that views of them have."""
+        named = {"logits" if name == "canary_logits" else name: getattr(self, name) for name in OF_CANARIES}
+        return {name: None if array is None else array[models] for name, array in named.items()}
 
 
 def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Planting) -> list[Order]:
     """The jobs of one game on one recipe, at most `models_per_job` models each."""
     seed = model_seed(experiment, recipe, game)
-    content = dataset_digest(experiment.dataset) + canaries_digest(planting.canaries)
+    canaries = planting.canaries
+    content = dataset_digest(experiment.dataset) + canaries_digest(canaries)
+    initial = fitted_start(experiment, recipe, canaries, seed)
+    queries = max(attack.needs.queries for _, attack in game.attacks)
     found = []
     for start in range(0, game.models, experiment.models_per_job):
         rows = range(start, min(start + experiment.models_per_job, game.models))
         make = functools.partial(
             TrainingJob,
-            included=planting.included[rows.start : rows.stop],
+            included=np.repeat(planting.included[rows.start : rows.stop], canaries.copies, axis=1),
             seeds=tuple(seed.child("model", row) for row in rows),
             mechanism=recipe.mechanism,
             model=recipe.model,
             optimizer=recipe.optimizer,
             access=game.access,
             device=experiment.device,
+            start=initial,
+            checkpoints=checkpoints(game, canaries, recipe.mechanism.steps),
         )
-        job = make(dataset=experiment.dataset, canaries=planting.canaries)
+        job = make(dataset=experiment.dataset, canaries=multiplied(canaries))
         order = Order(
-            key=job_key(job, recipe.trainer, content),
+            key=job_key(job, recipe.trainer, content, queries),
             trainer=recipe.trainer,
             job=make,
             models=len(rows),
             steps=recipe.mechanism.steps,
             code=code_digest(),
+            queries=queries,
         )
         found.append(order)
     return found
+
+
+def checkpoints(game: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
+    """The steps after which records are looked at: evenly spread, the last included; none where nobody sees them."""
+    if game.access is not Access.ALL_STEPS or canaries.are_gradients:
+        return ()
+    return tuple(sorted({max(1, round(steps * (i + 1) / CHECKPOINTS)) for i in range(CHECKPOINTS)}))
 
 
 def model_seed(experiment: Experiment, recipe: Recipe, game: Play) -> Seed:

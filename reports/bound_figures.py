@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.core.results import AuditReport, Claim, GameResult, MechanismResult, Outcome
-from reports import plots, reading
+from reports import plots, reading, wording
 from reports.blocks import Tone
 from reports.phrases import listed
 from reports.plots import COLOURS, DASHES, Curve, Plan
@@ -64,6 +64,42 @@ def overview(report: AuditReport) -> Plan:
         height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
         paint=lambda figure: _paint_overview(figure, bars),
     )
+
+
+def access(mechanism: MechanismResult) -> Plan:
+    """What each adversary can show of the claim: bars by what it sees of the training, from least to most."""
+    claim = reading.tightest(mechanism)
+    bars = [_level(mechanism, wording.LEVELS[level], found) for level, found in reading.levels(mechanism).items()]
+    said = []
+    for one in bars:
+        words = f"{one.name}: proven epsilon {down(one.free)}"
+        words += f", {down(one.inside)} inside a declared family" if one.inside > one.free else ""
+        words += f", {_part(max(one.free, one.inside), claim)} of the claim" if claim else ""
+        said.append(words)
+    return Plan(
+        name=plots.file_name("access", mechanism.name),
+        caption=f"What each adversary can show of {mechanism.name}, by what it sees of the training. Red: the ε that its "
+        "attacks prove (pale: only inside a declared family of mechanisms). Grey lines: the most that perfect "
+        "scores would have proven." + (f" Blue: the tightest claim, {up(claim.epsilon)}." if claim else ""),
+        alt="Bar chart. " + "; ".join(said) + ".",
+        height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
+        paint=lambda figure: _paint_overview(figure, bars),
+    )
+
+
+def _level(mechanism: MechanismResult, name: str, found: Sequence[reading.Placed]) -> Bar:
+    return Bar(
+        name=name,
+        free=max((one.bound.epsilon for one in found if one.bound.family is None), default=0.0),
+        inside=max((one.bound.epsilon for one in found if one.bound.family is not None), default=0.0),
+        ceiling=max(one.bound.ceiling for one in found),
+        claims=mechanism.claims,
+        void=mechanism.outcome is Outcome.INVALID,
+    )
+
+
+def _part(proven: float, claim: Claim) -> str:
+    return down(proven / claim.epsilon) if claim.epsilon > 0 else "nothing"
 
 
 def _bars(report: AuditReport) -> list[Bar]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from audit.core.results import AuditReport, GameResult
+from audit.core.results import AuditReport, Evaluation, GameResult
 
 SMALLEST_GROUP = 10
 MARK = "external edition"
@@ -13,8 +13,8 @@ MARK = "external edition"
 def external(report: AuditReport) -> AuditReport:
     """The report without records, small groups, configuration and command line; a report of its own, marked in its title.
 
-    Guarantee: no `RecordExposure`, no group with fewer than `SMALLEST_GROUP` members or nonmembers, and no text of the
-        configuration or of the command's arguments is left in any field.
+    Guarantee: no `RecordExposure` or `RecordSpread`, no group with fewer than `SMALLEST_GROUP` members or nonmembers, and
+        no text of the configuration or of the command's arguments is left in any field.
     """
     if report.title.endswith(f"({MARK})"):
         return report
@@ -32,4 +32,9 @@ def external(report: AuditReport) -> AuditReport:
 
 def _game(game: GameResult) -> GameResult:
     kept = tuple(one for one in game.groups if min(one.members, one.nonmembers) >= SMALLEST_GROUP)
-    return replace(game, records=(), groups=kept)
+    return replace(game, records=(), groups=kept, evaluation=None if game.evaluation is None else _evaluation(game.evaluation))
+
+
+def _evaluation(found: Evaluation) -> Evaluation:
+    kept = tuple(one for one in found.groups if one.canaries >= 2 * SMALLEST_GROUP)
+    return replace(found, records=(), groups=kept)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from audit.core.results import AuditReport
-from reports import bound_figures, plots, score_figures, utility_figures
+from reports import bound_figures, plots, reading, score_figures, utility_figures
 from reports.plots import Drawing, Plan
 
 
@@ -39,6 +39,8 @@ def plans(report: AuditReport) -> Iterator[Plan]:
     for mechanism in report.mechanisms:
         if mechanism.trajectories:
             yield bound_figures.budget(report, mechanism)
+        if len(reading.levels(mechanism)) > 1:
+            yield bound_figures.access(mechanism)
         for game in mechanism.games:
             if game.attacks:
                 yield score_figures.roc(mechanism, game)

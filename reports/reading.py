@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from audit.core.game import Inclusion
+from audit.core.game import Access, Inclusion
 from audit.core.results import (
     AttackResult,
     AuditReport,
@@ -62,6 +62,14 @@ def free(mechanism: MechanismResult) -> Placed | None:
 def in_family(mechanism: MechanismResult) -> Placed | None:
     """The largest bound that holds inside a declared family of trade-off curves."""
     return strongest([one for one in placed(mechanism) if one.bound.family is not None])
+
+
+def levels(mechanism: MechanismResult) -> dict[Access, tuple[Placed, ...]]:
+    """The bounds by what an adversary has to see for them, from least to most; levels that nobody tried are left out."""
+    found: dict[Access, list[Placed]] = {}
+    for one in placed(mechanism):
+        found.setdefault(one.attack.access or one.game.game.access, []).append(one)
+    return {level: tuple(found[level]) for level in Access if level in found}
 
 
 def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[Placed, ...]:

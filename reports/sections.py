@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.core.game import Inclusion
 from audit.core.results import AuditReport, GameResult, MechanismResult, Status
-from reports import figures, game_tables, plots, reading, tables, wording
+from reports import evaluation_tables, figures, game_tables, plots, reading, tables, wording
 from reports.blocks import (
     Block,
     Column,
@@ -127,6 +127,8 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
         blocks += [drawn(found[plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
     elif mechanism.claims:
         blocks.append(Missing(what="ε over training steps; no accountant covers this training"))
+    access = found.get(plots.file_name("access", mechanism.name))
+    blocks += [drawn(access)] if access else []
     kind = {"run": "Training", "model": "Model", "scores": "Scores"}.get(report.kind, "Training")
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
     return (
@@ -193,6 +195,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     blocks += [estimates] if estimates else []
     if game.records:
         blocks += [Heading(text="Most exposed records"), Paragraph(text=wording.INTERNAL), game_tables.records(game)]
+    blocks += evaluation_tables.blocks(game.evaluation) if game.evaluation is not None else []
     if game.groups:
         drawing = found.get(plots.file_name("groups", mechanism.name, game.name))
         blocks += [Heading(text="Groups"), *([drawn(drawing)] if drawing else []), game_tables.groups(game)]

@@ -45,6 +45,13 @@ ACCESS = {
     Access.ALL_STEPS: "every noisy step",
 }
 
+LEVELS = {
+    Access.LABEL_ONLY: "predicted labels",
+    Access.FINAL_MODEL: "model outputs",
+    Access.FINAL_WEIGHTS: "final weights",
+    Access.ALL_STEPS: "every noisy step",
+}
+
 ASSUMPTIONS = {
     Assumption.INDEPENDENT_COINS: "independent coins",
     Assumption.INDEPENDENT_TRIALS: "independent trials",
@@ -127,6 +134,12 @@ NO_EPSILON = (
 )
 
 INTERNAL = "Internal: whoever reads this table learns who was in the training set. Take it out before the report is passed on."
+
+DESCRIPTIVE = (
+    "Every model that was trained for this game takes the target's place once. These figures describe how strong an attack is "
+    "on such a model, who is exposed and whether it is the same records every time. They prove no ε, because the scores "
+    "of models that served as each other's references must not be pooled into a bound."
+)
 
 SIGNATURES = ("Carried out by", "Reviewed by", "Released by")
 

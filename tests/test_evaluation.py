@@ -94,7 +94,7 @@ def test_calibrated_thresholds_realise_their_rate() -> None:
         evaluation.calibrated(result, 1e-6, prior=0.1)
     with pytest.raises(ConfigError, match="prior"):
         evaluation.calibrated(result, 0.1, prior=1.0)
-    assert np.isnan(evaluation.precision(0.0, 0.0, 0.5))
+    assert evaluation.precision(0.0, 0.0, 0.5) is None
 
 
 def views(scale: float) -> tuple[TargetView, Array, ReferenceView]:

@@ -8,9 +8,8 @@ import numpy as np
 
 from attacks import pool
 from audit.core.errors import ConfigError
-from audit.core.records import Canaries, Dataset, Records
+from audit.core.records import Canaries, Dataset
 from audit.core.seeds import Seed
-from audit.stats import linear_probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +39,11 @@ class ClipBkd:
         Raises:
             ConfigError: more canaries than input features, or labels that are not classes.
         """
-        pool.require_classes(dataset, "clipbkd")
-        flat = dataset.pool.inputs.reshape(len(dataset.pool), -1)
-        if not 1 <= count <= flat.shape[1]:
-            raise ConfigError(
-                f"{count} canaries of kind 'clipbkd' for inputs of {flat.shape[1]} values; each canary takes a direction "
-                f"of its own: expected 1 to {flat.shape[1]}"
-            )
-        length = self.norm * float(np.mean(np.linalg.norm(flat, axis=1)))
-        signs = seed.child("clipbkd").numpy().choice([-1.0, 1.0], size=count)
-        made = length * signs[:, None] * linear_probe.least_directions(flat, count)
-        weights = linear_probe.fit(flat, dataset.pool.labels, dataset.classes)
-        labels = np.argmin(made @ weights[:-1] + weights[-1], axis=1).astype(np.int64)
+        records = pool.unused_directions(dataset, count, self.norm, seed.child("clipbkd"), "clipbkd")
         return Canaries(
             kind="clipbkd",
             description=f"records along directions that {dataset.name} hardly uses, with the least likely label (ClipBKD)",
-            records=Records(inputs=made.reshape(count, *dataset.pool.inputs.shape[1:]).astype(np.float32), labels=labels),
+            records=records,
             identifiers=np.full(count, -1),
         )
 

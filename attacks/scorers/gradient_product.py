@@ -21,8 +21,8 @@ class GradientProduct:
 
     Seen at all steps of DP-SGD: the log-likelihood ratio of the Poisson-subsampled Gaussian, added over
     steps, which is the most powerful statistic against a canary that sees no other canary (Neyman and
-    Pearson). Seen once (the difference of weights), or without noise: the plain sum of the products.
-    Scores are finite.
+    Pearson). Without noise: the plain sum of the products. Scores are finite. For an adversary who sees the
+    last weights alone there is weight_difference.
 
     References:
         Nasr et al. 2023, arXiv 2302.07956; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, section 6.
@@ -30,15 +30,15 @@ class GradientProduct:
 
     @property
     def needs(self) -> Needs:
-        """Final weights or more, and gradient canaries."""
-        return Needs(access=Access.FINAL_WEIGHTS, gradients=True)
+        """All steps, and gradient canaries."""
+        return Needs(access=Access.ALL_STEPS, gradients=True)
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log-likelihood ratio or sum of products of each canary, `(m,)` float64."""
         if target.products is None:
             raise ObservationError(
                 "attack 'gradient_product' reads inner products with gradient canaries and none were recorded; "
-                "use canaries dirac_gradient or random_gradient with access final_weights or all_steps"
+                "use canaries dirac_gradient or random_gradient with access all_steps (final_weights: weight_difference)"
             )
         products = np.asarray(target.products, dtype=np.float64)
         if products.ndim != 2 or not np.isfinite(products).all():

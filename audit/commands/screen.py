@@ -113,7 +113,9 @@ def plan(experiment: Experiment) -> dict[str, Any]:
         planting = plant(experiment, play, seed)
         included = planting.included[: play.runs].ravel()
         values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
-        scores = Scores(values=values, included=included, game=rules_of(play, planting), mechanism=recipe.mechanism)
+        scores = Scores(
+            values=values, included=included, game=rules_of(play, planting, play.access), mechanism=recipe.mechanism
+        )
         level = experiment.bound_confidence
         for bound in measure.bounds(scores, play.estimators, delta=experiment.delta, confidence=level, seed=seed):
             rows.append(

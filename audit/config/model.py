@@ -91,7 +91,10 @@ class MechanismSpec(Section):
 
 
 class GameSpec(Section):
-    """One game: what is planted, what the adversary sees, how it is scored and bounded."""
+    """One game: what is planted, what the adversary sees, how it is scored and bounded.
+
+    `prior` is the share of members that an adversary expects among its candidates; only the precision of thresholds uses it.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$")]
     access: Access = Access.FINAL_MODEL
@@ -99,6 +102,7 @@ class GameSpec(Section):
     runs: Annotated[int, Field(ge=1)] = 1
     references: Annotated[int, Field(ge=0)] = 0
     inclusion_probability: Share = 0.5
+    prior: Share = 0.01
     canaries: Spec
     count: Annotated[int, Field(ge=1)]
     scorers: Annotated[list[Spec], Field(min_length=1)]

@@ -18,6 +18,15 @@ class Access(StrEnum):
     FINAL_WEIGHTS = "final_weights"
     ALL_STEPS = "all_steps"
 
+    def shows(self, other: Access) -> bool:
+        """True where an adversary with this access also sees all that `other` shows.
+
+        >>> Access.FINAL_WEIGHTS.shows(Access.LABEL_ONLY), Access.LABEL_ONLY.shows(Access.FINAL_MODEL)
+        (True, False)
+        """
+        levels = list(Access)
+        return levels.index(self) >= levels.index(other)
+
 
 class Inclusion(StrEnum):
     """How it was decided which canaries were trained on."""
@@ -45,6 +54,7 @@ class Game:
         independent_noise: the canaries of one run receive independent noise and do not touch each
             other (orthogonal gradient canaries, no adaptive clipping, no shared normaliser).
         canary: what was planted, in words.
+        copies: of each canary in a run that has it; the bounds of such a game are converted by group privacy.
     """
 
     adjacency: Adjacency
@@ -56,13 +66,14 @@ class Game:
     inclusion_probability: float = 0.5
     independent_noise: bool = False
     canary: str = ""
+    copies: int = 1
 
     def __post_init__(self) -> None:
         checks.open_probability(self.inclusion_probability, "inclusion_probability")
-        if self.canaries < 1 or self.runs < 1 or self.references < 0:
+        if self.canaries < 1 or self.runs < 1 or self.references < 0 or self.copies < 1:
             raise ConfigError(
-                f"a game with {self.canaries} canaries, {self.runs} runs and {self.references} references; "
-                "expected at least 1, 1 and 0"
+                f"a game with {self.canaries} canaries in {self.copies} copies, {self.runs} runs and {self.references} "
+                "references; expected at least 1, 1, 1 and 0"
             )
 
     @property
@@ -100,6 +111,7 @@ class Game:
             Access.ALL_STEPS: "every noisy step, knowing all other records and which of them each step used",
         }[self.access]
         what = self.canary or "canaries"
+        what += f", {self.copies} copies of each" if self.copies > 1 else ""
         neighbours = {
             Adjacency.ADD_REMOVE: "add or remove one record",
             Adjacency.REPLACE_ONE: "replace one record",

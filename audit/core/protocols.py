@@ -31,6 +31,8 @@ class TrainingJob:
         optimizer: `{"kind": "sgd"|"adam", "learning_rate": float, "momentum": float, "weight_decay": float}`.
         access: the most that any attack will look at; decides what the trainer records.
         device: "cpu" or "cuda" (or "cuda:1").
+        start: weights that every model starts from, name to array, in place of its own initialisation; None for that.
+        checkpoints: steps after which the weights are kept, 1 for the first.
     """
 
     dataset: Dataset
@@ -42,6 +44,8 @@ class TrainingJob:
     optimizer: Mapping[str, Any]
     access: Access
     device: str = "cpu"
+    start: Mapping[str, Array] | None = None
+    checkpoints: tuple[int, ...] = ()
 
 
 Progress = Callable[[int], None]
@@ -62,11 +66,17 @@ class CanaryMaker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What an attack looks at: the least access that gives it, and the fewest reference models."""
+    """What an attack looks at: the least access that gives it, and the fewest reference models.
+
+    Attributes:
+        gradients: it scores canaries that are gradients, not records.
+        queries: label queries a record that its boundary distances take, 0 where it needs none.
+    """
 
     access: Access = Access.FINAL_MODEL
     references: int = 0
     gradients: bool = False
+    queries: int = 0
 
 
 class Attack(Protocol):

@@ -74,6 +74,9 @@ class Canaries:
         directions: `(m, d)` rows of unit l2 norm over the flattened parameters.
         identifiers: `(m,)` row of the source each canary came from, -1 where it was made up.
         orthogonal: the gradients are exactly orthogonal to each other.
+        copies: of each record that a model with it trains on; what scores then show is group privacy.
+        fitted_start: steps of training without privacy, on the records that all models share, that give every model of the
+            game its initial weights; 0 where each draws its own.
     """
 
     kind: str
@@ -83,8 +86,12 @@ class Canaries:
     directions: Array | None = None
     identifiers: Array | None = None
     orthogonal: bool = False
+    copies: int = 1
+    fitted_start: int = 0
 
     def __post_init__(self) -> None:
+        if self.copies < 1 or (self.copies > 1 and self.records is None):
+            raise DataError(f"canaries '{self.kind}' in {self.copies} copies; expected 1, or more where they are records")
         given = [x for x in (self.records, self.coordinates, self.directions) if x is not None]
         if len(given) != 1:
             raise DataError(
@@ -124,7 +131,11 @@ class TargetView:
         logits: `(m, classes)` float32 final-model outputs, or None.
         losses: `(m,)` per-canary loss where only losses are known, or None.
         products: `(m, steps)` inner product of each step's noisy residual sum with the canary's unit
-            gradient, divided by the clip norm (all steps), or `(m, 1)` of the weight difference (final weights).
+            gradient, divided by the clip norm (all steps).
+        weight_products: `(m,)` inner product of first minus last weights with the canary's unit gradient (final weights).
+        gradient_norms: `(m,)` l2 norm of each record's loss gradient in all parameters (final weights).
+        trajectory: `(m, checkpoints)` loss of each record under the model at some steps, the last included (all steps).
+        boundary: `(m,)` l2 distance of each record to a point of another predicted label, 0 where its own is wrong.
         mechanism: what is publicly claimed to have been run, or None.
     """
 
@@ -132,6 +143,10 @@ class TargetView:
     logits: Array | None = None
     losses: Array | None = None
     products: Array | None = None
+    weight_products: Array | None = None
+    gradient_norms: Array | None = None
+    trajectory: Array | None = None
+    boundary: Array | None = None
     mechanism: Mechanism | None = None
 
 
@@ -143,6 +158,10 @@ class ReferenceView:
     logits: Array | None = None
     losses: Array | None = None
     products: Array | None = None
+    weight_products: Array | None = None
+    gradient_norms: Array | None = None
+    trajectory: Array | None = None
+    boundary: Array | None = None
 
     def __len__(self) -> int:
         return len(self.included)
@@ -219,12 +238,14 @@ class TrainedModels:
         weights: parameter name to `(N, ...)` array.
         initial: the same before the first step, kept where the game releases weight differences.
         products: `(N, m, steps)` for gradient canaries seen at all steps, else None.
+        checkpoints: the weights after each of the job's checkpoints; empty where the trainer keeps none.
     """
 
     weights: Mapping[str, Array]
     executed: Executed
     initial: Mapping[str, Array] | None = None
     products: Array | None = None
+    checkpoints: tuple[Mapping[str, Array], ...] = ()
     extra: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -108,4 +108,5 @@ def _scorers(settings: Settings, view: TargetView) -> list[tuple[str, Attack]]:
 
 def _outputs_suffice(scorer: Attack) -> bool:
     needs = scorer.needs
-    return needs.references == 0 and not needs.gradients and needs.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)
+    inside = needs.gradients or not Access.FINAL_MODEL.shows(needs.access)
+    return not (inside or needs.references or needs.queries)

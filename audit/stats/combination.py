@@ -37,6 +37,39 @@ def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> 
     return fitted.log_odds(_features(ours, reference_fit.sides(theirs, included), ratio, 1))
 
 
+def log_odds_of_signals(ours: Array, theirs: Array, included: Array, rows: int) -> Array:
+    """Log odds of membership of each record `(m,)` from several signals under target and references.
+
+    Features of each signal: its value, and its means over models with and without the record, with all products of two
+    where there are two signals at most, else with the product of "value minus midpoint of the means" and "difference of
+    the means". A ridge logistic regression is fitted to the memberships of the references, whose features come from
+    all *other* references; nothing of the target takes part.
+
+    Args:
+        ours: signals under the target, `(signals, m)`.
+        theirs: under the references, `(k, signals, m)`.
+        included: `(k, m)` bool.
+        rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
+    """
+    used = max(1, min(len(theirs), rows // max(theirs.shape[-1], 1)))
+    training, own = [], []
+    for one, many in zip(ours, np.moveaxis(theirs, 1, 0), strict=True):
+        training.append(_of_signal(many, reference_fit.leave_one_out(many, included), used))
+        own.append(_of_signal(one, reference_fit.sides(many, included), 1))
+    few = len(ours) <= 2
+    features = [np.concatenate([part[:, : 3 if few else 4] for part in parts], axis=1) for parts in (training, own)]
+    known, wanted = (logistic.with_squares(one) for one in features) if few else features
+    return logistic.fit(known, included[:used].ravel(), ridge=_PRECISION / len(known)).log_odds(wanted)
+
+
+def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], used: int) -> Array:
+    """`(used * m, 4)`: value, both means, and the linear part of the log-likelihood ratio, in units of the spread."""
+    member, nonmember = sides
+    unit = nonmember.fixed_std
+    value, inside, outside = (np.atleast_2d(one)[:used].ravel() / unit for one in (values, member.mean, nonmember.mean))
+    return np.stack([value, inside, outside, (value - (inside + outside) / 2) * (inside - outside)], axis=1)
+
+
 def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.Side], ratio: Array, used: int) -> Array:
     """`(used * m, features)`, one row for each of the first `used` models and each record."""
     member, nonmember = sides

@@ -20,7 +20,7 @@ from audit.training.clipping import example_losses
 from audit.training.device import find_device
 from audit.training.ensemble import joined
 from audit.training.layers import Layout
-from audit.training.models import initialised, refuse_mixing_layers
+from audit.training.models import refuse_mixing_layers, starting
 from audit.training.optimizers import Sgd, parse
 from audit.training.planted import PlantedGradients
 from audit.training.sampling import EnsembleSampler, Law
@@ -88,7 +88,8 @@ class _One:
         self.device = find_device(job.device)
         self.inputs, self.labels = training_tensors(job, torch.float32, self.device)
         shape = job.dataset.train.inputs.shape[1:]
-        self.module = initialised(job.model, shape, job.dataset.classes, self.seed.child("init")).to(self.device)
+        module = starting(job.model, shape, job.dataset.classes, self.seed.child("init"), job.start)
+        self.module = module.to(self.device)
         refuse_mixing_layers(self.module)
         self.layout = Layout.of(self.module)
         self.initial = self._exported()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from audit.core.records import Executed, TrainedModels
 from audit.training.arrange import Arrangement
 from audit.training.clipping import Clip, Gradients, Rows, stacked_state
 from audit.training.gradients import gradients_of
-from audit.training.models import initialised
+from audit.training.models import starting
 from audit.training.noise import NoiseStreams
 from audit.training.optimizers import parse
 from audit.training.planted import PlantedGradients
@@ -84,7 +84,7 @@ class Chunk:
 
     def _initial(self, *, one_by_one: bool) -> Gradients:
         shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
-        modules = [initialised(self.job.model, shape, classes, seed.child("init")) for seed in self.seeds]
+        modules = [starting(self.job.model, shape, classes, seed.child("init"), self.job.start) for seed in self.seeds]
         state = stacked_state(modules, self.inputs.dtype, self.device)
         return gradients_of(modules[0], state, force_loop=one_by_one)
 
@@ -112,6 +112,7 @@ class Chunk:
             as_gradients=self.planted is not None,
         )
         report = _Throttled(progress, count)
+        checkpoints = []
         block, within = sampler.block(), 0
         for step in range(steps):
             if within == self.law.block_steps:
@@ -119,10 +120,12 @@ class Chunk:
             seen = self._step(block, within, measured, step)
             if products is not None and seen is not None:
                 products[step] = seen
+            if step + 1 in job.checkpoints:
+                checkpoints.append(_exported(self.models))
             within += 1
             report.step()
         report.flush()
-        return self._result(initial, products, measured)
+        return replace(self._result(initial, products, measured), checkpoints=tuple(checkpoints))
 
     def _step(self, block: Block, within: int, measured: _Measured, step: int) -> Tensor | None:
         """One step of every model; the products of the gradient canaries where there are any."""

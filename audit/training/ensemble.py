@@ -16,6 +16,7 @@ from audit.core.records import Executed, TrainedModels
 from audit.training.arrange import Settings, arrange
 from audit.training.chunk import Chunk, training_tensors
 from audit.training.device import find_device
+from audit.training.models import stream_is_held
 from audit.training.technique import Technique
 
 
@@ -57,7 +58,7 @@ def train(
     def run(part: slice, report: Progress) -> TrainedModels:
         return Chunk(job, part, data, arrangement, technique or Technique()).run(report)
 
-    if arrangement.workers == 1:
+    if arrangement.workers == 1 or stream_is_held():  # the stream's holder must not wait for threads that ask for it
         return joined([run(part, progress) for part in parts])
     return joined(_on_threads(run, parts, arrangement.workers, progress))
 
@@ -121,5 +122,9 @@ def joined(parts: Sequence[TrainedModels]) -> TrainedModels:
         products=None
         if first.products is None
         else np.concatenate([part.products for part in parts if part.products is not None]),
+        checkpoints=tuple(
+            {name: np.concatenate([part.checkpoints[at][name] for part in parts]) for name in first.checkpoints[at]}
+            for at in range(len(first.checkpoints))
+        ),
         extra=merged(lambda part: part.extra),
     )

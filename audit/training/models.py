@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -28,7 +29,8 @@ ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
 
 Shape = tuple[int, ...]
 
-_GLOBAL_STREAM = threading.Lock()
+_GLOBAL_STREAM = threading.RLock()
+_HELD = threading.local()
 
 
 def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Module:
@@ -68,12 +70,42 @@ def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed:
         return build(spec, input_shape, classes)
 
 
+def starting(
+    spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed, start: Mapping[str, Any] | None
+) -> nn.Module:
+    """The model that training starts from: `initialised`, with the weights of `start` where they are given.
+
+    Raises:
+        ConfigError: `start` is of another model.
+    """
+    module = initialised(spec, input_shape, classes, seed)
+    if start is None:
+        return module
+    try:
+        module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in start.items()})
+    except RuntimeError as error:
+        raise ConfigError(f"the initial weights do not fit the model: {error}") from error
+    return module
+
+
 @contextmanager
 def seeded(seed: Seed) -> Iterator[None]:
-    """A scope in which torch's global stream, which some of its functions insist on, starts at `seed`; restored after."""
+    """A scope in which torch's global stream, which some of its functions insist on, starts at `seed`; restored after.
+
+    Scopes nest on one thread, so that a user's factory may train a model of its own.
+    """
     with _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed.integer())
-        yield
+        _HELD.depth = getattr(_HELD, "depth", 0) + 1
+        try:
+            torch.default_generator.manual_seed(seed.integer())
+            yield
+        finally:
+            _HELD.depth -= 1
+
+
+def stream_is_held() -> bool:
+    """True inside `seeded` on this thread: other threads that ask for the stream would wait for this one to leave."""
+    return getattr(_HELD, "depth", 0) > 0
 
 
 def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from audit.core.errors import DataError, ObservationError
-from audit.core.records import Canaries
+from audit.core.records import Canaries, Records
 from audit.core.seeds import Seed
+from audit.training.clipping import Clip, Rows
 from audit.training.device import find_device
 from audit.training.gradients import gradients_of
 from audit.training.models import initialised
@@ -66,22 +67,83 @@ def outputs(
     Raises:
         ObservationError: the models have another number of outputs than the data has classes.
     """
+    return reader(spec, weights, inputs[:2], classes, device=device, batch=batch)(inputs)
+
+
+def reader(
+    spec: Mapping[str, Any],
+    weights: Mapping[str, NDArray[Any]],
+    probe: NDArray[Any],
+    classes: int,
+    *,
+    device: str = "cpu",
+    batch: int | None = None,
+) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
+    """`outputs` for models that are asked many times, as a function of inputs `(m, ...)`; `probe`: two records of the kind."""
     place = find_device(device)
-    module = initialised(spec, inputs.shape[1:], classes, Seed(0))
+    module = initialised(spec, probe.shape[1:], classes, Seed(0))
     state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
-    probe = torch.from_numpy(np.array(inputs[:2])).to(place, _floating(state))
-    models = gradients_of(module, state, probe)
+    models = gradients_of(module, state, torch.from_numpy(np.array(probe)).to(place, _floating(state)))
     count = next(iter(state.values())).shape[0]
-    size = max(1, int(np.prod(inputs.shape[1:])))
+    size = max(1, int(np.prod(probe.shape[1:])))
     width = batch or max(1, min(1024, _NUMBERS_AT_ONCE // (size * count)))
-    made = np.empty((count, len(inputs), max(classes, 1)), dtype=np.float32)
-    for start in range(0, len(inputs), width):
-        piece = torch.from_numpy(np.array(inputs[start : start + width])).to(place, models.flat.dtype)
-        folded = piece.unsqueeze(0).expand(count, *piece.shape).flatten(0, 1)
-        out = models.forward(folded).view(count, len(piece), -1)
-        if out.shape[2] != made.shape[2]:
-            raise ObservationError(f"the model has {out.shape[2]} outputs but the data has {classes} classes; adapt the model")
-        made[:, start : start + width] = out.float().cpu().numpy()
+
+    def read(inputs: NDArray[Any]) -> NDArray[np.float32]:
+        made = np.empty((count, len(inputs), max(classes, 1)), dtype=np.float32)
+        for start in range(0, len(inputs), width):
+            piece = torch.from_numpy(np.array(inputs[start : start + width])).to(place, models.flat.dtype)
+            folded = piece.unsqueeze(0).expand(count, *piece.shape).flatten(0, 1)
+            out = models.forward(folded).view(count, len(piece), -1)
+            if out.shape[2] != made.shape[2]:
+                raise ObservationError(
+                    f"the model has {out.shape[2]} outputs but the data has {classes} classes; adapt the model"
+                )
+            made[:, start : start + width] = out.float().cpu().numpy()
+        return made
+
+    return read
+
+
+def gradient_norms(
+    spec: Mapping[str, Any],
+    weights: Mapping[str, NDArray[Any]],
+    records: Records,
+    classes: int,
+    *,
+    device: str = "cpu",
+) -> NDArray[np.float32]:
+    """`(N, m)` l2 norms of each record's loss gradient in all trainable parameters of N models.
+
+    Args:
+        spec: of the model, as given to the trainer.
+        weights: parameter name to `(N, ...)`.
+        records: `m` of them.
+        classes: number of classes, 0 for regression.
+        device: where to compute.
+    """
+    place = find_device(device)
+    module = initialised(spec, records.inputs.shape[1:], classes, Seed(0))
+    state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
+    probe = torch.from_numpy(np.array(records.inputs[:2])).to(place, _floating(state))
+    models = gradients_of(module, state, probe)
+    count, size = models.flat.shape[0], max(1, int(np.prod(records.inputs.shape[1:])))
+    width = max(1, min(64, _NUMBERS_AT_ONCE // (size * count)))
+    scratch = torch.zeros_like(models.flat)
+    made = np.empty((count, len(records)), dtype=np.float32)
+    for start in range(0, len(records), width):
+        piece = torch.from_numpy(np.array(records.inputs[start : start + width])).to(place, models.flat.dtype)
+        labels = torch.from_numpy(np.array(records.labels[start : start + width])).to(place)
+        rows = Rows(
+            inputs=piece.unsqueeze(0).expand(count, *piece.shape).flatten(0, 1),
+            labels=(labels if classes else labels.to(models.flat.dtype)).repeat(count),
+            mask=torch.ones(count, len(piece), dtype=torch.bool, device=place),
+        )
+        if models.random:
+            models.begin([Seed(0)] * count)
+        seen = models.add_sum(rows, Clip(norm=1.0), scratch)
+        if seen is None:
+            raise ObservationError("the engine gave no gradient norms")
+        made[:, start : start + width] = seen.norms.float().cpu().numpy()
     return made
 
 

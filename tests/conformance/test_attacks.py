@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from audit.core.mechanism import DpSgd
 from audit.core.protocols import Attack
 from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
+from audit.stats import signals
 
 SCORERS = plugins.names("attacks.scorers")
 SEED = Seed(11)
@@ -39,6 +41,10 @@ class Toy:
                 logits=along(one.logits, 0),
                 losses=along(one.losses, 0),
                 products=along(one.products, 0),
+                weight_products=along(one.weight_products, 0),
+                gradient_norms=along(one.gradient_norms, 0),
+                trajectory=along(one.trajectory, 0),
+                boundary=along(one.boundary, 0),
                 mechanism=one.mechanism,
             ),
             reference=ReferenceView(
@@ -46,6 +52,9 @@ class Toy:
                 logits=along(many.logits, 1),
                 losses=along(many.losses, 1),
                 products=along(many.products, 1),
+                gradient_norms=along(many.gradient_norms, 1),
+                trajectory=along(many.trajectory, 1),
+                boundary=along(many.boundary, 1),
             ),
             included=self.included[order],
         )
@@ -64,9 +73,23 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
         weights = np.linalg.solve(x.T @ x + 3.0 * np.eye(features), x.T @ y)
         logits.append(6 * inputs @ weights)
     stacked = np.asarray(logits, dtype=np.float32)
+    losses = signals.cross_entropy(stacked, labels)
+    norms = np.exp(signals.log_output_gradient_norm(stacked, labels)) * np.linalg.norm(inputs, axis=1)
+    fitting = np.stack([losses * share + np.log(classes) * (1 - share) for share in (0.3, 1.0)], axis=-1)
+    runner_up = np.sort(stacked, axis=-1)
+    distance = np.where(signals.correct(stacked, labels), runner_up[..., -1] - runner_up[..., -2], 0.0)
+
+    def seen(models: Any) -> dict[str, Any]:
+        return {
+            "logits": stacked[models],
+            "gradient_norms": norms[models],
+            "trajectory": fitting[models],
+            "boundary": distance[models],
+        }
+
     return Toy(
-        target=TargetView(labels=labels, logits=stacked[0]),
-        reference=ReferenceView(included=included[1:], logits=stacked[1:]),
+        target=TargetView(labels=labels, **seen(0)),
+        reference=ReferenceView(included=included[1:], **seen(slice(1, None))),
         included=included[0],
     )
 
@@ -79,10 +102,16 @@ def gradient_toy(records: int = 400, steps: int = 60) -> Toy:
     sampled = included[:, None] & (random.random((records, steps)) < mechanism.sample_rate)
     products = sampled + mechanism.noise_multiplier * random.standard_normal((records, steps))
     return Toy(
-        target=TargetView(products=products, mechanism=mechanism),
+        target=TargetView(products=products, weight_products=products.sum(axis=1), mechanism=mechanism),
         reference=ReferenceView(included=np.empty((0, records), dtype=bool)),
         included=included,
     )
+
+
+def each(reference: ReferenceView, change: Callable[[Array], Array]) -> ReferenceView:
+    """The references with every signal changed."""
+    seen = {field.name: getattr(reference, field.name) for field in fields(reference)}
+    return ReferenceView(**{name: None if value is None else change(value) for name, value in seen.items()})
 
 
 TOYS = {False: overfitted_toy(), True: gradient_toy()}
@@ -148,13 +177,10 @@ def test_inputs_are_left_alone(name: str) -> None:
 def test_needs_are_kept(name: str) -> None:
     attack, toy = prepared(name)
     fewest = attack.needs.references
-    few = ReferenceView(
-        included=toy.reference.included[:fewest],
-        logits=None if toy.reference.logits is None else toy.reference.logits[:fewest],
-    )
+    few = each(toy.reference, lambda signal: signal[:fewest])
     assert np.isfinite(attack.score(toy.target, few, SEED)).all()
     if fewest:
-        too_few = ReferenceView(included=few.included[:-1], logits=few.logits[:-1] if few.logits is not None else None)
+        too_few = each(few, lambda signal: signal[:-1])
         with pytest.raises(ObservationError, match="reference"):
             attack.score(toy.target, too_few, SEED)
 
@@ -173,8 +199,8 @@ def test_references_that_all_say_the_same(name: str) -> None:
     attack, toy = prepared(name)
     if toy.reference.logits is None:
         return
-    same = np.broadcast_to(toy.reference.logits[:1], toy.reference.logits.shape)
-    scores = attack.score(toy.target, ReferenceView(included=toy.reference.included, logits=same), SEED)
+    same = each(toy.reference, lambda signal: np.broadcast_to(signal[:1], signal.shape))
+    scores = attack.score(toy.target, replace(same, included=toy.reference.included), SEED)
     assert np.isfinite(scores).all()
 
 
@@ -189,10 +215,13 @@ def test_nothing_observed_is_an_error(name: str) -> None:
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_value_that_is_not_finite_is_an_error(name: str) -> None:
     attack, toy = prepared(name)
-    field = "products" if attack.needs.gradients else "logits"
-    broken = np.array(getattr(toy.target, field))
-    broken[3, 0] = np.nan
-    view = TargetView(labels=toy.target.labels, mechanism=toy.target.mechanism, **{field: broken})
+    broken = {}
+    for field in fields(toy.target):
+        signal = getattr(toy.target, field.name)
+        if field.name not in ("labels", "mechanism") and signal is not None:
+            broken[field.name] = np.array(signal, dtype=np.float64)
+            broken[field.name].reshape(len(signal), -1)[3, 0] = np.nan
+    view = replace(toy.target, **broken)
     with pytest.raises(ObservationError, match="finite"):
         attack.score(view, toy.reference, SEED)
 

@@ -1,0 +1,71 @@
+"""Worst-case initialisation: every run starts from weights that already fit the records all runs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attacks import pool
+from audit.core.errors import ConfigError
+from audit.core.records import Array, Canaries, Dataset, Records
+from audit.core.seeds import Seed
+
+_KINDS = ("unused_direction", "mislabelled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstCaseInitialisation:
+    """Canaries whose gradients are the largest of their batch, because the model has fitted all other records before it starts.
+
+    The claim holds from any initial weights, so the adversary chooses them: those of a model trained without privacy on
+    the shared records and without any canary. What then moves the model under DP-SGD is the canary and the noise.
+
+    Attributes:
+        record: "unused_direction": along a direction of least variance, with the label that a linear model finds least likely
+            (a ClipBKD record); "mislabelled": a pool record with a wrong label.
+        steps: of that training.
+
+    References:
+        Annamalai and De Cristofaro 2024, arXiv 2405.14106; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709 (ClipBKD).
+    """
+
+    record: str = "unused_direction"
+    steps: int = 600
+
+    def __post_init__(self) -> None:
+        if self.record not in _KINDS:
+            raise ConfigError(f"worst_case_initialisation.record is '{self.record}'; expected one of {', '.join(_KINDS)}")
+        if self.steps < 1:
+            raise ConfigError(f"worst_case_initialisation.steps is {self.steps}; expected at least 1")
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` records and the order to start every model from fitted weights."""
+        pool.require_classes(dataset, "worst_case_initialisation")
+        made = (
+            self._along(dataset, count, seed) if self.record == "unused_direction" else self._mislabelled(dataset, count, seed)
+        )
+        started = f"{made.description}; every run starts from weights that fit the other records"
+        return replace(made, description=started, fitted_start=self.steps)
+
+    def _along(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
+        return Canaries(
+            kind="worst_case_initialisation",
+            description=f"records along directions that {dataset.name} hardly uses, with the least likely label",
+            records=pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), "worst_case_initialisation"),
+            identifiers=np.full(count, -1),
+        )
+
+    def _mislabelled(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
+        chosen = pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
+        taken = dataset.pool.take(chosen)
+        labels: Array = pool.wrong_labels(dataset, taken.labels, seed.child("labels"), "worst_case_initialisation")
+        return Canaries(
+            kind="worst_case_initialisation",
+            description=f"records held out of {dataset.name} with a wrong label",
+            records=Records(inputs=taken.inputs, labels=labels),
+            identifiers=dataset.pool_index[chosen],
+        )
+
+
+PLUGIN = WorstCaseInitialisation

@@ -1,0 +1,55 @@
+"""Boundary: how far a record must be moved before its predicted label changes, found by label queries alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from attacks.boundary import least_budget
+from audit.core.errors import ConfigError
+from audit.core.game import Access
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """Scores each canary with its l2 distance to the decision boundary, as HopSkipJump finds it within a query budget.
+
+    Wrongly predicted records have distance 0 and tie by nature; estimators break ties with a seed. Finite. The search is
+    `attacks.boundary`; it runs while models are observed, for references too where calibrated.
+
+    Attributes:
+        queries: predicted labels asked for each record and model, at most.
+        calibrated: subtract the mean distance under references without the canary.
+
+    References:
+        Choquette-Choo et al. 2021, arXiv 2007.14321; Chen, Jordan and Wainwright 2020, arXiv 1904.02144.
+    """
+
+    queries: int = 300
+    calibrated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.queries < least_budget():
+            raise ConfigError(f"boundary.queries is {self.queries}; expected at least {least_budget()}, which one round takes")
+
+    @property
+    def needs(self) -> Needs:
+        """Predicted labels of the final model; one reference where calibrated."""
+        return Needs(access=Access.LABEL_ONLY, references=1 if self.calibrated else 0, queries=self.queries)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Distance, or how far it exceeds that under models without the canary, `(m,)` float64."""
+        ours, theirs = views.boundaries(target, reference if self.calibrated else views.NO_REFERENCE, "boundary")
+        if not self.calibrated:
+            return np.asarray(ours, dtype=np.float64)
+        included = views.memberships(reference, 1, "boundary", online=False)
+        return membership.difference(ours, theirs, included, online=False)
+
+
+PLUGIN = Boundary

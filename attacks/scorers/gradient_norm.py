@@ -1,0 +1,42 @@
+"""Gradient norm: a record that has been fitted hardly pulls on the weights any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks import views
+from audit.core.game import Access
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientNorm:
+    """Scores each canary with minus the log of the l2 norm of its loss gradient in all parameters. Finite.
+
+    Attributes:
+        calibrated: subtract the mean over references without the canary, so that hard records do not pass for others.
+
+    References:
+        Nasr et al. 2019, arXiv 1812.00910 (white-box gradients as membership signal).
+    """
+
+    calibrated: bool = False
+
+    @property
+    def needs(self) -> Needs:
+        """Final weights; one reference where calibrated."""
+        return Needs(access=Access.FINAL_WEIGHTS, references=1 if self.calibrated else 0)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Minus the log norm, or how far it lies below that of models without the canary, `(m,)` float64."""
+        ours, theirs = views.log_gradient_norms(target, reference if self.calibrated else views.NO_REFERENCE, "gradient_norm")
+        if not self.calibrated:
+            return -ours
+        included = views.memberships(reference, 1, "gradient_norm", online=False)
+        return membership.difference(-ours, -theirs, included, online=False)
+
+
+PLUGIN = GradientNorm

@@ -1,0 +1,47 @@
+"""Trajectory: how a record's loss came down during training, not only where it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks import views
+from audit.core.game import Access
+from audit.core.protocols import Needs
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+from audit.stats import combination
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """Scores each canary with log odds of membership from its confidence at every checkpoint.
+
+    Features: the logit-scaled confidence at each checkpoint, and its means over other models with and without the
+    record at that checkpoint. A ridge logistic regression is fitted with every reference once in the target's place;
+    the target and its coins take no part. Finite. The published attack distils the target to imitate its
+    checkpoints; here the adversary sees them.
+
+    Attributes:
+        rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
+
+    References:
+        Liu et al. 2022, arXiv 2208.14933 (loss trajectory).
+    """
+
+    rows: int = 200_000
+
+    @property
+    def needs(self) -> Needs:
+        """All steps and four references."""
+        return Needs(access=Access.ALL_STEPS, references=4)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        """Log odds of membership, `(m,)` float64."""
+        included = views.memberships(reference, 4, "trajectory", online=True)
+        ours, theirs = views.trajectories(target, reference, "trajectory")
+        return combination.log_odds_of_signals(np.swapaxes(ours, -1, -2), np.swapaxes(theirs, -1, -2), included, self.rows)
+
+
+PLUGIN = Trajectory

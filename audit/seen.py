@@ -1,0 +1,81 @@
+"""What is read off trained models: every signal that a game's access shows, once, for all attacks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+
+from attacks.boundary import boundary_distances
+from audit.core.errors import ObservationError
+from audit.core.game import Access
+from audit.core.protocols import TrainingJob
+from audit.core.records import Array, Canaries, Records, TrainedModels
+from audit.core.seeds import Seed
+from audit.stats import signals
+
+OF_CANARIES = ("canary_logits", "products", "weight_products", "gradient_norms", "trajectory", "boundary")
+SIGNALS = (*OF_CANARIES, "test_logits")
+
+
+def observed(job: TrainingJob, canaries: Canaries, models: TrainedModels, queries: int) -> dict[str, Array]:
+    """The signals of some models, by name, each with a leading axis of models.
+
+    Args:
+        job: that trained them.
+        canaries: each once, however many copies of it the job planted.
+        queries: label queries a record for the distance to the decision boundary, 0 to leave it out.
+    """
+    from audit.training import observe
+
+    read = functools.partial(observe.outputs, job.model, classes=job.dataset.classes, device=job.device)
+    value: dict[str, Array] = {"test_logits": read(models.weights, job.dataset.test.inputs)}
+    if canaries.records is None:
+        return {**value, **_of_gradients(job, canaries, models)}
+    value["canary_logits"] = read(models.weights, canaries.records.inputs)
+    if not job.dataset.classes:
+        return value
+    if job.access.shows(Access.FINAL_WEIGHTS):
+        value["gradient_norms"] = observe.gradient_norms(
+            job.model, models.weights, canaries.records, job.dataset.classes, device=job.device
+        )
+    if models.checkpoints:
+        outputs = [read(one, canaries.records.inputs) for one in models.checkpoints]
+        losses = [signals.cross_entropy(one, canaries.records.labels) for one in outputs]
+        value["trajectory"] = np.stack(losses, axis=-1).astype(np.float32)
+    if queries:
+        value["boundary"] = np.stack([_boundary(job, models.weights, canaries.records, queries, n) for n in range(len(models))])
+    return value
+
+
+def _of_gradients(job: TrainingJob, canaries: Canaries, models: TrainedModels) -> dict[str, Array]:
+    """What shows of canaries that are gradients."""
+    from audit.training import observe
+
+    value: dict[str, Array] = {}
+    if job.access is Access.ALL_STEPS:
+        if models.products is None:
+            raise ObservationError("the trainer recorded no gradient products; this game needs all steps")
+        value["products"] = models.products
+    if job.access.shows(Access.FINAL_WEIGHTS) and models.initial is not None:
+        value["weight_products"] = observe.weight_products(models.initial, models.weights, canaries)
+    return value
+
+
+def _boundary(job: TrainingJob, weights: Mapping[str, Array], records: Records, queries: int, model: int) -> Array:
+    """Distances `(m,)` of one model; a model whose outputs are not finite predicts class 0 for everything and has none."""
+    from audit.training import observe
+
+    own = {name: value[model : model + 1] for name, value in weights.items()}
+    read = observe.reader(job.model, own, records.inputs[:2], job.dataset.classes, device=job.device)
+
+    def predict(inputs: Array) -> Array:
+        return np.asarray(np.nan_to_num(read(inputs)[0]).argmax(axis=-1))
+
+    seen = predict(records.inputs)
+    if len(np.unique(seen)) < 2:
+        return np.zeros(len(records), dtype=np.float32)
+    seed = Seed(0).child("boundary")  # the same probes for every model, so that distances can be compared
+    found = boundary_distances(predict, records.inputs, records.labels, budget=queries, seed=seed)
+    return found.values.astype(np.float32)

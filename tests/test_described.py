@@ -1,0 +1,274 @@
+"""Runs that show every access level, describe their models, plant copies and start where the adversary wants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from attacks.canaries.held_out import HeldOut
+from attacks.scorers.lira import Lira
+from audit import descriptive, group
+from audit.assemble import assemble
+from audit.config import load
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Access, Assumption, Game, Inclusion
+from audit.core.mechanism import Adjacency, NonPrivate
+from audit.core.protocols import TrainingJob
+from audit.core.records import Array, Dataset, Records, ReferenceView, Scores
+from audit.core.results import LowerBound, MechanismResult
+from audit.core.seeds import Seed
+from audit.estimators.clopper_pearson import ClopperPearson
+from audit.estimators.gaussian import Gaussian
+from audit.estimators.one_run import OneRun
+from audit.experiment import run
+from audit.rounds import _shown
+from audit.stats import tradeoff
+from audit.store import Store
+from audit.trainers.sgd import SgdTrainer
+from audit.training.models import build, initialised
+from tests.tiny import CONFIG
+
+SEED = Seed(2)
+
+
+def found(tmp_path: Path, **changes: object) -> tuple[MechanismResult, ...]:
+    """The results of the tiny config with some keys replaced."""
+    config = {**yaml.safe_load(CONFIG), **changes}
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    experiment = assemble(load(str(path)).config)
+    store = Store.start(tmp_path / "run", "0")
+    return run(experiment, store, lambda steps: None)[0]
+
+
+def game(**changes: object) -> dict[str, object]:
+    base = {"name": "one", "canaries": "held_out", "count": 60, "runs": 1, "references": 5, "scorers": ["lira"]}
+    return {**base, "estimators": ["one_run"], **changes}
+
+
+def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: Path) -> None:
+    records = game(
+        access="all_steps",
+        scorers=[
+            "label_only",
+            {"kind": "boundary", "queries": 60},
+            "lira",
+            "gradient_norm",
+            "white_box_classifier",
+            "trajectory",
+        ],
+        estimators=["one_run"],
+    )
+    gradients = game(
+        name="two",
+        access="all_steps",
+        canaries="dirac_gradient",
+        references=0,
+        scorers=["gradient_product", "weight_difference"],
+        estimators=["one_run", "gaussian"],
+        mechanisms=["dp"],
+    )
+    plain, private = found(tmp_path, games=[records, gradients])
+    levels = [attack.access for attack in plain.games[0].attacks]
+    assert levels == [Access.LABEL_ONLY] * 2 + [Access.FINAL_MODEL] + [Access.FINAL_WEIGHTS] * 2 + [Access.ALL_STEPS]
+    product, difference = private.games[1].attacks
+    assert [bound.estimator for bound in product.bounds] == ["one_run", "gaussian"]
+    assert [bound.estimator for bound in difference.bounds] == ["one_run"]  # not independent trials once steps are summed
+    assert product.access is Access.ALL_STEPS and difference.access is Access.FINAL_WEIGHTS
+    assert product.auc > 0.55
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scorers": ["gradient_norm"]}, "final_weights"),
+        ({"access": "label_only", "scorers": ["loss"]}, "label_only"),
+        (
+            {"access": "all_steps", "canaries": "dirac_gradient", "scorers": ["weight_difference"], "estimators": ["gaussian"]},
+            "add one_run",
+        ),
+    ],
+)
+def test_attacks_that_need_more_than_the_game_shows_are_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        found(tmp_path, games=[game(**changes)])
+
+
+def test_an_empty_train_split_is_refused(tmp_path: Path) -> None:
+    data = {"kind": "digits", "train": 0, "pool": 200, "test": 100}
+    with pytest.raises(ConfigError, match="train split is empty"):
+        found(tmp_path, data=data, training={"sample_rate": 0.1, "epochs": 2})
+
+
+def test_a_run_describes_its_models(tmp_path: Path) -> None:
+    training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 150}
+    only = [{"name": "plain", "kind": "non_private"}]
+    one = game(canaries="mislabelled", scorers=["loss", "lira"], runs=2, prior=0.2)
+    (plain,) = found(tmp_path, games=[one], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
+    evaluation = plain.games[0].evaluation
+    assert evaluation is not None
+    assert evaluation.targets == 7
+    means = {scorer.scorer: scorer.figures[0].mean for scorer in evaluation.scorers}
+    assert evaluation.leading == max(means, key=lambda name: means[name])
+    assert means[evaluation.leading] > 0.6
+    assert evaluation.at_fpr >= 1 / 60 and evaluation.thresholds[0].prior == 0.2
+    assert evaluation.fidelity is not None and evaluation.fidelity.matches
+    assert {one.column for one in evaluation.groups} == {"class"}
+    shown = {record.record for record in plain.games[0].records}
+    assert shown & {record.record for record in evaluation.records}  # the same keyed names in both tables
+
+
+def toy(scale: float) -> descriptive.Models:
+    """Nine models, the first of which is `scale` times as sure of itself as the others."""
+    random = np.random.default_rng(1)
+    labels = random.integers(0, 3, 400)
+    included = random.random((9, 400)) < 0.5
+    logits = random.standard_normal((9, 400, 3)) + (1 + included)[..., None] * np.eye(3)[labels]
+    logits[0] *= scale
+    column = {"group": np.where(np.arange(400) < 200, "a", "b")}
+    views = ReferenceView(included=included, logits=logits.astype(np.float32))
+    return descriptive.Models(views=views, labels=labels, runs=1, names=[str(i) for i in range(400)], columns=column)
+
+
+def test_references_of_another_kind_are_reported_as_a_weak_attack() -> None:
+    for scale, alike in ((1.0, True), (4.0, False)):
+        evaluation = descriptive.describe([("lira", Lira())], toy(scale), prior=0.5, seed=SEED)
+        assert evaluation is not None and evaluation.fidelity is not None
+        assert evaluation.fidelity.matches is alike
+        assert {one.group: one.canaries for one in evaluation.groups} == {"a": 200, "b": 200}
+    few = toy(1.0)
+    one_canary = descriptive.Models(
+        views=ReferenceView(included=few.views.included[:, :1]), labels=few.labels[:1], runs=1, names=["0"], columns={}
+    )
+    assert descriptive.describe([("lira", Lira())], one_canary, prior=0.5, seed=SEED) is None
+
+
+def separated(copies: int, count: int = 400, family_shift: float = 3.0) -> Scores:
+    random = np.random.default_rng(4)
+    included = random.random(count) < 0.5
+    rules = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.FINAL_MODEL,
+        inclusion=Inclusion.COINS,
+        canaries=1,
+        runs=count,
+        copies=copies,
+    )
+    return Scores(values=random.standard_normal(count) + family_shift * included, included=included, game=rules)
+
+
+@pytest.mark.parametrize("estimator", [OneRun(), ClopperPearson()])
+def test_bounds_of_copies_speak_of_one_record(estimator: OneRun | ClopperPearson) -> None:
+    once = estimator.lower_bound(separated(1), delta=1e-5, confidence=0.95, seed=SEED)
+    for copies in (2, 3):
+        shared = group.bound(estimator, separated(copies), delta=1e-5, confidence=0.95, seed=SEED)
+        together, spent = tradeoff.group_privacy(shared.epsilon, 1e-5, copies)
+        again = estimator.lower_bound(separated(copies), delta=spent, confidence=0.95, seed=SEED)
+        assert again.epsilon >= together  # what it says of the group is refuted
+        beyond, spent = tradeoff.group_privacy(shared.epsilon + 0.01, 1e-5, copies)
+        assert estimator.lower_bound(separated(copies), delta=spent, confidence=0.95, seed=SEED).epsilon < beyond
+        assert 0 < shared.epsilon <= once.epsilon / copies + 1e-6
+        assert shared.epsilon <= shared.ceiling and shared.delta == 1e-5
+
+
+def test_inside_gdp_copies_divide_mu_and_dp_sgd_is_refused() -> None:
+    plain = Gaussian().lower_bound(separated(1), delta=1e-5, confidence=0.95, seed=SEED)
+    shared = group.bound(Gaussian(), separated(2), delta=1e-5, confidence=0.95, seed=SEED)
+    assert shared.parameter == pytest.approx((plain.parameter or 0) / 2)
+    assert shared.epsilon == pytest.approx(tradeoff.epsilon_of_gdp((plain.parameter or 0) / 2, 1e-5))
+
+    class InTheFamily:
+        assumes: frozenset[Assumption] = frozenset()
+
+        def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+            found = OneRun().lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
+            return replace(found, family="dp_sgd")
+
+    with pytest.raises(UnsupportedMechanism, match="copies"):
+        group.bound(InTheFamily(), separated(2), delta=1e-5, confidence=0.95, seed=SEED)
+
+
+def test_a_run_with_copies_trains_on_them(tmp_path: Path) -> None:
+    canaries = {"kind": "duplicated", "copies": 5, "mislabelled": True}
+    one = game(canaries=canaries, scorers=["loss"], references=0, count=30, runs=2)
+    single = game(name="single", canaries="mislabelled", scorers=["loss"], references=0, count=30, runs=2)
+    training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 60}
+    only = [{"name": "plain", "kind": "non_private"}]
+    (plain,) = found(tmp_path, games=[one, single], training=training, mechanisms=only)
+    copied, once = plain.games
+    assert copied.game.copies == 5 and "5 copies of each" in copied.game.describe()
+    assert copied.attacks[0].auc > once.attacks[0].auc + 0.1
+    assert all(check.status != "failed" for check in plain.checks)
+    bound = copied.attacks[0].bounds[0]
+    assert "group privacy" in bound.selected and bound.ceiling < once.attacks[0].bounds[0].ceiling / 4
+
+
+def test_worst_case_initialisation_starts_every_run_from_fitted_weights(tmp_path: Path) -> None:
+    canaries = {"kind": "worst_case_initialisation", "record": "mislabelled", "steps": 600}
+    games = [
+        game(name=name, canaries=kind, count=20, scorers=["loss"], references=0)
+        for name, kind in (("fitted", canaries), ("drawn", "mislabelled"))
+    ]
+    training = {"optimizer": "sgd", "learning_rate": 0.001, "batch_size": 50, "steps": 1}
+    only = [{"name": "plain", "kind": "non_private"}]
+    config = {**yaml.safe_load(CONFIG), "games": games, "training": training, "mechanisms": only, "model": {"kind": "mlp"}}
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    experiment = assemble(load(str(path)).config)
+    _, played = run(experiment, Store.start(tmp_path / "run", "0"), lambda steps: None)
+    labels = experiment.dataset.test.labels
+    fitted, drawn = (float(np.mean(one.observed.test_logits[0].argmax(-1) == labels)) for one in played)
+    assert fitted > drawn + 0.3  # after a single tiny step
+
+
+def trained_inside(steps: int) -> object:
+    """A user's factory that trains its model before it hands it over."""
+    import torch
+
+    random = np.random.default_rng(0)
+    records = Records(inputs=random.random((40, 4)).astype(np.float32), labels=random.integers(0, 2, 40))
+    data = Dataset(
+        name="own", source="drawn", sha256="", classes=2, train=records, pool=records, test=records, pool_index=np.arange(40)
+    )
+    canaries = HeldOut().make(data, 2, 1, SEED)
+    job = TrainingJob(
+        dataset=data,
+        canaries=canaries,
+        included=np.zeros((2, 2), dtype=bool),
+        seeds=(SEED.child("a"), SEED.child("b")),
+        mechanism=NonPrivate(sample_rate=0.5, steps=steps),
+        model={"kind": "logistic"},
+        optimizer={"kind": "sgd", "learning_rate": 0.5},
+        access=Access.FINAL_MODEL,
+    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        weights = SgdTrainer(model_chunk=1).fit(job, lambda done: None).weights
+    finally:
+        torch.set_num_threads(before)
+    made = build({"kind": "logistic"}, (4,), 2)
+    made.load_state_dict({name: torch.from_numpy(np.array(value[0])) for name, value in weights.items()})
+    return made
+
+
+def test_a_factory_may_train_its_model() -> None:
+    spec = {"factory": "tests.test_described:trained_inside", "arguments": {"steps": 3}}
+    first, second = initialised(spec, (4,), 2, SEED), initialised(spec, (4,), 2, SEED.child("other"))
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert bool((one == other).all())
+
+
+def test_a_label_only_attack_is_given_labels_alone() -> None:
+    logits: Array = np.array([[3.0, 1.0], [0.5, 0.7]], dtype=np.float32)
+    names = ("boundary", "weight_products", "gradient_norms", "products", "trajectory")
+    signals = {"logits": logits, **dict.fromkeys(names)}
+    assert _shown(signals, Access.LABEL_ONLY, None)["logits"].tolist() == [[1, 0], [0, 1]]
+    np.testing.assert_array_equal(_shown(signals, Access.FINAL_MODEL, None)["logits"], logits)
+    assert "trajectory" not in _shown(signals, Access.FINAL_WEIGHTS, None)
