@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,97 +11,98 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.training.layers import EnsembleLayer, MatrixLayer, Slot, Tape, Use
-from audit.training.products import add_outer
+from audit.training.patches import Geometry, ImageProducts, PatchRows
 
 _MANY_CHANNELS = 16
+_FEW_POSITIONS = 16
 _PATCH_NUMBERS = 1 << 21
 
 
-class _Unfold(torch.autograd.Function):
-    """Patches of an image in channels-last order: `(n, h, w, c)` to `(n, out_h, out_w, kernel_h, kernel_w, c)`."""
+class _PatchProduct(torch.autograd.Function):
+    """`ImageProducts.product`, differentiable in the images before their padding."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, geometry: Geometry) -> Tensor:  # type: ignore[override]
-        ctx.geometry, ctx.shape = geometry, inputs.shape
-        (top, left) = geometry.padding
-        padded = F.pad(inputs, (0, 0, left, left, top, top)) if top or left else inputs.contiguous()
-        count, height, width, planes = padded.shape
-        out_h, out_w = geometry.out(height, width)
-        (sn, sh, sw, sc) = padded.stride()
-        (stride_h, stride_w), (dil_h, dil_w) = geometry.stride, geometry.dilation
-        return padded.as_strided(
-            (count, out_h, out_w, *geometry.kernel, planes),
-            (sn, sh * stride_h, sw * stride_w, sh * dil_h, sw * dil_w, sc),
-        ).contiguous()
+    def forward(ctx: Any, inputs: Tensor, padded: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
+        ctx.layer = layer
+        return layer.product(padded, bias)
 
     @staticmethod
-    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        geometry: Geometry = ctx.geometry
-        count, height, width, planes = ctx.shape
-        (top, left), (stride_h, stride_w), (dil_h, dil_w) = geometry.padding, geometry.stride, geometry.dilation
-        out_h, out_w = signal.shape[1:3]
-        padded = signal.new_zeros(count, height + 2 * top, width + 2 * left, planes)
-        for i in range(geometry.kernel[0]):
-            for j in range(geometry.kernel[1]):
-                rows = slice(i * dil_h, i * dil_h + stride_h * (out_h - 1) + 1, stride_h)
-                cols = slice(j * dil_w, j * dil_w + stride_w * (out_w - 1) + 1, stride_w)
-                padded[:, rows, cols].add_(signal[:, :, :, i, j])
-        return padded[:, top : top + height, left : left + width], None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Geometry:
-    """What a convolution does besides its weights."""
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
-
-    def out(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of the result, for a padded image."""
-        sizes = zip((height, width), self.kernel, self.stride, self.dilation, strict=True)
-        rows, cols = ((size - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, dilation in sizes)
-        return rows, cols
-
-    def backward(self, signal: Tensor, inputs: Tensor, weight: Tensor, wanted: tuple[bool, bool]) -> tuple[Tensor, Tensor]:
-        """Derivatives by inputs and weight of one model, those that are `wanted`."""
-        found: list[Tensor] = torch.ops.aten.convolution_backward(
-            signal, inputs, weight, None, self.stride, self.padding, self.dilation, False, (0, 0), 1, (*wanted, False)
-        )
-        return found[0], found[1]
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        return ctx.layer.back(signal), None, None, None
 
 
 class ConvLayer(MatrixLayer):
-    """`nn.Conv2d` of N models: patches in channels-last order, then one matrix product a model.
+    """`nn.Conv2d` of N models, as matrix products over patches.
 
-    The result has channels-last strides, so a chain of convolutions copies nothing but its patches.
+    Where an image has many positions there is one product an image, with the channels first as the module has them;
+    the use keeps the padded images, `(N, n, c, h, w)`, and makes their patches anew for the norms. Where it has few,
+    there is one product a model, with all positions of all images as rows; weights would be read too often otherwise.
     """
 
     def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(tape, values, slots)
         self.outputs = plain.out_channels
-        self.inner = (*plain.kernel_size, plain.in_channels)
+        self.groups = plain.groups
+        self.inner = (plain.in_channels // plain.groups, *plain.kernel_size)
         self.geometry = geometry_of(plain)
 
     def weight_rows(self) -> Tensor:
-        weight = self.values["weight"]
-        return weight.permute(0, 1, 3, 4, 2).reshape(weight.shape[0], self.outputs, -1)
+        return self.values["weight"].flatten(2)
 
     def to_weight(self, gradient: Tensor) -> Tensor:
-        shaped: Tensor = gradient.unflatten(-1, self.inner).movedim(-1, -3)
-        return shaped
-
-    def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
-        summed = signal.new_zeros(signal.shape[0], self.outputs, columns.shape[2])
-        add_outer(summed, signal, columns)
-        self.slots["weight"].view(total).add_(self.to_weight(summed))
+        return gradient.unflatten(-1, self.inner)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        patches = _Unfold.apply(inputs.permute(0, 2, 3, 1), self.geometry)
-        images, out_h, out_w = patches.shape[:3]
-        made = self.product(patches.view(self.tape.models, -1, math.prod(self.inner)))
-        return made.view(images, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
+        padded = self.geometry.padded(inputs.detach())
+        out_h, out_w = self.geometry.out(*padded.shape[2:])
+        if self.groups == 1 and out_h * out_w < _FEW_POSITIONS:
+            patches = PatchRows.apply(inputs, self.geometry)
+            rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
+            return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
+        arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w)
+        made: Tensor = _PatchProduct.apply(inputs, padded, self.values.get("bias"), arithmetic).unflatten(
+            0, (self.tape.models, -1)
+        )
+        if self.slots:
+            made = self.tape.record(self, padded.unflatten(0, (self.tape.models, -1)), made)
+        return made.view(-1, self.outputs, out_h, out_w)
+
+    def _arithmetic(self, shape: torch.Size, positions: int) -> ImageProducts:
+        weight = self.weight_rows().unflatten(1, (self.groups, -1))
+        return ImageProducts(geometry=self.geometry, weight=weight, shape=shape, positions=positions)
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        if use.saved.dim() == 3:
+            return super().squared_norms(use, signal, rows)
+        one_image_each = use.saved.shape[1] == rows and self.groups == 1 and "weight" in self.slots
+        if not one_image_each or not self.takes_ghost(signal.shape[3], math.prod(self.inner)):
+            return self._whole_norms(use, signal, rows)
+        arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3])
+        bias = 1.0 if "bias" in self.slots else 0.0
+        return arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias).view(-1, rows)
+
+    def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        if use.saved.dim() == 3:
+            return super()._raw_gradients(use, signal, rows)
+        models, made = self.tape.models, {}
+        if "weight" in self.slots:
+            arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3])
+            found = arithmetic.gradients(use.saved.flatten(0, 1), signal.flatten(0, 1))
+            copies = found.view(models, rows, -1, *found.shape[1:])
+            made["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
+        if "bias" in self.slots:
+            made["bias"] = signal.reshape(models, rows, -1, self.outputs, signal.shape[3]).sum((2, 4))
+        return made
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.saved.dim() == 5 and not use.gradients:
+            use.gradients = self._raw_gradients(use, signal, signal.shape[1] if factors is None else factors.shape[1])
+        if factors is None and use.gradients:
+            for role, gradient in use.gradients.items():
+                summed = gradient.sum(1)
+                self.slots[role].view(total).add_(self.to_weight(summed) if role == "weight" else summed)
+            return
+        super().add_weighted(use, signal, factors, total)
 
 
 class DirectConvLayer(EnsembleLayer):
@@ -115,7 +115,7 @@ class DirectConvLayer(EnsembleLayer):
     def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(tape, values, slots)
         self.outputs = plain.out_channels
-        self.inner = (*plain.kernel_size, plain.in_channels)
+        self.inner = (plain.in_channels, *plain.kernel_size)
         self.geometry = geometry_of(plain)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -131,8 +131,8 @@ class DirectConvLayer(EnsembleLayer):
         made = {}
         signals = signal.flatten(2).unflatten(0, (rows, -1)).transpose(1, 2).flatten(2)
         if "weight" in self.slots:
-            patches = _Unfold.apply(saved.permute(0, 2, 3, 1), self.geometry)
-            made["weight"] = torch.bmm(signals, patches.reshape(rows, -1, math.prod(self.inner)))
+            patches = self.geometry.patches(self.geometry.padded(saved), positions_first=True)
+            made["weight"] = torch.bmm(signals, patches.reshape(rows, -1, patches.shape[2]))
         if "bias" in self.slots:
             made["bias"] = signals.sum(2)
         return made
@@ -152,7 +152,7 @@ class DirectConvLayer(EnsembleLayer):
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         found = self._gradients(use.saved, signal, self.tape.models * rows)
         if "weight" in found:
-            found["weight"] = found["weight"].unflatten(-1, self.inner).movedim(-1, -3)
+            found["weight"] = found["weight"].unflatten(-1, self.inner)
         return {role: gradient.unflatten(0, (self.tape.models, rows)) for role, gradient in found.items()}
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
@@ -190,7 +190,7 @@ class _Direct(torch.autograd.Function):
 
 def convolution_layer(plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
     """The faster of the two ways for the channels of `plain`."""
-    many = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS
+    many = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS and plain.groups == 1
     return (DirectConvLayer if many else ConvLayer)(plain, tape, values, slots)
 
 

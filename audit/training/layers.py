@@ -197,13 +197,18 @@ class MatrixLayer(EnsembleLayer):
             squared: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
             return squared
         if "weight" not in self.slots or not self.takes_ghost(positions, columns):
-            use.gradients = self._raw_gradients(use, signal, rows)
-            self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
-            return torch.stack([one.flatten(2).square().sum(-1) for one in use.gradients.values()]).sum(0)
+            return self._whole_norms(use, signal, rows)
         inputs = use.saved.view(models * rows, positions, columns)
         signals = signal.view(models * rows, positions, self.outputs)
         gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
         return gram.sum((1, 2)).clamp_(min=0.0).view(models, rows)
+
+    def _whole_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        """`squared_norms` by way of the gradients, which are kept."""
+        use.gradients = self._raw_gradients(use, signal, rows)
+        self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
+        parts = [torch.linalg.vector_norm(one.flatten(2), dim=-1).square_() for one in use.gradients.values()]
+        return torch.stack(parts).sum(0)
 
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         """Role to `(N, rows, ...)`; the weight's as `(N, rows, outputs, columns)`."""
@@ -245,7 +250,7 @@ class MatrixLayer(EnsembleLayer):
         if self.outputs == 1:
             slot.view(total).add_((signal * columns).sum(1).view(-1, *slot.shape))
         else:
-            add_outer(slot.view(total), signal, columns)
+            add_outer(slot.view(total).flatten(2), signal, columns)
 
 
 class LinearLayer(MatrixLayer):

@@ -34,6 +34,16 @@ def add_outer(total: Tensor, signal: Tensor, columns: Tensor) -> None:
         place.add_(_linear(one.t(), other.t(), None))
 
 
+def steady_bmm(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
+    """`(n, m, o)` = `left` `(n, m, k)` @ `right` `(n, k, o)`, whose items do not depend on n.
+
+    A product with one row or one column would go through vector kernels that order their sums by the whole batch.
+    """
+    if left.shape[1] == 1 or right.shape[2] == 1:
+        return torch.sum(left.unsqueeze(3) * right.unsqueeze(1), 2, out=out)
+    return torch.bmm(left, right, out=out)
+
+
 def _one_call_each(like: Tensor, multiplications: int) -> bool:
     return (
         2 * multiplications >= _WORTH_A_CALL

@@ -15,7 +15,7 @@ def covered(module: nn.Module) -> bool:
     """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
     if type(module) is nn.Conv2d:
         even_same = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
-        return module.groups == 1 and module.padding_mode == "zeros" and not even_same
+        return module.padding_mode == "zeros" and not even_same
     if type(module) is nn.Embedding:
         return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
     return type(module) in (nn.Linear, nn.GroupNorm, nn.LayerNorm)

@@ -102,6 +102,28 @@ class ManyChannels(nn.Module):
         return self.last(self.body(inputs).mean((2, 3)))
 
 
+class GroupedConvolutions(nn.Module):
+    """Groups, one channel a group, one channel in and out, and a kernel as large as the image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding=1, groups=2),
+            nn.Tanh(),
+            nn.Conv2d(4, 4, 3, stride=(1, 2), padding=2, dilation=2, groups=4, bias=False),
+            nn.Tanh(),
+            nn.Conv2d(4, 1, 1),
+            nn.Tanh(),
+            nn.Conv2d(1, 1, 1, groups=1),
+            nn.Tanh(),
+            nn.Conv2d(1, 6, (6, 3), groups=1),
+        )
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.body(inputs).flatten(1))
+
+
 class RawParameter(nn.Module):
     """Parameters outside any layer and a recurrent layer: only the fallback covers them."""
 
@@ -170,6 +192,7 @@ FACTORIES: Mapping[str, Callable[[], nn.Module]] = {
     "used_twice": UsedTwice,
     "sequences": Sequences,
     "convolutions": Convolutions,
+    "grouped": GroupedConvolutions,
     "raw": RawParameter,
     "many_channels": ManyChannels,
     "sneaky": Sneaky,
@@ -196,6 +219,7 @@ MODELS: Mapping[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "sequences": (factory("sequences"), (5,)),
     "convolutions": (factory("convolutions"), (2, 6, 6)),
     "many_channels": (factory("many_channels"), (2, 6, 6)),
+    "grouped": (factory("grouped"), (2, 6, 6)),
     "raw": (factory("raw"), (5,)),
     "sneaky": (factory("sneaky"), (5,)),
 }

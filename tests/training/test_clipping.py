@@ -81,7 +81,7 @@ def test_fallback_equals_the_slow_loop(name: str) -> None:
 
 
 @pytest.mark.parametrize("ghost", [True, False])
-@pytest.mark.parametrize("name", ["cnn", "sequences", "convolutions", "wide_resnet"])
+@pytest.mark.parametrize("name", ["cnn", "sequences", "convolutions", "wide_resnet", "grouped"])
 def test_ghost_and_whole_gradients_agree(name: str, ghost: bool) -> None:
     modules, models, shape = ensemble(name)
     assert isinstance(models, TapeGradients)
@@ -133,7 +133,7 @@ def test_a_record_without_finite_gradient_contributes_exactly_zero(name: str, va
     compare(modules, models, rows, 0.3)
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "wide_resnet", "sequences", "many_channels", "raw"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "wide_resnet", "sequences", "many_channels", "grouped", "raw"])
 def test_copies_of_an_example_share_one_clip(name: str) -> None:
     modules, models, shape = ensemble(name)
     rows = rows_for(shape, copies=3)

@@ -93,7 +93,9 @@ def test_regression_trains_like_the_slow_loop() -> None:
         np.testing.assert_allclose(done.weights[parameter][1], value, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["logistic", "mlp", "cnn", "wide_resnet", "sequences", "tied", "many_channels", "wide"])
+@pytest.mark.parametrize(
+    "name", ["logistic", "mlp", "cnn", "wide_resnet", "sequences", "tied", "many_channels", "grouped", "convolutions", "wide"]
+)
 def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
     wide = ({"kind": "mlp", "hidden": [256]}, (200,))  # large enough for one library call a model
     spec, shape = wide if name == "wide" else cases.MODELS[name]
