@@ -8,7 +8,6 @@ each other ("relation"), or gives arguments that must be refused ("refusal"). Th
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import importlib.resources
 import json
 import math
@@ -22,17 +21,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from audit import plugins
 from audit.accountants.reference import Reference
-from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
-from audit.core.events import decode, number, plain, single_phase
+from audit.core.errors import DataError, UnsupportedMechanism
+from audit.core.events import decode, number, plain
 from audit.core.mechanism import Adjacency, Event
-from audit.core.protocols import Accountant
-from audit.core.results import Claim
+from audit.core.protocols import Accountant, Side
+from audit.subjects import side_of
 
 VERSION = 1
 _SLACK = 1e-9  # relative: a claim may lie this far under a proven end and still be called rounding
-_SECONDS = 60.0
+SECONDS = 60.0
+_BYTES = 4 << 30
 
 
 class Finding(StrEnum):
@@ -64,6 +63,7 @@ class Case:
         kind: "bracket", "relation" or "refusal".
         asks: one question, two for a relation.
         lower, upper: proven ends of the true epsilon (bracket); of claim 1 over claim 0 (relation).
+        floors: proven lower ends of the claims of a relation: a relation that fails is WRONG where a claim lies below its own.
         tolerance: relative distance above the upper end that still counts as exact.
         reason: why the expected answer is the right one.
         catches: the mistake that this case is there for.
@@ -77,6 +77,7 @@ class Case:
     asks: tuple[Question, ...]
     lower: float = 0.0
     upper: float = math.inf
+    floors: tuple[float, ...] = ()
     tolerance: float = 0.01
     reason: str
     catches: str
@@ -121,77 +122,38 @@ def _case(stored: Mapping[str, Any]) -> Case:
         for ask in stored["asks"]
     )
     rest = {name: number(value) if name in ("lower", "upper") else value for name, value in stored.items() if name != "asks"}
+    rest["floors"] = tuple(number(one) for one in stored.get("floors", ()))
     return Case(**{**rest, "asks": asks, "known": tuple(stored.get("known", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionAccountant:
-    """A plain function `(noise_multiplier, sample_rate, steps, delta) -> epsilon` as an accountant (add/remove)."""
+class Answer:
+    """What an accountant said when it was asked a case, before anybody judged it.
 
-    function: Callable[[float, float, int, float], float]
-    name: str = "function"
-
-    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The function's epsilon for DP-SGD and for repeated Gaussian releases; `UnsupportedMechanism` otherwise."""
-        if adjacency is Adjacency.REPLACE_ONE:
-            raise UnsupportedMechanism(f"{self.name} is a function of four numbers: add/remove only")
-        noise, rate, steps = single_phase(mechanism)
-        return Claim(epsilon=self.function(noise, rate, steps, delta), delta=delta, adjacency=adjacency, source=self.name)
-
-
-def subject(spec: str | Mapping[str, Any]) -> Accountant:
-    """The accountant that a name, `name,field=value`, `module:object` or `{"kind": ..., fields}` stands for.
-
-    The object may be a class or instance with a method `claim`, or a plain function of (noise_multiplier, sample_rate,
-    steps, delta).
-
-    Raises:
-        ConfigError: there is no such accountant.
+    Attributes:
+        epsilons: one a question, as far as it got.
+        failure: "" where all were answered, "unsupported" where it said that it cannot, "raised" where it raised anything
+            else, "late" where it gave no answer in time.
+        message: the error, in words.
+        seconds: of CPU.
     """
-    options = _options(spec) if isinstance(spec, str) else dict(spec)
-    kind = str(options["kind"])
-    if ":" not in kind:
-        built: Accountant = plugins.build("audit.accountants", options)
-        return built
-    module, _, attribute = kind.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"cannot load '{kind}': {error}; expected 'package.module:object' on the import path") from error
-    if isinstance(found, type):
-        found = found()
-    if hasattr(found, "claim"):
-        accountant: Accountant = found
-        return accountant
-    if callable(found):
-        return FunctionAccountant(function=found, name=kind)
-    raise ConfigError(f"'{kind}' is a {type(found).__name__}; expected an object with a method 'claim', or a function")
 
-
-def _options(spec: str) -> dict[str, Any]:
-    kind, *fields = spec.split(",")
-    options: dict[str, Any] = {"kind": kind}
-    for field in fields:
-        name, equals, value = field.partition("=")
-        if not equals:
-            raise ConfigError(f"cannot read '{field}' in '{spec}'; expected name,field=value")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
+    epsilons: tuple[float, ...] = ()
+    failure: str = ""
+    message: str = ""
+    seconds: float = 0.0
 
 
 def run(
     accountant: Accountant,
     cases: Iterable[Case],
     *,
-    seconds: float = _SECONDS,
+    seconds: float = SECONDS,
     told: Callable[[Result], None] | None = None,
 ) -> tuple[Result, ...]:
     """What every case says about the accountant; a case that takes more than `seconds` of CPU is a CRASH.
 
-    The time limit works on the main thread only (elsewhere there is none).
+    The limits on time and memory work on the main thread only (elsewhere there are none).
     """
     results = []
     for case in cases:
@@ -201,54 +163,74 @@ def run(
     return tuple(results)
 
 
-def judge(accountant: Accountant, case: Case, *, seconds: float = _SECONDS) -> Result:
+def judge(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Result:
     """What one case says about the accountant."""
+    return settle(case, ask(accountant, case, seconds=seconds), side_of(accountant))
+
+
+def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Answer:
+    """The accountant's answer to one case, whatever it is."""
     started = time.process_time()
     epsilons: list[float] = []
+    failure = message = ""
     try:
-        with _time_limit(seconds):
-            for ask in case.asks:
-                claim = accountant.claim(ask.event, delta=ask.delta, adjacency=ask.adjacency)  # type: ignore[arg-type]
+        with _limits(seconds):
+            for one in case.asks:
+                claim = accountant.claim(one.event, delta=one.delta, adjacency=one.adjacency)  # type: ignore[arg-type]
                 epsilons.append(float(claim.epsilon))
     except UnsupportedMechanism as error:
-        finding, message = (Finding.EXACT if case.kind == "refusal" else Finding.UNSUPPORTED), str(error)
+        failure, message = "unsupported", str(error)
     except _TooLongError as error:
-        finding, message = Finding.CRASH, str(error)
+        failure, message = "late", str(error)
     except Exception as error:  # noqa: BLE001 (whatever a foreign accountant raises is its finding; for nonsense it is right)
-        finding, message = (Finding.EXACT if case.kind == "refusal" else Finding.CRASH), f"{type(error).__name__}: {error}"
-    else:
-        found = verdict(case, epsilons, lower_claims=bool(getattr(accountant, "optimistic", False)))
-        return dataclasses.replace(found, seconds=time.process_time() - started)
-    return Result(case=case, finding=finding, message=message, seconds=time.process_time() - started)
+        failure, message = "raised", f"{type(error).__name__}: {error}"
+    spent = time.process_time() - started
+    return Answer(epsilons=tuple(epsilons), failure=failure, message=message, seconds=spent)
 
 
-def verdict(case: Case, epsilons: Sequence[float], *, lower_claims: bool = False) -> Result:
-    """What claimed epsilons say, without asking anybody. `lower_claims`: they are meant as lower bounds on epsilon."""
+def settle(case: Case, answer: Answer, side: Side) -> Result:
+    """What an answer says about whoever gave it, whose figures claim to lie on that side of the truth."""
+    if not answer.failure:
+        return dataclasses.replace(verdict(case, answer.epsilons, side=side), seconds=answer.seconds)
+    finding = Finding.UNSUPPORTED if answer.failure == "unsupported" else Finding.CRASH
+    if case.kind == "refusal" and answer.failure != "late":
+        finding = Finding.EXACT
+    return Result(case=case, finding=finding, message=answer.message, seconds=answer.seconds)
+
+
+def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> Result:
+    """What stated epsilons say, without asking anybody.
+
+    An estimate is judged like an upper bound, since people will use it as one. A lower bound is WRONG above the bracket
+    instead of below. A relation that fails is only LOOSE where both claims are proven to be safe, or claim a lower bound.
+    """
     claimed = epsilons[0]
     if case.kind == "refusal":
-        if claimed == math.inf:
-            return Result(case=case, finding=Finding.EXACT, claimed=claimed, message="claims infinity, which is safe")
-        message = f"claims {claimed:g} for arguments that mean nothing; expected an error"
-        return Result(case=case, finding=Finding.WRONG, claimed=claimed, message=message)
+        return _refused(case, claimed, side)
     if any(math.isnan(one) for one in epsilons):
         return Result(case=case, finding=Finding.WRONG, claimed=math.nan, message="claims NaN; expected a number or an error")
     if case.kind == "relation":
-        return _relation(case, epsilons)
-    return _bracketed(case, claimed, lower_claims)
+        return _relation(case, epsilons, side)
+    return _below(case, claimed) if side == "lower" else _bracketed(case, claimed)
 
 
-def _bracketed(case: Case, claimed: float, lower_claims: bool) -> Result:
-    """A claim against its bracket; a claim of a lower bound is wrong above the bracket instead of below."""
-    finite = case.upper > 0 and math.isfinite(case.upper)
-    factor = claimed / case.upper if finite else (1.0 if claimed == case.upper else math.inf)
-    below = claimed < case.lower * (1 - _SLACK) - 1e-12
-    above = claimed > case.upper * (1 + _SLACK) + 1e-12
-    message = ""
-    if lower_claims:
-        finding = Finding.EXACT if claimed >= case.lower * (1 - case.tolerance) else Finding.LOOSE
-        if above:
-            finding, message = Finding.WRONG, f"claims at least {claimed:.9g}; the truth is at most {case.upper:.9g}"
-    elif below:
+def _refused(case: Case, claimed: float, side: Side) -> Result:
+    if claimed == (0.0 if side == "lower" else math.inf):
+        return Result(case=case, finding=Finding.EXACT, claimed=claimed, message=f"claims {claimed:g}, which is safe")
+    message = f"claims {claimed:g} for arguments that mean nothing; expected an error"
+    return Result(case=case, finding=Finding.WRONG, claimed=claimed, message=message)
+
+
+def _factor(case: Case, claimed: float) -> float:
+    if case.upper > 0 and math.isfinite(case.upper):
+        return claimed / case.upper
+    return 1.0 if claimed == case.upper else math.inf
+
+
+def _bracketed(case: Case, claimed: float) -> Result:
+    """A claimed upper bound against its bracket."""
+    factor, message = _factor(case, claimed), ""
+    if _is_below(claimed, case.lower):
         finding, message = Finding.WRONG, f"claims {claimed:.9g}; the truth is at least {case.lower:.9g}"
     elif claimed <= case.upper * (1 + case.tolerance) + 1e-12:
         finding = Finding.EXACT
@@ -258,7 +240,22 @@ def _bracketed(case: Case, claimed: float, lower_claims: bool) -> Result:
     return Result(case=case, finding=finding, claimed=claimed, factor=factor, message=message)
 
 
-def _relation(case: Case, epsilons: Sequence[float]) -> Result:
+def _below(case: Case, claimed: float) -> Result:
+    """A claimed lower bound against its bracket."""
+    factor, message = _factor(case, claimed), ""
+    finding = Finding.EXACT if claimed >= case.lower * (1 - case.tolerance) - 1e-12 else Finding.LOOSE
+    if claimed > case.upper * (1 + _SLACK) + 1e-12:
+        finding, message = Finding.WRONG, f"claims at least {claimed:.9g}; the truth is at most {case.upper:.9g}"
+    elif finding is Finding.LOOSE:
+        message = f"claims at least {claimed:.6g}, {factor:.3g} times the upper end"
+    return Result(case=case, finding=finding, claimed=claimed, factor=factor, message=message)
+
+
+def _is_below(claimed: float, floor: float) -> bool:
+    return claimed < floor * (1 - _SLACK) - 1e-12
+
+
+def _relation(case: Case, epsilons: Sequence[float], side: Side) -> Result:
     first, second = epsilons
     ratio = second / first if first > 0 and math.isfinite(first) else (1.0 if second == first else math.inf)
     low = first * case.lower * (1 - case.tolerance) - 1e-9 if case.lower > 0 else -1e-9
@@ -266,33 +263,36 @@ def _relation(case: Case, epsilons: Sequence[float]) -> Result:
     if second == first or low <= second <= high:
         return Result(case=case, finding=Finding.EXACT, claimed=ratio, factor=ratio)
     message = f"claims {first:.9g} and {second:.9g}; the second over the first should be in [{case.lower:g}, {case.upper:g}]"
-    return Result(case=case, finding=Finding.WRONG, claimed=ratio, factor=ratio, message=message)
+    safe = len(case.floors) == len(epsilons) and not any(map(_is_below, epsilons, case.floors))
+    finding = Finding.LOOSE if side == "lower" or safe else Finding.WRONG
+    return Result(case=case, finding=finding, claimed=ratio, factor=ratio, message=message)
 
 
 def refresh(path: Path, *, told: Callable[[str], None] | None = None) -> int:
-    """Computes the bracket of every bracket case in a battery file again and writes the file; the number of cases."""
+    """Computes what is proven about every case of a battery file again and writes the file; the number of cases."""
     stored = json.loads(path.read_text())
     for one in stored["cases"]:
-        if one["kind"] != "bracket":
+        if one["kind"] == "refusal":
             continue
         case = _case({**one, "lower": 0.0, "upper": "inf"})
         oracle = Reference(tolerance=case.precision)
-        low, high = oracle.bracket(case.asks[0].event, delta=case.asks[0].delta, adjacency=case.asks[0].adjacency)
-        one["lower"], one["upper"] = plain(low), plain(high)
-        # ten digits, rounded outwards
-        if math.isfinite(low):
-            one["lower"] = plain(_outwards(low, -1))
-        if math.isfinite(high):
-            one["upper"] = plain(_outwards(high, 1))
+        ends = [oracle.bracket(ask.event, delta=ask.delta, adjacency=ask.adjacency) for ask in case.asks]
+        if one["kind"] == "relation":
+            one["floors"] = [_outwards(low, -1) for low, _ in ends]
+        else:
+            one["lower"], one["upper"] = _outwards(ends[0][0], -1), _outwards(ends[0][1], 1)
         if told is not None:
-            told(f"{one['id']}: [{low:.8g}, {high:.8g}]")
+            told(f"{one['id']}: {', '.join(f'[{low:.8g}, {high:.8g}]' for low, high in ends)}")
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(stored, indent=1) + "\n")
     temporary.replace(path)
     return len(stored["cases"])
 
 
-def _outwards(value: float, side: int) -> float:
+def _outwards(value: float, side: int) -> Any:
+    """Ten digits, rounded down (`side` -1) or up, as JSON."""
+    if not math.isfinite(value):
+        return plain(value)
     rounded = float(f"{value:.10g}")
     return rounded if (rounded - value) * side >= 0 else float(f"{value * (1 + side * 1e-9):.10g}")
 
@@ -302,7 +302,8 @@ class _TooLongError(Exception):
 
 
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
+def _limits(seconds: float) -> Iterator[None]:
+    """So much CPU, and so much more memory than is in use; what goes beyond either raises."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
@@ -313,7 +314,28 @@ def _time_limit(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        yield
+        with _memory_limit():
+            yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+@contextmanager
+def _memory_limit() -> Iterator[None]:
+    """At most `_BYTES` more than the process has now, on systems that say how much that is."""
+    try:
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = used + _BYTES
+    limited = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limited, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

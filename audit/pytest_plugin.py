@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from audit import battery
+from audit import battery, subjects
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,7 +50,7 @@ def checks_of(
     seconds: float = 60.0,
 ) -> list[tuple[str, Callable[[], battery.Result]]]:
     """Name and check of every case that is chosen; a check passes, skips or fails the test that calls it."""
-    accountant = battery.subject(spec)
+    accountant = subjects.subject(spec)
 
     def check(case: battery.Case) -> Callable[[], battery.Result]:
         def run() -> battery.Result:

@@ -13,7 +13,7 @@ import platform
 import statistics
 import time
 
-from audit import battery
+from audit import battery, subjects
 from audit.accountants.reference import Reference
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     print(f"bracket, ordinary grid, n={len(cases)}: median {statistics.median(times):.3f} s, worst {max(times):.3f} s of CPU")
     print(f"  relative width: median {statistics.median(widths):.1e}, worst {max(widths):.1e}")
     started = time.process_time()
-    results = battery.run(battery.subject("renyi"), battery.load())
+    results = battery.run(subjects.subject("renyi"), battery.load())
     print(f"battery, accountant renyi, n={len(results)}: {time.process_time() - started:.1f} s of CPU")
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
 

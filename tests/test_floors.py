@@ -19,6 +19,7 @@ FLOORS = [
     ("audit.verdict", 1),
     ("audit.planning", 1),
     ("audit.calibration", 1),
+    ("audit.certificates", 2),
     ("audit.trainers", 2),
     ("audit.targets", 2),
     ("audit.accountants", 2),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import single_phase
@@ -18,6 +19,8 @@ class ClassicalGaussian:
     References:
         Dwork, Roth 2014, Theorem A.1 (epsilon below 1).
     """
+
+    as_it_is: ClassVar[bool] = True
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The formula's epsilon; `UnsupportedMechanism` for anything but one release under add/remove."""

@@ -5,23 +5,18 @@ For claims use 'rdp', which checks and converts what this passes on as it is.
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import dataclass
+from typing import ClassVar
 
 import dp_accounting
 from dp_accounting import rdp
-from dp_accounting.privacy_accountant import NeighboringRelation, UnsupportedEventError
+from dp_accounting.privacy_accountant import UnsupportedEventError
 
+from audit.accountants import _as_it_is
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import dp_events
 from audit.core.mechanism import Adjacency, Event
 from audit.core.results import Claim
-
-_RELATIONS = {
-    Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Adjacency.ZERO_OUT: NeighboringRelation.REPLACE_SPECIAL,
-    Adjacency.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,24 +27,21 @@ class DpAccountingRdp:
         github.com/google/differential-privacy, python/dp_accounting.
     """
 
+    as_it_is: ClassVar[bool] = True
+
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The library's epsilon at `delta`.
 
         Raises:
             UnsupportedMechanism: the library says that it does not support the event.
         """
-        accountant = rdp.RdpAccountant(neighboring_relation=_RELATIONS[adjacency])
+        accountant = rdp.RdpAccountant(neighboring_relation=_as_it_is.RELATIONS[adjacency])
         try:
             accountant.compose(dp_events(mechanism, dp_accounting))
         except UnsupportedEventError as error:
             raise UnsupportedMechanism(f"dp-accounting's RDP accountant: {error}") from error
-        version = importlib.metadata.version("dp-accounting")
-        return Claim(
-            epsilon=float(accountant.get_epsilon(delta)),
-            delta=delta,
-            adjacency=adjacency,
-            source=f"dp-accounting {version} RDP, as it is",
-            note="the library's figure, unchecked",
+        return _as_it_is.figure(
+            accountant.get_epsilon(delta), package="dp-accounting", what="RDP, as it is", delta=delta, adjacency=adjacency
         )
 
 

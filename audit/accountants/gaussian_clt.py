@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from audit.core import checks
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, Event
+from audit.core.protocols import Side
 from audit.core.results import Claim
 from audit.stats.tradeoff import epsilon_of_gdp
 
@@ -20,6 +22,9 @@ class GaussianClt:
     References:
         Bu, Dong, Long, Su 2020, arXiv 1911.11607. Gopi, Lee, Wutschitz 2021, arXiv 2106.02848 (why it is no bound).
     """
+
+    as_it_is: ClassVar[bool] = True
+    side: ClassVar[Side] = "estimate"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The approximation at `delta`; `UnsupportedMechanism` for anything but DP-SGD under add/remove."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
-from audit.core.errors import UnsupportedMechanism
-from audit.core.events import phases
+from audit.accountants import _as_it_is
 from audit.core.mechanism import Adjacency, Event
+from audit.core.protocols import Side
 from audit.core.results import Claim
 
 
@@ -20,30 +19,20 @@ class OpacusGdp:
         github.com/meta-pytorch/opacus. Yousefpour et al. 2021, arXiv 2109.12298.
     """
 
+    as_it_is: ClassVar[bool] = True
+    side: ClassVar[Side] = "estimate"
+
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The library's epsilon at `delta` (its accountant knows DP-SGD under add/remove only).
 
         Raises:
             UnsupportedMechanism: something else, or Opacus is not installed.
         """
-        if adjacency is Adjacency.REPLACE_ONE:
-            raise UnsupportedMechanism("Opacus accounts for add/remove only; it has no figure for replace_one")
-        history = list(phases(mechanism))
-        try:
-            from opacus.accountants import GaussianAccountant
-        except ImportError as error:
-            raise UnsupportedMechanism("Opacus is not installed; install the extra 'opacus' (epsilon-audit[opacus])") from error
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            accountant = GaussianAccountant()
-            accountant.history = history
-            epsilon = float(accountant.get_epsilon(delta))
-        version = importlib.metadata.version("opacus")
-        return Claim(
-            epsilon=epsilon,
+        return _as_it_is.opacus(
+            "GDP",
+            mechanism,
             delta=delta,
             adjacency=adjacency,
-            source=f"opacus {version} GDP",
             note="a central limit: an approximation, not a bound",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
+from audit.core.protocols import Side
 from audit.core.results import Claim
 
 _RELATIONS = {
@@ -51,9 +53,9 @@ class Pld:
         checks.nonnegative(self.interval, "interval")
 
     @property
-    def optimistic(self) -> bool:
-        """Whether the figure is meant as a lower bound on the true epsilon."""
-        return not self.pessimistic
+    def side(self) -> Side:
+        """Which side of the true epsilon the figure claims to lie on."""
+        return "upper" if self.pessimistic else "lower"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The claim at `delta`, with its whole trade-off family named; infinite without noise.
@@ -83,7 +85,7 @@ class Pld:
         if any(part.noise_multiplier == 0 for part in released):
             return math.inf
         settings = [(float(part.noise_multiplier), float(part.sample_rate), int(part.steps)) for part in released]
-        interval = float(self.interval) or min(_interval(noise, rate) for noise, rate, _ in settings)
+        interval = float(self.interval) or _interval([(noise, rate) for noise, rate, _ in settings])
         each = [
             _one_step(noise, rate, adjacency, interval, self.pessimistic).self_compose(count) for noise, rate, count in settings
         ]
@@ -96,12 +98,16 @@ class Pld:
         return max(0.0, epsilon)
 
 
-def _interval(noise: float, rate: float) -> float:
-    """A grid with at least 20 cells a standard deviation of one step's loss, and at most 400,000 in all."""
-    spread = rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0))))
+def _interval(steps: Sequence[tuple[float, float]]) -> float:
+    """A grid for noises and rates: 20 cells or more a standard deviation of each step's loss, and at most 400,000 a step."""
+    finest = min(rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0)))) for noise, rate in steps)
+    return max(min(1e-3, finest / _FEWEST_CELLS), 2 * max(_reach(*one) for one in steps) / _MOST_CELLS)
+
+
+def _reach(noise: float, rate: float) -> float:
+    """About the largest loss of one step that counts."""
     exponent = 10 / noise + 1 / (2 * noise**2)
-    reach = math.log(rate) + exponent if exponent > 700 else math.log1p(rate * math.expm1(exponent))
-    return max(min(1e-3, spread / _FEWEST_CELLS), 2 * reach / _MOST_CELLS)
+    return math.log(rate) + exponent if exponent > 700 else math.log1p(rate * math.expm1(exponent))
 
 
 @lru_cache(maxsize=16)

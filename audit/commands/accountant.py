@@ -143,7 +143,7 @@ def check(
     as_json: Json = False,
 ) -> int:
     """Judges accountants by the battery: WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH per case. Exit code 1 on any WRONG."""
-    from audit import battery
+    from audit import battery, subjects
     from audit.commands import accountant_files
 
     cases = [one for one in battery.load() if _chosen(one, group, case)]
@@ -154,7 +154,7 @@ def check(
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
     found = {}
     for name in names:
-        found[name] = battery.run(battery.subject(name), cases, seconds=seconds, told=None if as_json else _tick(len(cases)))
+        found[name] = battery.run(subjects.subject(name), cases, seconds=seconds, told=None if as_json else _tick(len(cases)))
     if junit is not None:
         accountant_files.write(junit, accountant_files.junit(found))
     if plot is not None:
@@ -177,14 +177,27 @@ def check(
 
 
 @app.command()
-def page(output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("docs/accountants.md")) -> int:
-    """Writes the page with the current verdict on every accountant that is installed here."""
-    from audit.commands import accountant_files, accountant_page
+def page(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("docs/accountants.md"),
+    answers: Annotated[Path, typer.Option(help="Folder in which answers are kept.")] = Path("docs/accountants"),
+    accountant: Annotated[
+        list[str] | None, typer.Option("--accountant", "-a", help="Ask these only; the others' kept answers are judged.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Of CPU, after which a case counts as a CRASH.")] = 10.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything again.")] = False,
+) -> int:
+    """Writes the page with the current verdict on every accountant: of those installed here, and of kept answers."""
+    from audit.commands import accountant_answers, accountant_files, accountant_page
 
     runs = []
     for spec, name in accountant_page.SUBJECTS:
         typer.echo(spec, err=True)
-        runs.append(accountant_page.run(spec, name))
+        asked = accountant is None or spec in accountant
+        runs.append(
+            accountant_answers.collect(
+                spec, name, answers, seconds=seconds, fresh=fresh and asked, told=_telling(spec) if asked else None, ask=asked
+            )
+        )
     accountant_files.write(output, accountant_page.render(runs).encode())
     print(output)
     return 0
@@ -200,9 +213,9 @@ def refresh(battery_file: Annotated[Path, typer.Argument(help="Battery file whos
 
 
 def _accountants(names: Sequence[str] | None) -> list[tuple[str, Accountant]]:
-    from audit import battery
+    from audit import subjects
 
-    return [(name, battery.subject(name)) for name in (names or USUAL)]
+    return [(name, subjects.subject(name)) for name in (names or USUAL)]
 
 
 def _dp_sgd(noise_multiplier: float, rate: float, count: int) -> DpSgd:
@@ -238,6 +251,13 @@ def _draw_epsilon(
             continue  # the table says so
         curves[name] = (found.steps, found.epsilon)
     accountant_files.write_figure(path, epsilon_over_steps(curves, delta))
+
+
+def _telling(spec: str) -> Any:
+    def told(case: Any) -> None:
+        typer.echo(f"  {spec}: {case.id}", err=True)
+
+    return told
 
 
 def _tick(total: int) -> Any:

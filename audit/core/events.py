@@ -6,48 +6,27 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.mechanism import (
-    ApproximateDp,
     Composed,
     Concentrated,
     DpSgd,
     Event,
     Exponential,
     Gaussian,
-    Grouped,
     Laplace,
     NonPrivate,
-    Parallel,
     PoissonSampled,
     RandomizedResponse,
     Repeated,
     SampledWithoutReplacement,
 )
 
-_KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        ApproximateDp,
-        Composed,
-        Concentrated,
-        DpSgd,
-        Exponential,
-        Gaussian,
-        Grouped,
-        Laplace,
-        NonPrivate,
-        Parallel,
-        PoissonSampled,
-        RandomizedResponse,
-        Repeated,
-        SampledWithoutReplacement,
-    )
-}
+_KINDS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
 Phase = tuple[float, float, int]
 """Noise multiplier, sample rate, steps: as given, without conversion."""
 
@@ -89,6 +68,16 @@ def single_phase(event: Event) -> Phase:
     if len(found) == 1:
         return found[0]
     raise UnsupportedMechanism(f"{event} has {len(found)} phases; this accountant takes exactly one")
+
+
+def kinds(event: Event) -> frozenset[type]:
+    """The classes of the event and of all its parts.
+
+    >>> sorted(kind.__name__ for kind in kinds(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3)))
+    ['Gaussian', 'Repeated']
+    """
+    inside = (event.mechanism,) if hasattr(event, "mechanism") else getattr(event, "parts", ())
+    return frozenset({type(event)}).union(*(kinds(part) for part in inside))
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:

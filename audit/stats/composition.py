@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 Part = tuple[LossGrid, int]
 _LOG_NEGLIGIBLE = math.log(1e-8)  # part of delta that aliasing and rounding may each add or take
 _LARGEST_WINDOW = 1 << 23
+_LOG_VANISHED = math.log(1e-40)  # of a characteristic function of modulus at most 1, far below its rounding
 _TILTS = np.exp(np.linspace(math.log(1e-4), math.log(1e7), 90))
 
 
@@ -134,11 +135,10 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
     first, tilted = composed_masses(parts, tilt, window(parts, tilt, log_aliased))
     size = len(tilted)
     # entry j stands for the mass times exp(tilt * (mean - loss_j)), up to a common scale
-    away = first - mean + step * np.arange(size)
+    away = step * np.arange(size)
     with np.errstate(over="ignore", under="ignore"):
-        masses = tilted * np.exp(np.minimum(-tilt * away, 600.0))
-        above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-        tempered = np.append(np.cumsum((masses * np.exp(-step * np.arange(size)))[::-1])[::-1], 0.0)
+        masses = tilted * np.exp(np.minimum(-tilt * (away + (first - mean)), 600.0))
+        above, tempered = _sums_from(masses), _sums_from(masses * np.exp(-away))
     return ComposedTail(
         first=first,
         step=step,
@@ -150,6 +150,13 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
         tilt=tilt,
         mean=mean,
     )
+
+
+def _sums_from(masses: Array) -> Array:
+    """`(n + 1,)` sum of the masses from each place on."""
+    sums = np.zeros(len(masses) + 1)
+    np.cumsum(masses[::-1], out=sums[-2::-1])
+    return sums
 
 
 def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, float]) -> tuple[float, Array]:
@@ -168,9 +175,28 @@ def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, flo
     for grid, count in parts:
         weight = np.exp(np.log(grid.mass) + tilt * grid.loss - _log_moment(grid, tilt))
         folded = np.bincount(np.mod(grid.index, size), weight, size)
-        spectrum *= fft.rfft(folded) ** count
+        spectrum *= _power(fft.rfft(folded), count)
     tilted = np.maximum(np.roll(fft.irfft(spectrum, size), -(start % size)), 0.0)
     return (start + shift) * step, tilted
+
+
+def _power(spectrum: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """`spectrum ** count` by repeated squaring; what falls below 1e-40 is zero."""
+    squared = spectrum.real**2 + spectrum.imag**2
+    with np.errstate(divide="ignore"):
+        kept = np.flatnonzero(count * np.log(squared) > 2 * _LOG_VANISHED)
+    square = spectrum[kept]
+    found = np.ones(len(kept), dtype=np.complex128)
+    remaining = count
+    while remaining:
+        if remaining & 1:
+            found *= square
+        remaining >>= 1
+        if remaining:
+            square *= square
+    power = np.zeros_like(spectrum)
+    power[kept] = found
+    return power
 
 
 def infinite_mass(parts: Sequence[Part]) -> float:

@@ -94,8 +94,10 @@ def test_nothing_is_free_of_charge_but_nothing(event: Event) -> None:
         (SampledWithoutReplacement(mechanism=gaussian(1.0), population=10, batch=5), ADD),
         (Parallel(parts=(gaussian(1.0), gaussian(2.0))), REPLACE),
         (PoissonSampled(mechanism=Exponential(epsilon=1.0), sample_rate=0.5), ADD),
-        (Grouped(mechanism=DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2), size=2), ADD),
-        (Composed(parts=(Parallel(parts=(gaussian(1.0),)), gaussian(1.0))), ADD),
+        (Grouped(mechanism=DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2), size=2), REPLACE),
+        (Grouped(mechanism=Parallel(parts=(gaussian(1.0), gaussian(2.0))), size=2), ADD),
+        (Repeated(mechanism=Parallel(parts=(gaussian(1.0), gaussian(2.0))), count=1000), ADD),
+        (Composed(parts=(Concentrated(rho=0.1), PoissonSampled(mechanism=Concentrated(rho=0.1), sample_rate=0.5))), ADD),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -113,11 +115,11 @@ def test_values_that_slipped_past_validation_are_refused() -> None:
 
 def test_exponential_and_zcdp_lie_between_what_they_contain_and_what_contains_them() -> None:
     low, high = bracket(Repeated(mechanism=Exponential(epsilon=1.0), count=100), 1e-6, REPLACE)
-    assert 30 < low < high < 40
+    assert 34.8 < low < high < 34.9  # zCDP says 37.4, one fixed pair of outcomes 34.75
     pure = bracket(Repeated(mechanism=ApproximateDp(epsilon=1.0), count=100), 1e-6, REPLACE)
     assert high < pure[0]
     low, high = bracket(Concentrated(rho=0.5), 1e-5)
-    assert low == pytest.approx(epsilon_of_gdp(1.0, 1e-5), rel=1e-9) and high == pytest.approx(4.7284, rel=1e-4)
+    assert epsilon_of_gdp(1.0, 1e-5) < low < high == pytest.approx(4.7284, rel=1e-4) and high - low < 3e-3 * high
 
 
 def test_batches_of_fixed_size_cost_more_than_poisson_ones() -> None:

@@ -1,0 +1,114 @@
+"""Events rewritten into ones that cost exactly the same: groups pushed down to the mechanisms, parallel parts spread out."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, product
+
+from audit.core.errors import UnsupportedMechanism
+from audit.core.mechanism import (
+    Adjacency,
+    Composed,
+    Concentrated,
+    DpSgd,
+    Event,
+    Exponential,
+    Gaussian,
+    Grouped,
+    Laplace,
+    NonPrivate,
+    Parallel,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
+
+_MOST_ALTERNATIVES = 64
+
+
+def alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
+    """Events without parallel parts, the costliest of which costs what `event` does.
+
+    One record reaches one part of every parallel composition, so each way to pick parts is one alternative.
+
+    Raises:
+        UnsupportedMechanism: replacing a record can touch two parts; or there are more than 64 ways.
+    """
+    found = _alternatives(event, adjacency)
+    if len(found) > _MOST_ALTERNATIVES:
+        raise UnsupportedMechanism(f"{event} has {len(found)} ways through its parallel parts; at most {_MOST_ALTERNATIVES}")
+    return found
+
+
+def _alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
+    match event:
+        case Parallel(parts=parts):
+            if adjacency is Adjacency.REPLACE_ONE:
+                raise UnsupportedMechanism("replacing a record can touch two parts of a parallel composition; use add_remove")
+            return [way for part in parts for way in alternatives(part, adjacency)] or [Composed(parts=())]
+        case Composed(parts=parts):
+            each = [alternatives(part, adjacency) for part in parts]
+            if all(len(ways) == 1 for ways in each):
+                return [Composed(parts=tuple(ways[0] for ways in each))]
+            return [Composed(parts=way) for way in product(*each)]
+        case Repeated(mechanism=inner, count=count):
+            ways = alternatives(inner, adjacency)
+            if len(ways) == 1:
+                return [Repeated(mechanism=ways[0], count=count)]
+            if count > _MOST_ALTERNATIVES:
+                raise UnsupportedMechanism(f"a parallel composition repeated {count} times; at most {_MOST_ALTERNATIVES}")
+            return [Composed(parts=way) for way in combinations_with_replacement(ways, count)]
+    return [event]
+
+
+def ungrouped(event: Event) -> Event:
+    """The event with every group pushed down to mechanisms, and absorbed by those whose pair only widens.
+
+    What is left are groups of Poisson-sampled Gaussian and of approximately private mechanisms.
+
+    Raises:
+        UnsupportedMechanism: the group meets a mechanism for which no proof is implemented.
+    """
+    match event:
+        case Grouped(mechanism=inner, size=size):
+            return _spread(ungrouped(inner), size)
+        case Repeated(mechanism=inner, count=count):
+            return Repeated(mechanism=ungrouped(inner), count=count)
+        case Composed(parts=parts):
+            return Composed(parts=tuple(ungrouped(part) for part in parts))
+        case Parallel(parts=parts):
+            return Parallel(parts=tuple(ungrouped(part) for part in parts))
+        case PoissonSampled(mechanism=Grouped()):
+            raise UnsupportedMechanism(f"{event}: sampling a group as one has no proof here; group the sampled mechanism")
+    return event
+
+
+def _spread(event: Event, size: int) -> Event:  # noqa: PLR0911, PLR0912 (one arm a kind)
+    if size == 1:
+        return event
+    match event:
+        case Gaussian(noise_multiplier=noise):
+            return Gaussian(noise_multiplier=noise / size)
+        case Laplace(noise_multiplier=scale):
+            return Laplace(noise_multiplier=scale / size)
+        case Concentrated(rho=rho):
+            return Concentrated(rho=rho * size**2)
+        case Exponential(epsilon=epsilon):
+            return Exponential(epsilon=epsilon * size)
+        case RandomizedResponse():  # every record answers for itself
+            return Repeated(mechanism=event, count=size)
+        case Repeated(mechanism=inner, count=count):
+            return Repeated(mechanism=_spread(inner, size), count=count)
+        case Composed(parts=parts):
+            return Composed(parts=tuple(_spread(part, size) for part in parts))
+        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
+            step = PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate)
+            return Repeated(mechanism=_spread(step, size), count=steps)
+        case NonPrivate(sample_rate=rate, steps=steps):
+            return NonPrivate(sample_rate=1 - (1 - rate) ** size, steps=steps)
+        case PoissonSampled(mechanism=inner, sample_rate=1):
+            return _spread(inner, size)
+        case Grouped(mechanism=inner, size=other):
+            return _spread(inner, size * other)
+        case Parallel():
+            raise UnsupportedMechanism("a group can reach several parts of a parallel composition; group the parts themselves")
+    return Grouped(mechanism=event, size=size)
