@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from audit.commands import about, accountant, model, report, run, scores
+from audit.commands import about, accountant, model, plan, report, run, scores
 from audit.core.errors import AuditError
 
 INTERRUPTED = 130
@@ -27,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run.run)
-app.command("plan")(run.plan)
+app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
 app.add_typer(accountant.app, name="accountant")

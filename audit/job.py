@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Order:
 
     key: str
     trainer: Trainer
-    job: Callable[..., TrainingJob]
+    job: functools.partial[TrainingJob]
     models: int
     steps: int
     code: str

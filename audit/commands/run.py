@@ -1,4 +1,4 @@
-"""`audit run` and `audit plan`: a whole audit from a config."""
+"""`audit run`: a whole audit from a config."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.commands.plan import ConfigName, Overrides, bytes_needed, show
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from audit.design import Experiment
     from audit.rounds import Played
     from audit.store import Store
-
-ConfigName = Annotated[
-    str, typer.Argument(metavar="CONFIG|NAME", help="A YAML file, or the name of a shipped config (see `audit ls configs`).")
-]
-Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override one value; may repeat.")]
 
 
 def run(
@@ -43,19 +39,8 @@ def run(
 
     resolved = configs.load(config, override or ())
     if dry_run:
-        return _show_plan(resolved, as_json)
+        return show(resolved, as_json=as_json, measure=False)
     return _Run(resolved, output, resume, quiet or as_json).go(as_json)
-
-
-def plan(
-    config: ConfigName,
-    override: Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
-) -> int:
-    """Ceilings, error budget and cost of an audit, before anything is trained."""
-    from audit import config as configs
-
-    return _show_plan(configs.load(config, override or ()), as_json)
 
 
 class _Run:
@@ -87,7 +72,7 @@ class _Run:
         store = Store.start(self.final, self.resolved.sha256, resume=self.resume)
         _log_to(store.folder / "audit.log")
         experiment = assemble.assemble(self.resolved.config)
-        store.ensure_space(_bytes_needed(experiment))
+        store.ensure_space(bytes_needed(experiment))
         self._say(experiment)
         found, played = self._audit(experiment, store)
         frame = self._frame(store, experiment)
@@ -157,17 +142,6 @@ def _log_to(path: Path) -> None:
     log.addHandler(writer)
 
 
-def _bytes_needed(experiment: Experiment) -> int:
-    """An upper estimate of what the run folder will hold."""
-    per_record = max(experiment.dataset.classes, 1) * 4
-    total = 0
-    for recipe, play in experiment.pairs:
-        logits = (len(experiment.dataset.test) + play.count) * per_record
-        products = play.count * recipe.mechanism.steps * 4 if play.access.value == "all_steps" else 0
-        total += play.models * (experiment.parameters * 4 + logits + products + recipe.mechanism.steps * 8)
-    return 2 * total
-
-
 def _print_outcome(report: AuditReport, folder: Path, code: int, as_json: bool) -> None:
     from audit.commands import screen
 
@@ -175,15 +149,3 @@ def _print_outcome(report: AuditReport, folder: Path, code: int, as_json: bool) 
         print(json.dumps({**screen.digest(report), "exit_code": code, "folder": str(folder)}, indent=1))
         return
     print("\n".join(screen.lines(report, folder)))
-
-
-def _show_plan(resolved: Resolved, as_json: bool) -> int:
-    from audit import assemble
-    from audit.commands import screen
-
-    rows = screen.plan(assemble.assemble(resolved.config))
-    if as_json:
-        print(json.dumps(rows, indent=1))
-        return 0
-    screen.show_plan(rows)
-    return 0

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from audit.core.results import AuditReport, LowerBound, MechanismResult, Outcome
 from reports.rounding import down, up
-
-if TYPE_CHECKING:
-    from audit.design import Experiment
 
 WORDS = {
     Outcome.VIOLATED: "the claim is contradicted",
@@ -96,67 +93,3 @@ def _inside(result: MechanismResult) -> list[LowerBound]:
     tightest = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     able = [bound for bound in within if tightest is not None and tightest.can_be_refuted_by(bound)]
     return able or within
-
-
-def plan(experiment: Experiment) -> dict[str, Any]:
-    """What an audit will do and the most it could show: each bound on perfectly separated scores."""
-    import numpy as np
-
-    from audit import experiment as line
-    from audit import measure
-    from audit.core.records import Scores
-    from audit.rounds import plant, rules_of
-
-    rows = []
-    for recipe, play in experiment.pairs:
-        seed = experiment.seed.child("plan")
-        planting = plant(experiment, play, seed)
-        included = planting.included[: play.runs].ravel()
-        values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
-        scores = Scores(
-            values=values, included=included, game=rules_of(play, planting, play.access), mechanism=recipe.mechanism
-        )
-        level = experiment.bound_confidence
-        for bound in measure.bounds(scores, play.estimators, delta=experiment.delta, confidence=level, seed=seed):
-            rows.append(
-                {
-                    "mechanism": recipe.name,
-                    "game": play.name,
-                    "estimator": bound.estimator,
-                    "family": bound.family,
-                    "ceiling": bound.ceiling if math.isfinite(bound.ceiling) else "Infinity",
-                    "scores": len(included),
-                }
-            )
-    claims = {
-        recipe.name: [{"epsilon": c.epsilon, "source": c.source} for c in line.state(recipe, experiment).claims]
-        for recipe in experiment.recipes
-    }
-    return {
-        "models": sum(play.models for _, play in experiment.pairs),
-        "model_steps": experiment.model_steps,
-        "bounds": experiment.comparisons,
-        "confidence_each": experiment.bound_confidence,
-        "claims": claims,
-        "ceilings": rows,
-    }
-
-
-def show_plan(rows: dict[str, Any]) -> None:
-    """The plan as a table on stdout."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    console.print(
-        f"{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
-        f"each at confidence {rows['confidence_each']:.4f}"
-    )
-    for name, claims in rows["claims"].items():
-        stated = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
-        console.print(f"{name}: {stated}")
-    table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
-    for row in rows["ceilings"]:
-        ceiling = row["ceiling"] if isinstance(row["ceiling"], str) else down(row["ceiling"])
-        table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
-    console.print(table)

@@ -1,0 +1,147 @@
+"""`audit plan`: what an audit can show and what it costs, before it is run."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reports.rounding import down, up
+
+if TYPE_CHECKING:
+    from audit.config import Resolved
+    from audit.design import Experiment
+
+ConfigName = Annotated[
+    str, typer.Argument(metavar="CONFIG|NAME", help="A YAML file, or the name of a shipped config (see `audit ls configs`).")
+]
+Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override one value; may repeat.")]
+
+
+def plan(
+    config: ConfigName,
+    override: Overrides = None,
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Train a few steps of each game to tell the time (seconds of work).")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
+) -> int:
+    """Ceilings, error budget, time and cost of an audit, before it is run."""
+    from audit import config as configs
+
+    return show(configs.load(config, override or ()), as_json=as_json, measure=measure)
+
+
+def show(resolved: Resolved, *, as_json: bool, measure: bool) -> int:
+    """The plan of a config on stdout."""
+    from audit import assemble
+
+    rows = figures(assemble.assemble(resolved.config), measure=measure)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+    else:
+        _print(rows)
+    return 0
+
+
+def figures(experiment: Experiment, *, measure: bool = False) -> dict[str, Any]:
+    """What an audit will do and the most it could show: each bound on perfectly separated scores.
+
+    With `measure` a few steps are trained and `timing` says how long all will take.
+    """
+    import numpy as np
+
+    from audit import experiment as line
+    from audit import measure as measures
+    from audit import timing
+    from audit.core.records import Scores
+    from audit.rounds import plant, rules_of
+
+    rows = []
+    for recipe, play in experiment.pairs:
+        seed = experiment.seed.child("plan")
+        planting = plant(experiment, play, seed)
+        included = planting.included[: play.runs].ravel()
+        values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
+        scores = Scores(
+            values=values, included=included, game=rules_of(play, planting, play.access), mechanism=recipe.mechanism
+        )
+        level = experiment.bound_confidence
+        for bound in measures.bounds(scores, play.estimators, delta=experiment.delta, confidence=level, seed=seed):
+            rows.append(
+                {
+                    "mechanism": recipe.name,
+                    "game": play.name,
+                    "estimator": bound.estimator,
+                    "family": bound.family,
+                    "ceiling": bound.ceiling if math.isfinite(bound.ceiling) else "Infinity",
+                    "scores": len(included),
+                }
+            )
+    claims = {
+        recipe.name: [{"epsilon": c.epsilon, "source": c.source} for c in line.state(recipe, experiment).claims]
+        for recipe in experiment.recipes
+    }
+    return {
+        "models": sum(play.models for _, play in experiment.pairs),
+        "model_steps": experiment.model_steps,
+        "bounds": experiment.comparisons,
+        "confidence_each": experiment.bound_confidence,
+        "claims": claims,
+        "ceilings": rows,
+        "timing": [asdict(one) for one in timing.estimate(experiment)] if measure else [],
+        "peak_disk_bytes": bytes_needed(experiment),
+    }
+
+
+def bytes_needed(experiment: Experiment) -> int:
+    """An upper estimate of what the run folder will hold."""
+    per_record = max(experiment.dataset.classes, 1) * 4
+    total = 0
+    for recipe, play in experiment.pairs:
+        logits = (len(experiment.dataset.test) + play.count) * per_record
+        products = play.count * recipe.mechanism.steps * 4 if play.access.value == "all_steps" else 0
+        total += play.models * (experiment.parameters * 4 + logits + products + recipe.mechanism.steps * 8)
+    return 2 * total
+
+
+def _print(rows: dict[str, Any]) -> None:
+    """The plan as a table on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(
+        f"{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
+        f"each at confidence {rows['confidence_each']:.4f}"
+    )
+    for name, claims in rows["claims"].items():
+        stated = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
+        console.print(f"{name}: {stated}")
+    table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
+    for row in rows["ceilings"]:
+        ceiling = row["ceiling"] if isinstance(row["ceiling"], str) else down(row["ceiling"])
+        table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
+    console.print(table)
+    if rows["timing"]:
+        _show_timing(rows["timing"], console)
+    console.print(f"at most {rows['peak_disk_bytes'] / 2**20:,.0f} MiB on disk")
+
+
+def _show_timing(rows: list[dict[str, Any]], console: Any) -> None:
+    from rich.table import Table
+
+    table = Table("mechanism", "game", "models", "measured", "time")
+    for row in rows:
+        measured = f"{row['steps']} steps x {row['together']}"
+        table.add_row(row["mechanism"], row["game"], str(row["models"]), measured, _duration(row["seconds"]))
+    console.print(table)
+    console.print(f"training: {_duration(sum(row['seconds'] for row in rows))} on this machine, one job after another")
+
+
+def _duration(seconds: float) -> str:
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{hours:.1f} h" if hours >= 2 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
