@@ -47,6 +47,7 @@ def assemble(config: Config) -> Experiment:
         device=config.device,
         models_per_job=config.execution.models_per_job,
         executor=plugins.build("audit.executors", config.execution.executor),
+        certificates=config.certificates,
     )
 
 

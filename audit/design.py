@@ -92,6 +92,7 @@ class Experiment:
     device: str
     models_per_job: int
     executor: Executor
+    certificates: int = 0
 
     @property
     def pairs(self) -> list[tuple[Recipe, Play]]:

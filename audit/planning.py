@@ -19,7 +19,6 @@ from audit.core.protocols import Estimator
 from audit.core.records import Scores
 from audit.core.seeds import Seed
 from audit.stats import tradeoff
-from audit.stats.laws import Law
 
 POWER = 0.8
 DRAWS = 25
@@ -216,81 +215,3 @@ def _row(
         family=family,
         hours=hours,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """How often one whole selection path was wrong in simulation: the largest of all bounds above the true epsilon.
-
-    Attributes:
-        law: what the scores were drawn from: "nothing leaks", or randomised response, where every threshold has the same
-            likelihood ratio and a search that is not paid for shows most.
-        nominal: the error rate that the path promises.
-    """
-
-    law: str
-    wrong: int
-    repetitions: int
-    nominal: float
-
-    @property
-    def kept(self) -> bool:
-        """Whether the count is one that the promise explains: not above its mean by three standard deviations."""
-        mean = self.repetitions * self.nominal
-        return self.wrong <= mean + 3 * math.sqrt(mean * (1 - self.nominal))
-
-
-def certify(
-    estimators: Sequence[Estimator],
-    like: Scores,
-    *,
-    delta: float,
-    confidence: float,
-    attacks: int = 1,
-    repetitions: int = 200,
-    seed: Seed,
-) -> tuple[Certificate, ...]:
-    """Certificates of "the best of these estimators over so many attacks" at the size and game of `like`.
-
-    Args:
-        like: gives the number of scores, the game and the mechanism; its values are not looked at.
-        confidence: of all bounds together; each is taken at an equal share of the error rate, as an audit does.
-        attacks: views of the same runs, the first undisturbed, the others noisier.
-
-    Estimators inside a family of trade-off curves are tried on "nothing leaks" only: randomised response is in no such family.
-    """
-    nominal = 1 - checks.open_probability(confidence, "confidence")
-    found = []
-    for law in (Law(kind="null", delta=delta), Law(kind="flat", parameter=1.0, delta=delta)):
-        taking_part = [one for one in estimators if law.kind == "null" or not _inside_a_family(one, like, delta)]
-        if not taking_part:
-            continue
-        share = 1 - nominal / (attacks * len(taking_part))
-        wrong = 0
-        for repetition in range(repetitions):
-            stream = seed.child(law.kind, repetition)
-            views = _views(law, like, attacks, stream)
-            bounds = [
-                one.lower_bound(view, delta=delta, confidence=share, seed=stream.child("bound", index)).epsilon
-                for index, (one, view) in enumerate((one, view) for one in taking_part for view in views)
-            ]
-            wrong += max(bounds) > law.epsilon
-        found.append(Certificate(law=law.name, wrong=wrong, repetitions=repetitions, nominal=nominal))
-    return tuple(found)
-
-
-def _inside_a_family(estimator: Estimator, like: Scores, delta: float) -> bool:
-    mixed = replace(like, included=np.arange(len(like.values)) % 2 == 0)
-    return estimator.lower_bound(mixed, delta=delta, confidence=0.95, seed=Seed(0)).family is not None
-
-
-def _views(law: Law, like: Scores, attacks: int, seed: Seed) -> list[Scores]:
-    """Scores of several attacks on one simulated game."""
-    count = len(like.values)
-    included = seed.child("coins").numpy().random(count) < like.game.inclusion_probability
-    if included.all() or not included.any():
-        included[0] = not included[0]
-    best = law.draw(included, seed.child("scores").numpy())
-    spread = float(np.std(best)) or 1.0
-    noise = [index * spread / 4 * seed.child("noise", index).numpy().normal(size=count) for index in range(attacks)]
-    return [replace(like, values=best + one, included=included) for one in noise]

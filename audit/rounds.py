@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from audit import descriptive, measure, verdict
+from audit import certificates, descriptive, measure, verdict
 from audit.core.errors import ObservationError
 from audit.core.game import Access, Game, Inclusion
 from audit.core.protocols import Attack, Progress
@@ -16,7 +16,9 @@ from audit.core.records import Array, Planting, ReferenceView, Scores, TargetVie
 from audit.core.results import (
     AttackResult,
     BoundTrajectory,
+    Certificate,
     Check,
+    Detectable,
     Evaluation,
     GameResult,
     GroupResult,
@@ -134,6 +136,7 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, too
         for index, ((_, attack), found) in enumerate(zip(game.attacks, scores, strict=True))
     ]
     best = scores[max(range(len(results)), key=lambda index: results[index].auc)]
+    certified, detectable = simulated(one, stated)
     return Played(
         result=GameResult(
             name=game.name,
@@ -142,6 +145,8 @@ def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, too
             records=exposed_records(one, best),
             groups=class_results(one, best),
             models=game.models,
+            certificates=certified,
+            detectable=detectable,
             evaluation=described(one),
         ),
         trajectories=tuple(curve for name, attack in game.attacks for curve in trajectories(one, name, attack)),
@@ -207,6 +212,21 @@ def judge_scores(one: Round, attack: Attack, scores: Scores, stated: Stated, see
         limit=stated.limit,
     )
     return replace(found, access=one.game.level(attack))
+
+
+def simulated(one: Round, stated: Stated) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+    """How often the bounds of this game are wrong, and what they would have caught, by simulating it."""
+    experiment = one.experiment
+    if not experiment.certificates:
+        return (), ()
+    path = certificates.Path(
+        attacks=tuple(tuple(one.game.estimators_of(attack)) for _, attack in one.game.attacks),
+        game=one.rules,
+        mechanism=one.recipe.mechanism,
+        delta=experiment.delta,
+        level=experiment.bound_confidence,
+    )
+    return certificates.certify(path, experiment.certificates), certificates.detectable(path, stated.claims)
 
 
 def trajectories(one: Round, name: str, attack: Attack) -> list[BoundTrajectory]:

@@ -34,6 +34,7 @@ CONFIDENCE = 0.95
 SIGNIFICANCE = 1 - CONFIDENCE
 NOISES = (0.1, 0.3, 0.6, 1.0)  # of four further attacks, in standard deviations of the best one's scores
 CHUNK = 25  # draws between two writes
+TOLERANCE = 2e-5  # in epsilon: searches end where they end
 CHECKED = 4  # stored draws that are made again before a cell is believed
 
 
@@ -169,7 +170,10 @@ class Store:
             return []
         found: list[float] = json.loads(path.read_text())["bounds"]
         picked = {0, len(found) - 1, len(found) // 2, int(np.nanargmax([*found, -1.0])) % len(found)}
-        if all(cell.draw(index) == found[index] or np.isnan(found[index]) for index in sorted(picked)[:CHECKED]):
+        if all(
+            np.isclose(cell.draw(index), found[index], rtol=0, atol=TOLERANCE, equal_nan=True)
+            for index in sorted(picked)[:CHECKED]
+        ):
             return found
         print(f"{cell.name}: the present code gives other bounds; made again", file=sys.stderr, flush=True)
         return []

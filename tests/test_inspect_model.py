@@ -436,9 +436,18 @@ def test_all_bounds_that_the_game_grants():
     assert "one_run" in names
     assert not names & {"clopper_pearson", "gaussian", "rank_exact"}, "they need independent trials"
     assert one.outcome is Outcome.VIOLATED
-    more = inspect_scores(values, coins, Settings(claim_epsilon=1.0), game="independent")
+    more = inspect_scores(values, coins, Settings(claim_epsilon=1.0, certificates=0), game="independent")
     names = {bound.estimator for bound in attack(more, "scores").bounds}
-    assert {"one_run", "clopper_pearson", "gaussian"} <= names
+    assert {"one_run", "clopper_pearson", "rank_exact"} <= names
+    assert not names & {"gaussian", "product_channel"}, "inside a family, they cannot refute a bare claim"
+    chosen = inspect_scores(values, coins, Settings(estimators=("gaussian",), certificates=0), game="independent")
+    assert [bound.family for bound in attack(chosen, "scores").bounds] == ["gdp"]
+    assert chosen.mechanisms[0].games[0].certificates == ()
+    game = one.mechanisms[0].games[0]
+    assert [certificate.epsilon for certificate in game.certificates] == [0.0, 1.0]
+    assert all(certificate.kept and certificate.repetitions >= 20 for certificate in game.certificates)
+    (caught,) = game.detectable
+    assert (caught.estimator, caught.claim) == ("one_run", 1.0) and 1.0 < caught.epsilon < 8.0
     assert more.comparisons == len(attack(more, "scores").bounds)
     assert all(bound.confidence > one.confidence for bound in attack(more, "scores").bounds), "the budget is split"
 

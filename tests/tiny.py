@@ -27,5 +27,6 @@ games:
     scorers: [gradient_product]
     estimators: [one_run]
 accountants: [rdp]
+certificates: 20
 execution: {models_per_job: 2}
 """

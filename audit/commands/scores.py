@@ -31,12 +31,16 @@ def scores(
         ),
     ] = "one_run",
     estimator: Annotated[
-        list[str] | None, typer.Option(help="Estimator; may repeat. Default: all that the game grants.")
+        list[str] | None,
+        typer.Option(help="Estimator; may repeat. Default: all that the game grants and that hold for any mechanism."),
     ] = None,
     score: Annotated[str | None, typer.Option(help="Name of the score column.")] = None,
     member: Annotated[str | None, typer.Option(help="Name of the membership column.")] = None,
     where: Annotated[list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Rows to take; may repeat.")] = None,
     seed: Annotated[int, typer.Option(help="Of tie-breaks and simulations.")] = 0,
+    certificates: Annotated[
+        int, typer.Option(min=0, help="Simulated audits behind the calibration certificate; 0 for none.")
+    ] = 200,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the report; none is written without.")
     ] = None,
@@ -52,6 +56,7 @@ def scores(
         seed=seed,
         claim_epsilon=claim_epsilon,
         estimators=tuple(estimator) if estimator else None,
+        certificates=certificates,
         title=file.name,
         **deliver.origin("cpu"),
     )

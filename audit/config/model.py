@@ -160,6 +160,8 @@ class Config(Section):
     policy: Policy = Policy()
     execution: Execution = Execution()
     output: Output = Output()
+    certificates: Annotated[int, Field(ge=0)] = 200
+    """Simulated audits behind a game's calibration certificate, fewer where they would take long; 0 simulates nothing."""
     unaccounted: list[str] = []
     """What touched the private data outside the claim (tuning runs, statistics, vocabularies), in words."""
 

@@ -6,6 +6,7 @@ report.json is the whole report and every other output is a view of it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -152,6 +153,50 @@ class NegativeControl:
     false_alarms: int
     allowed: int
     passed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """How often the largest bound of a game was wrong in simulation: same estimators, attacks, number of scores, error share.
+
+    Attributes:
+        law: what the scores were drawn from: nothing leaks, or randomised response, where every threshold has the same
+            likelihood ratio and a search that is not paid for shows most.
+        epsilon: the truth under that law.
+        wrong: of `repetitions` simulated audits put a bound above it.
+        nominal: the error rate that all those bounds together promise.
+    """
+
+    law: str
+    epsilon: float
+    wrong: int
+    repetitions: int
+    nominal: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether the count is one that the promise explains: not above its mean by three standard deviations."""
+        mean = self.repetitions * self.nominal
+        spread = math.sqrt(mean * max(0.0, 1 - self.nominal))
+        return self.wrong <= mean + 3 * spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detectable:
+    """The least true epsilon of a Gaussian mechanism that an estimator in this game would have caught with chance `power`.
+
+    Attributes:
+        claim: what a bound has to lie above to count as a catch; 0 where nothing was claimed that it could refute.
+        epsilon: infinite where even an almost unprotected mechanism would have been missed.
+        draws: simulated audits behind each estimate of the chance.
+    """
+
+    estimator: str
+    family: str | None
+    claim: float
+    epsilon: float
+    power: float
+    draws: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +353,12 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameResult:
-    """One game with all attacks that were played in it."""
+    """One game with all attacks that were played in it.
+
+    Attributes:
+        certificates: simulated error rates of the largest of its bounds.
+        detectable: what its estimators would have caught.
+    """
 
     name: str
     game: Game
@@ -317,6 +367,8 @@ class GameResult:
     groups: tuple[GroupResult, ...] = ()
     models: int = 0
     note: str = ""
+    certificates: tuple[Certificate, ...] = ()
+    detectable: tuple[Detectable, ...] = ()
     evaluation: Evaluation | None = None
 
 
@@ -449,6 +501,38 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRelease:
+    """One release in a budget ledger.
+
+    Attributes:
+        mechanism: what was released, in words.
+        epsilon: what all releases up to this one cost together; may be infinite.
+    """
+
+    name: str
+    when: str
+    mechanism: str
+    note: str
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetLedger:
+    """All releases about the data, over time, held against a budget.
+
+    Attributes:
+        budget: epsilon that may be spent at `delta`.
+        accountant: who added up.
+    """
+
+    budget: float
+    delta: float
+    adjacency: Adjacency
+    accountant: str
+    releases: tuple[BudgetRelease, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
     """All that reports ever read.
 
@@ -459,6 +543,7 @@ class AuditReport:
         comparisons: bounds among which that error budget was split.
         notes: numbered remarks for the cover.
         config: canonical YAML text of the resolved config; `origins`: where each value came from.
+        ledger: everything released about the data, where the owner keeps such a ledger.
     """
 
     schema: str
@@ -479,6 +564,7 @@ class AuditReport:
     config: str
     origins: tuple[tuple[str, str], ...]
     provenance: Provenance
+    ledger: BudgetLedger | None = None
 
 
 SCHEMA = "audit-report/1.0"

@@ -76,7 +76,7 @@ def scored(case: Case) -> tuple[Scores, ...]:
 def attack_results(case: Case, scored: Sequence[Scores]) -> tuple[tuple[AttackResult, ...], int]:
     """Every attack's result, and among how many bounds the error budget was split."""
     settings = case.settings
-    estimators = granted_estimators(case.game, settings.estimators, any_mechanism=True) if case.by_coins else ()
+    estimators = granted_estimators(case.game, settings.estimators) if case.by_coins else ()
     comparisons = len(estimators) * sum(scores.attack in settings.proven_by for scores in scored)
     found = []
     for scores in scored:

@@ -15,8 +15,10 @@ from audit.core.records import Array, Scores, TargetView
 from audit.core.results import (
     AttackResult,
     AuditReport,
+    Certificate,
     Check,
     DataSummary,
+    Detectable,
     GameResult,
     GroupResult,
     MechanismResult,
@@ -27,7 +29,7 @@ from audit.core.results import (
 from audit.inspect_model import blind, coins, compose, outputs
 from audit.inspect_model.case import Case, attack_results, game_of, scored
 from audit.inspect_model.evidence import Evidence, Side, gather, without_overlap
-from audit.inspect_model.scores import inverted, judged
+from audit.inspect_model.scores import granted_estimators, inverted, judged, simulated
 from audit.inspect_model.settings import Settings
 
 SPLIT_NOTE = (
@@ -213,6 +215,7 @@ def _game_result(case: Case, attacks: tuple[AttackResult, ...], scores: Scores) 
         groups += measure.group_results(scores, [f"class {label}" for label in labels], case.correct)
     if evidence.groups is not None:
         groups += measure.group_results(scores, [f"group {group}" for group in evidence.groups], case.correct)
+    certified, detectable = _simulated(case, attacks)
     return GameResult(
         name="membership",
         game=case.game,
@@ -220,8 +223,17 @@ def _game_result(case: Case, attacks: tuple[AttackResult, ...], scores: Scores) 
         records=measure.exposures(scores, case.names, labels),
         groups=groups,
         models=1,
+        certificates=certified,
+        detectable=detectable,
         note="" if case.by_coins else "membership was decided by a data split, so no epsilon follows",
     )
+
+
+def _simulated(case: Case, attacks: Sequence[AttackResult]) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+    if not case.by_coins:
+        return (), ()
+    used = sum(bool(attack.bounds) for attack in attacks)
+    return simulated(case.game, granted_estimators(case.game, case.settings.estimators), case.settings, attacks=used)
 
 
 def _utility(case: Case) -> tuple[Metric, ...]:

@@ -6,13 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audit import measure, plugins, verdict
+from audit import certificates, measure, plugins, verdict
 from audit.core.errors import UnsupportedMechanism
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
 from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
-from audit.core.results import AttackResult, AuditReport, Check, GameResult, LowerBound, MechanismResult, Status, Verdict
+from audit.core.results import (
+    AttackResult,
+    AuditReport,
+    Certificate,
+    Check,
+    Detectable,
+    GameResult,
+    LowerBound,
+    MechanismResult,
+    Status,
+    Verdict,
+)
 from audit.core.seeds import Seed
 from audit.inspect_model import compose
 from audit.inspect_model.settings import Settings
@@ -23,7 +34,7 @@ GAMES = ("one_run", "independent")
 def inspect_scores(
     values: Array, included: Array, settings: Settings, *, game: str = "one_run", name: str = "scores"
 ) -> AuditReport:
-    """All lower bounds that the game grants, their ceilings, and the verdict on `settings.claim_epsilon`.
+    """All lower bounds that the game grants for any mechanism, their ceilings, and the verdict on `settings.claim_epsilon`.
 
     Args:
         values: `(n,)`, higher for records taken for members.
@@ -39,6 +50,7 @@ def inspect_scores(
     rules = game_of(game, len(np.asarray(values)))
     scores = Scores(values=values, included=included, game=rules, attack="scores")
     estimators = granted_estimators(rules, settings.estimators)
+    certified, detectable = simulated(rules, estimators, settings, attacks=1)
     attack = proven(scores, estimators, settings, comparisons=len(estimators))
     verdicts = tuple(judged(settings, (attack,), sound=True))
     result = MechanismResult(
@@ -47,7 +59,7 @@ def inspect_scores(
         claims=settings.claims,
         trajectories=(),
         bound_trajectories=(),
-        games=(GameResult(name="scores", game=rules, attacks=(attack,)),),
+        games=(GameResult(name="scores", game=rules, attacks=(attack,), certificates=certified, detectable=detectable),),
         verdicts=verdicts,
         outcome=verdict.of_mechanism(verdicts),
         utility=(),
@@ -81,12 +93,11 @@ def game_of(game: str, count: int) -> Game:
     )
 
 
-def granted_estimators(game: Game, names: Sequence[str] | None = None, *, any_mechanism: bool = False) -> tuple[Estimator, ...]:
+def granted_estimators(game: Game, names: Sequence[str] | None = None) -> tuple[Estimator, ...]:
     """The estimators called `names`; or all, with default options, that assume no more than the game grants and no mechanism.
 
-    Args:
-        any_mechanism: leave out those whose bounds hold inside a trade-off family only: they cannot refute a bare claim,
-            and would take their share of the error budget.
+    Those whose bounds hold inside a trade-off family only have to be named: they cannot refute a bare claim, and would take
+    their share of the error budget.
 
     Raises:
         ConfigError: there is no estimator of that name.
@@ -95,7 +106,7 @@ def granted_estimators(game: Game, names: Sequence[str] | None = None, *, any_me
         return tuple(plugins.build("audit.estimators", {"kind": name}) for name in names)
     offered = [plugins.build("audit.estimators", {"kind": name}) for name in plugins.names("audit.estimators")]
     granted = [(one, _probed(one, game)) for one in offered if one.assumes <= game.grants]
-    return tuple(one for one, bound in granted if bound is not None and not (any_mechanism and bound.family))
+    return tuple(one for one, bound in granted if bound is not None and bound.family is None)
 
 
 def _probed(estimator: Estimator, game: Game) -> LowerBound | None:
@@ -105,6 +116,22 @@ def _probed(estimator: Estimator, game: Game) -> LowerBound | None:
         return estimator.lower_bound(probe, delta=0.1, confidence=0.5, seed=Seed(0))
     except UnsupportedMechanism:
         return None
+
+
+def simulated(
+    game: Game, estimators: tuple[Estimator, ...], settings: Settings, *, attacks: int
+) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+    """How often the bounds of this audit are wrong, and what they would have caught, by simulating it."""
+    if not settings.certificates or not estimators or not attacks:
+        return (), ()
+    path = certificates.Path(
+        attacks=(estimators,) * attacks,
+        game=game,
+        mechanism=None,
+        delta=settings.delta,
+        level=measure.share(settings.confidence, attacks * len(estimators)),
+    )
+    return certificates.certify(path, settings.certificates), certificates.detectable(path, settings.claims)
 
 
 def proven(scores: Scores, estimators: Sequence[Estimator], settings: Settings, *, comparisons: int) -> AttackResult:

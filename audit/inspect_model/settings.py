@@ -33,7 +33,8 @@ class Settings:
         overlap: "refuse" records that are on both sides, or "drop" them.
         proven_by: attacks whose scores are turned into bounds; the error budget is split over them.
         scorers: attacks to run; None takes all that need nothing but the outputs.
-        estimators: None takes all that the game grants (of a trained model, those that hold for any mechanism).
+        estimators: None takes all that the game grants and that hold for any mechanism.
+        certificates: simulated audits behind the calibration certificate; 0 simulates nothing.
         title: of the report.
         model: the target in words, with its hash where it came from a file.
         device: that the target runs on, in words.
@@ -51,6 +52,7 @@ class Settings:
     proven_by: tuple[str, ...] = ("loss",)
     scorers: tuple[str, ...] | None = None
     estimators: tuple[str, ...] | None = None
+    certificates: int = 200
     title: str = ""
     model: str = "trained elsewhere"
     device: str = "cpu"
@@ -98,6 +100,7 @@ class Settings:
             "proven_by",
             "scorers",
             "estimators",
+            "certificates",
         )
         drawn = None if self.coins is None else hashlib.sha256(np.asarray(self.coins).astype(np.uint8).tobytes()).hexdigest()
         rows = {**what, **{key: getattr(self, key) for key in keys}, "coins_sha256": drawn}

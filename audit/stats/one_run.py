@@ -86,10 +86,10 @@ def grid_bound(guesses: Counts, correct: Counts, *, coins: int, delta: float, si
     level = min(significance / max(len(guesses), 1), NEVER / 2)
     for j, (count, right) in enumerate(zip(guesses.tolist(), correct.tolist(), strict=True)):
 
-        def rejects(epsilon: float, count: int = count, right: int = right) -> bool:
-            return p_value(epsilon, guesses=count, correct=right, coins=coins, delta=delta) <= level
+        def chance(epsilon: float, count: int = count, right: int = right) -> float:
+            return p_value(epsilon, guesses=count, correct=right, coins=coins, delta=delta)
 
-        found = roots.last_rejected(rejects, start=best)
+        found = roots.last_significant(chance, level, start=best)
         if found > best:
             best, index = found, j
     return best, index

@@ -73,11 +73,11 @@ def bound(
     level, best, index = significance / max(len(guesses), 1), 0.0, -1
     for j, (count, right) in enumerate(zip(guesses.tolist(), correct.tolist(), strict=True)):
 
-        def rejects(parameter: float, count: int = count, right: int = right) -> bool:
+        def chance(parameter: float, count: int = count, right: int = right) -> float:
             curve = family(parameter)
-            return p_value(curve, guesses=count, correct=right, coins=coins, resolution=level * NEGLIGIBLE) <= level
+            return p_value(curve, guesses=count, correct=right, coins=coins, resolution=level * NEGLIGIBLE)
 
-        found = roots.last_rejected(rejects, start=best, largest=largest, resolution=resolution)
+        found = roots.last_significant(chance, level, start=best, largest=largest, resolution=resolution)
         if found > best:
             best, index = found, j
     return best, index

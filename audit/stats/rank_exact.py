@@ -5,6 +5,8 @@ The theorem and its proof are in docs/statistics.md, section "RankExact".
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,16 +95,33 @@ def p_value(test: Precedence, curve: Curve, resolution: float = 1e-12) -> float:
 
 def _panels(test: Precedence, view: Curve, resolution: float) -> tuple[Array, Array]:
     """Nodes and weights on the bulk of the threshold's law, cut where either factor turns."""
-    first, second = float(test.rank), float(test.reference - test.rank + 1)
-    levels = np.concatenate([[resolution / 2], LEVELS])
-    law = np.append(special.betaincinv(first, second, levels), special.betainccinv(first, second, resolution / 2))
-    rates = special.betaincinv(test.count, test.sample - test.count + 1, LEVELS)
-    turns = 1 - view.tnr(1 - rates)  # where the curve reaches those rates
+    law = _threshold_quantiles(test.rank, test.reference, resolution)
+    turns = 1 - view.tnr(1 - _turning_rates(test.count, test.sample))  # where the curve reaches those rates
     edges = np.clip(np.concatenate([law, turns, view.knots]), law[0], law[-1])
     edges = np.unique(edges)
     half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
     nodes = (middle[:, None] + half[:, None] * NODES).ravel()
     return np.clip(nodes, 0.0, 1.0), (half[:, None] * WEIGHTS).ravel()
+
+
+def _promise(test: Precedence) -> float:
+    """About a lower limit on the ratio of rates: which test to look at first."""
+    hits = test.count - 1.6 * math.sqrt(test.count)
+    return hits / test.sample * test.reference / (test.rank + 2.0 * math.sqrt(test.rank))
+
+
+@functools.lru_cache(maxsize=4096)
+def _threshold_quantiles(rank: int, reference: int, resolution: float) -> Array:
+    """Quantiles of the false positive rate at the threshold, the outermost leaving out `resolution` of its mass."""
+    first, second = float(rank), float(reference - rank + 1)
+    levels = np.concatenate([[resolution / 2], LEVELS])
+    return np.append(special.betaincinv(first, second, levels), special.betainccinv(first, second, resolution / 2))
+
+
+@functools.lru_cache(maxsize=4096)
+def _turning_rates(count: int, sample: int) -> Array:
+    """True positive rates between which so many hits go from unlikely to likely."""
+    return np.asarray(special.betaincinv(count, sample - count + 1, LEVELS))
 
 
 def bound(
@@ -123,12 +142,12 @@ def bound(
     """
     level = significance / max(len(tests), 1)
     best, which = start, None
-    for test in tests:
+    for test in sorted(tests, key=_promise, reverse=True):  # the largest first: the others then take one look each
 
-        def rejects(parameter: float, test: Precedence = test) -> bool:
-            return p_value(test, family(parameter), level * NEGLIGIBLE) <= level
+        def chance(parameter: float, test: Precedence = test) -> float:
+            return p_value(test, family(parameter), level * NEGLIGIBLE)
 
-        found = roots.last_rejected(rejects, start=best, resolution=resolution, largest=largest)
+        found = roots.last_significant(chance, level, start=best, resolution=resolution, largest=largest)
         if found > best:
             best, which = found, test
     return best, which

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 RESOLUTION = 1e-9
@@ -38,3 +39,56 @@ def last_rejected(
         middle = (low + high) / 2
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
+
+
+def last_significant(
+    p_value: Callable[[float], float],
+    level: float,
+    *,
+    start: float = 0.0,
+    stride: float = 1.0,
+    largest: float = 1e4,
+    resolution: float = RESOLUTION,
+) -> float:
+    """As `last_rejected` with `p_value(x) <= level`, in fewer steps: the next point is where a line through log p crosses.
+
+    Args:
+        p_value: at most `level` on an interval that begins at or below `start`, above it beyond.
+
+    >>> last_significant(lambda x: min(1.0, 0.01 * 2**x), 0.05)  # doctest: +ELLIPSIS
+    2.3219...
+    """
+    low, below = start, _excess(p_value(start), level)
+    if below > 0:
+        return start
+    high = min(start + stride, largest)
+    above = _excess(p_value(high), level)
+    while above <= 0:
+        if high >= largest:
+            return largest
+        stride *= 2
+        low, below, high = high, above, min(high + stride, largest)
+        above = _excess(p_value(high), level)
+    turn, moved_low = 0, False
+    while high - low > resolution * max(1.0, low):
+        turn += 1
+        point = _between((low, below), (high, above), resolution * max(1.0, low), halve=turn % 4 == 0, from_below=not moved_low)
+        found = _excess(p_value(point), level)
+        moved_low = found <= 0
+        low, below, high, above = (point, found, high, above) if moved_low else (low, below, point, found)
+    return low
+
+
+def _excess(p_value: float, level: float) -> float:
+    """Logarithm of the p-value over the level: at most 0 where it is significant."""
+    return math.log(p_value / level) if p_value > 0 else -math.inf
+
+
+def _between(low: tuple[float, float], high: tuple[float, float], resolution: float, *, halve: bool, from_below: bool) -> float:
+    """Where a line crosses zero, a little off so that the next answer closes the bracket from that side; else the middle."""
+    (left, below), (right, above) = low, high
+    if halve or math.isinf(below):
+        return (left + right) / 2
+    crossing = left + (right - left) * below / (below - above) + (-0.4 if from_below else 0.4) * resolution
+    margin = 0.02 * (right - left)
+    return min(max(crossing, left + margin), right - margin)

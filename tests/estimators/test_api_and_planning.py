@@ -201,37 +201,6 @@ def test_hours_follow_from_the_cost_of_a_model() -> None:
     assert row.hours == pytest.approx(2.0)
 
 
-class Careless:
-    """Takes the best threshold without paying for it, and the whole error rate for each side."""
-
-    assumes: frozenset = frozenset()
-
-    def lower_bound(self, scores, *, delta, confidence, seed):
-        from audit.core.results import LowerBound
-        from audit.stats import thresholds
-
-        options = {"delta": delta, "significance": 2 * (1 - confidence)}
-        best = thresholds.best_threshold(scores.members, scores.nonmembers, **options)
-        epsilon = thresholds.fixed_bound(scores.members, scores.nonmembers, best, **options)
-        return LowerBound(
-            epsilon=epsilon, delta=delta, confidence=confidence, estimator="careless", comparisons=1, ceiling=99.0, assumes=()
-        )
-
-
-def test_a_certificate_tells_sound_from_careless() -> None:
-    like = Scores(values=np.zeros(1000), included=np.arange(1000) < 500, game=game(runs=1000))
-    names = ("rank_exact", "one_run")
-    sound = [plugins.build("audit.estimators", {"kind": name}) for name in names]
-    options = {"delta": 1e-9, "confidence": 0.9, "seed": Seed(0)}
-    certificates = planning.certify(sound, like, attacks=2, repetitions=20, **options)
-    assert [one.law for one in certificates] == ["nothing leaks", "randomised response, epsilon 1"]
-    assert all(one.kept and one.repetitions == 20 and one.nominal == pytest.approx(0.1) for one in certificates)
-    careless = planning.certify([Careless()], like, repetitions=100, **options)
-    assert any(not one.kept for one in careless)
-    inside = planning.certify([plugins.build("audit.estimators", {"kind": "one_run_fdp"})], like, repetitions=3, **options)
-    assert [one.law for one in inside] == ["nothing leaks"]
-
-
 @pytest.mark.parametrize(
     "spec", [{"kind": "fdp_rank"}, {"kind": "one_run_fdp", "family": "dp_sgd"}, {"kind": "product_channel", "family": "dp_sgd"}]
 )

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from audit import certificates, planning, plugins
+from audit.core.game import Access, Game, Inclusion
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.results import Certificate, Claim, LowerBound
+from audit.stats import thresholds
+
+
+def game(**changes: object) -> Game:
+    rules: dict = {
+        "adjacency": Adjacency.ADD_REMOVE,
+        "access": Access.FINAL_MODEL,
+        "inclusion": Inclusion.COINS,
+        "canaries": 1,
+        "runs": 400,
+    }
+    return Game(**{**rules, **changes})
+
+
+def estimators(*names: str) -> tuple:
+    return tuple(plugins.build("audit.estimators", {"kind": name}) for name in names)
+
+
+def path(*chosen: object, attacks: int = 1, **changes: object) -> certificates.Path:
+    options: dict = {"attacks": (chosen,) * attacks, "game": game(), "mechanism": None, "delta": 1e-9, "level": 0.95}
+    return certificates.Path(**{**options, **changes})
+
+
+@dataclass(frozen=True)
+class Careless:
+    """Takes the best threshold without paying for it, and the whole error rate for each side."""
+
+    assumes: frozenset = frozenset()
+
+    def lower_bound(self, scores, *, delta, confidence, seed):
+        options = {"delta": delta, "significance": 2 * (1 - confidence)}
+        best = thresholds.best_threshold(scores.members, scores.nonmembers, **options)
+        epsilon = thresholds.fixed_bound(scores.members, scores.nonmembers, best, **options)
+        return LowerBound(
+            epsilon=epsilon, delta=delta, confidence=confidence, estimator="careless", comparisons=1, ceiling=99.0, assumes=()
+        )
+
+
+def test_a_certificate_tells_sound_from_careless() -> None:
+    sound = certificates.certify(path(*estimators("rank_exact", "one_run"), attacks=2, level=0.975), 50)
+    assert [one.law for one in sound] == ["nothing leaks", "randomised response, epsilon 1"]
+    assert [one.epsilon for one in sound] == [0.0, 1.0]
+    assert all(one.kept and one.repetitions == 50 and one.nominal == pytest.approx(0.1) for one in sound)
+    careless = certificates.certify(path(Careless(), game=game(runs=2000), level=0.95), 50)
+    assert careless[0].wrong > 0 and any(not one.kept for one in careless)
+
+
+def test_the_largest_of_many_attacks_is_what_is_counted() -> None:
+    """At an unshared error rate the largest bound over twenty unlike views of nothing is wrong far more often than one."""
+    one, many = (
+        certificates.certify(path(*estimators("rank_exact"), attacks=attacks, level=0.9), 60)[0] for attacks in (1, 20)
+    )
+    assert one.nominal == pytest.approx(0.1) and many.nominal == 1.0
+    assert many.wrong > one.wrong + 6
+
+
+def test_families_are_tried_on_nothing_alone() -> None:
+    inside = certificates.certify(path(*estimators("gaussian"), delta=1e-5), 20)
+    assert [one.law for one in inside] == ["nothing leaks"]
+    mixed = certificates.certify(path(*estimators("gaussian", "one_run"), delta=1e-5), 20)
+    assert [one.nominal for one in mixed] == [pytest.approx(0.1), pytest.approx(0.05)]
+    assert certificates.certify(path(*estimators("one_run"), game=game(inclusion=Inclusion.SPLIT)), 20) == ()
+    assert certificates.certify(path(), 20) == ()
+
+
+def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "BUDGET", 0.2)
+    few = certificates.certify(path(*estimators("rank_exact"), attacks=2, level=0.96), 200)
+    assert [one.repetitions for one in few] == [20, 20]
+    assert certificates.certify(path(*estimators("rank_exact"), attacks=40), 200) == ()
+
+
+@pytest.mark.parametrize(("wrong", "kept"), [(0, True), (16, True), (20, False)])
+def test_a_certificate_is_kept_within_three_standard_deviations(wrong: int, kept: bool) -> None:
+    one = Certificate(law="nothing leaks", epsilon=0.0, wrong=wrong, repetitions=200, nominal=0.05)
+    assert one.kept is kept
+
+
+def claim(epsilon: float, family: str | None = None, delta: float = 1e-5) -> Claim:
+    return Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source="declared", family=family)
+
+
+def test_what_is_caught_is_caught_with_the_chance_stated() -> None:
+    asked = path(*estimators("rank_exact"), delta=1e-5)
+    (found,) = certificates.detectable(asked, (claim(1.0), claim(2.0), claim(0.1, delta=1e-6)))
+    assert (found.estimator, found.claim, found.power, found.family) == ("rank_exact", 1.0, 0.8, None)
+    question = planning.Question(delta=1e-5, confidence=0.95, claim=1.0, draws=60)
+    assert planning.power_at(asked.estimators[0], asked.game, found.epsilon, question) > 0.6
+    assert planning.power_at(asked.estimators[0], asked.game, 0.6 * found.epsilon, question) < 0.6
+    (free,) = certificates.detectable(asked)
+    assert free.claim == 0.0 and free.epsilon < found.epsilon
+
+
+def test_claims_that_an_estimator_cannot_refute_do_not_count() -> None:
+    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    asked = path(*estimators("fdp_rank"), delta=1e-5, mechanism=mechanism, game=game(runs=100))
+    claims = (claim(1.0), claim(4.0, "dp_sgd"), claim(math.inf, "dp_sgd"))
+    assert [one.claim for one in certificates.detectable(asked, claims)] == [4.0]
+
+
+def test_a_tiny_audit_would_have_caught_nothing() -> None:
+    (found,) = certificates.detectable(path(*estimators("rank_exact"), game=game(runs=6), delta=1e-5), (claim(8.0),))
+    assert found.epsilon == math.inf
