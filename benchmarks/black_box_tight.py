@@ -44,7 +44,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @functools.cache
 def dataset(root: str, seed: int) -> Dataset:
-    spec = {"kind": "mnist", "path": "MNIST", "root": root, "train": 1000, "pool": 1000, "test": 1000}
+    spec = {"kind": "mnist", "root": root, "train": 1000, "pool": 1000, "test": 1000}
     return data.load(spec, Seed(seed).child("data"))
 
 

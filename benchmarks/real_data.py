@@ -1,251 +1,184 @@
 """Membership inference on real data, with and without DP-SGD: every model once the target, 16 references.
 
-For each recipe (no DP, and DP-SGD at each target epsilon) 17 models train on one pool of records, each
-record in each model by an independent coin; every scorer attacks every model with the other 16 as
-references. Prints accuracy, AUC and TPR at 1 % and 0.1 % FPR with the sample standard deviation over
-targets. Descriptive: these figures prove no epsilon (see audit.evaluation); `audit run` does.
+For each data set and each recipe (no DP, and DP-SGD at each target epsilon) 17 models train on one pool of
+records, each record in each model by an independent coin; every scorer attacks every model with the other 16
+as references. Private recipes train one model more, with crafted gradients seen at every step. What was
+observed, and what the attacks made of it, is kept in OUT, one file a recipe, so that the command goes on where it
+was stopped.
 
-    python benchmarks/real_data.py DATA --root FOLDER [--epsilons 1 4 8] [--models 17] [--pool N] [--markdown]
+Writes results.md, one ROC figure a data set (both axes logarithmic) and one figure of what each adversary proves into
+OUT. The tables of attacks are descriptive (see `audit.evaluation`); bounds hold at 95 % each on its own.
 
-DATA is location30, adult, mnist, fashion_mnist or cifar10; FOLDER holds location30/dataset_location.tgz,
-adult/adult.data.gz, MNIST/, FashionMNIST/, or cifar10_train.npz and cifar10_test.npz.
+    python benchmarks/real_data.py --root FOLDER --out OUT [--data location30 adult mnist fashion_mnist cifar10]
+        [--epsilons 1 4 8] [--models 17] [--seed 0] [--only train|report]
+
+FOLDER holds location30/dataset_location.tgz, adult/adult.data.gz and adult.test.gz, MNIST/, FashionMNIST/, and
+cifar10_train.npz with cifar10_test.npz (or cifar10_to_npz.py, which makes them).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
-import resource
-import tarfile
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import real_figures
+import real_problems
+import real_scores
+import torch
+from real_problems import Recipe
 
-from audit import calibration, evaluation, plugins
+from audit import measure
 from audit.core.game import Access
-from audit.core.mechanism import Mechanism, NonPrivate
-from audit.core.protocols import TrainingJob
-from audit.core.records import Array, Canaries, Dataset, Records, ReferenceView
+from audit.core.records import Array
 from audit.core.seeds import Seed
-from audit.stats import signals
-from audit.training import data, observe
+from audit.job import code_digest
 
-DELTA = 1e-5
-SHARED = 100  # records in every model
-SCORERS: list[dict[str, Any]] = [
-    {"kind": "loss"},
-    {"kind": "attack_p"},
-    {"kind": "attack_r"},
-    {"kind": "quantile"},
-    {"kind": "offset"},
-    {"kind": "rmia"},
-    {"kind": "lira", "online": False},
-    {"kind": "lira"},
-    {"kind": "lira", "shift": "shrunk"},
-    {"kind": "learned_combination"},
-]
-ADULT_COLUMNS = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """A data set with the recipe that fits it: batch in expected members, epochs over them."""
-
-    pool: int
-    test: int
-    model: Mapping[str, Any]
-    plain: Mapping[str, Any]
-    private: Mapping[str, Any]
-    batch: int = 64
-    epochs: int = 20
-    private_batch: int = 256
-    private_epochs: int = 20
-
-
-CNN = {"kind": "cnn"}
-ADAM = {"kind": "adam", "learning_rate": 1e-3}
-PROBLEMS = {
-    "location30": Problem(
-        pool=4000,
-        test=910,
-        model={"kind": "mlp", "hidden": [128], "activation": "tanh"},
-        plain=ADAM,
-        private={"kind": "sgd", "learning_rate": 4.0},
-        epochs=30,
-    ),
-    "adult": Problem(
-        pool=10000,
-        test=5000,
-        model={"kind": "mlp", "hidden": [128]},
-        plain=ADAM,
-        private={"kind": "sgd", "learning_rate": 1.0},
-        epochs=30,
-    ),
-    "mnist": Problem(pool=6000, test=2000, model=CNN, plain=ADAM, private={"kind": "sgd", "learning_rate": 1.0}),
-    "fashion_mnist": Problem(pool=6000, test=2000, model=CNN, plain=ADAM, private={"kind": "sgd", "learning_rate": 1.0}),
-    "cifar10": Problem(pool=6000, test=2000, model=CNN, plain=ADAM, private={"kind": "sgd", "learning_rate": 1.0}),
+TITLES = {
+    "location30": "Location-30 (446 binary features, 30 classes)",
+    "adult": "UCI Adult",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+}
+LEVELS = {
+    Access.LABEL_ONLY: "predicted labels",
+    Access.FINAL_MODEL: "outputs",
+    Access.FINAL_WEIGHTS: "final weights",
+    Access.ALL_STEPS: "every step",
 }
 
 
-def read(name: str, root: Path, problem: Problem, seed: Seed) -> Dataset:
-    counts = {"train": SHARED, "pool": problem.pool, "test": problem.test, "root": str(root)}
-    if name == "location30":
-        return location30(root, problem, seed)
-    if name == "adult":
-        table = {
-            "kind": "table",
-            "path": "adult/adult.data.gz",
-            "test_path": "adult/adult.test.gz",
-            "test_skip_rows": 1,
-            "label_suffix": ".",
-            "columns": ADULT_COLUMNS,
-            "categorical": [ADULT_COLUMNS[i] for i in (1, 3, 5, 6, 7, 8, 9, 13)],
-            "label": "income",
-            "ranges": {
-                "age": [17, 90],
-                "fnlwgt": [0, 1500000],
-                "education-num": [1, 16],
-                "capital-gain": [0, 99999],
-                "capital-loss": [0, 4356],
-                "hours-per-week": [1, 99],
-            },
-        }
-        return data.load({**table, **counts}, seed)
-    if name == "cifar10":
-        return data.load({"kind": "npz", "path": "cifar10_train.npz", "test_path": "cifar10_test.npz", **counts}, seed)
-    return data.load({"kind": name, "path": {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}[name], **counts}, seed)
+def kept_arrays(path: Path, compute: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
+    """The arrays of a file, computed and written first where it does not exist."""
+    if not path.is_file():
+        temporary = path.with_suffix(".tmp.npz")
+        np.savez(temporary, **compute())
+        os.replace(temporary, path)
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
 
 
-def location30(root: Path, problem: Problem, seed: Seed) -> Dataset:
-    with tarfile.open(root / "location30" / "dataset_location.tgz") as archive:
-        text = archive.extractfile("bangkok").read().decode().replace('"', "")  # type: ignore[union-attr]
-    table = np.loadtxt(text.splitlines(), delimiter=",", dtype=np.int64)
-    everything = Records(inputs=table[:, 1:].astype(np.float32), labels=table[:, 0] - 1)
-    rows = seed.child("split").numpy().permutation(len(table))
-    train, pool, test = np.split(rows, [SHARED, SHARED + problem.pool])
-    return Dataset(
-        name="location30",
-        source="Location-30 (Bangkok)",
-        sha256="",
-        classes=30,
-        train=everything.take(train),
-        pool=everything.take(pool),
-        test=everything.take(test),
-        pool_index=pool,
-    )
-
-
-def recipes(problem: Problem, epsilons: list[float]) -> list[tuple[str, Mechanism, Mapping[str, Any]]]:
-    rate = problem.batch / (problem.pool / 2)
-    found: list[tuple[str, Mechanism, Mapping[str, Any]]] = [
-        ("without DP", NonPrivate(sample_rate=rate, steps=round(problem.epochs / rate)), problem.plain)
-    ]
-    rate = problem.private_batch / (problem.pool / 2)
-    accountant = plugins.build("audit.accountants", {"kind": "pld"})
-    for epsilon in epsilons:
-        mechanism = calibration.calibrate_noise(
-            accountant,
-            target_epsilon=epsilon,
-            delta=DELTA,
-            sample_rate=rate,
-            steps=round(problem.private_epochs / rate),
-        )
-        found.append(
-            (f"DP-SGD, epsilon {epsilon:g} (noise multiplier {mechanism.noise_multiplier:.2f})", mechanism, problem.private)
-        )
+def kept_values(path: Path, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The plain data of a file, likewise."""
+    if not path.is_file():
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(compute()))
+        os.replace(temporary, path)
+    found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
-def trained(
-    dataset: Dataset, problem: Problem, recipe: tuple[str, Mechanism, Mapping[str, Any]], models: int, seed: Seed
-) -> tuple[ReferenceView, float]:
-    """Logits of all models for the whole pool, with the coins, and the mean accuracy on the test records."""
-    _, mechanism, optimizer = recipe
-    included = seed.child("coins").numpy().random((models, len(dataset.pool))) < 0.5
-    canaries = Canaries(
-        kind="held_out", description="all records of the pool", records=dataset.pool, identifiers=dataset.pool_index
-    )
-    job = TrainingJob(
-        dataset=dataset,
-        canaries=canaries,
-        included=included,
-        seeds=tuple(seed.child("model", one) for one in range(models)),
-        mechanism=mechanism,
-        model=problem.model,
-        optimizer=optimizer,
-        access=Access.FINAL_MODEL,
-    )
-    trainer = plugins.build("audit.trainers", {"kind": "sgd" if isinstance(mechanism, NonPrivate) else "dpsgd"})
-    weights = trainer.fit(job, lambda steps: None).weights
-    logits = observe.logits(problem.model, weights, dataset.pool.inputs, dataset.classes)
-    test = observe.logits(problem.model, weights, dataset.test.inputs, dataset.classes)
-    return ReferenceView(included=included, logits=logits), float(signals.correct(test, dataset.test.labels).mean())
+def one(name: str, recipe: Recipe, number: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Trains and scores one recipe, or reads what an earlier call did."""
+    stem = options.out / f"{name}-{recipe.name}-{options.models}-{options.seed}"
+    problem, seed = real_problems.PROBLEMS[name], Seed(options.seed)
+
+    def train() -> Mapping[str, Array]:
+        if options.only == "report":
+            raise SystemExit(f"{stem}.npz is missing and --only report trains nothing")
+        dataset = real_problems.read(name, options.root, options.out, problem, seed.child("data"))
+        found = real_problems.observed(dataset, problem, recipe, options.models, seed.child("recipe", number))
+        return {**found, "code": np.asarray(code_digest()[:12])}
+
+    found = kept_arrays(stem.with_suffix(".npz"), train)
+    print(f"{stem.name}: trained in {float(found['seconds']):.0f} CPU s", flush=True)
+    if options.only == "train":
+        return {}
+    return kept_values(stem.with_suffix(".json"), lambda: real_scores.scored(found, recipe))
 
 
-def attack_table(models: ReferenceView, labels: Array, markdown: bool) -> None:
-    header = ["score", "AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR", "found again"]
-    print("| " + " | ".join(header) + " |\n|" + "---|" * len(header) if markdown else "  ".join(header))
-    for spec in SCORERS:
-        attack = plugins.build("attacks.scorers", spec)
-        result = evaluation.leave_one_out(attack, models, labels, Seed(0))
-        exposed = evaluation.exposure(result)
-        name = " ".join(str(value) if key == "kind" else f"{key}={value}" for key, value in spec.items())
-        cells = [f"{one.mean:.3f} ± {one.std:.3f}" for one in evaluation.spreads(result)]
-        cells.append(f"{exposed.reproducibility:.2f} (chance {exposed.chance:.2f})")
-        print("| " + " | ".join([name, *cells]) + " |" if markdown else f"{name:28s}" + "".join(f"{c:>18s}" for c in cells))
+def page(name: str, recipes: list[Recipe], results: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    """The part of results.md about one data set."""
+    problem = real_problems.PROBLEMS[name]
+    model = ", ".join(f"{key} {value}" for key, value in problem.model.items())
+    seconds = sum(result["training"] for result in results), sum(result["scoring"] for result in results)
+    lines = [
+        f"## {TITLES[name]}",
+        f"Pool of {problem.pool:,} records; {model}; {options.models} models a recipe, seed {options.seed}; "
+        f"{seconds[0]:.0f} CPU s of training, {seconds[1]:.0f} of scoring.",
+        f"![ROC of attacks on {name}, both axes logarithmic](images/results-{name}.png)",
+        "| training | steps | sample rate | accuracy: members | others | test |\n|---|---|---|---|---|---|\n"
+        + "\n".join(
+            f"| {title(recipe)} | {recipe.mechanism.steps} | {recipe.mechanism.sample_rate:.4f} | "
+            + " | ".join(f"{result['accuracy'][side]:.3f}" for side in ("members", "others", "test"))
+            + " |"
+            for recipe, result in zip(recipes, results, strict=True)
+        ),
+        access_table(recipes, results),
+    ]
+    for recipe, result in zip(recipes, results, strict=True):
+        lines += [f"### {TITLES[name].split(' (')[0]}, {title(recipe)}", attack_table(result)]
+    return "\n\n".join(lines)
+
+
+def title(recipe: Recipe) -> str:
+    return "without DP" if recipe.epsilon is None else f"DP-SGD, epsilon {recipe.epsilon:g}"
+
+
+def attack_table(result: dict[str, Any]) -> str:
+    lines = ["| score | AUC | TPR at 1 % FPR | TPR at 0.1 % FPR | found again |", "|---|---|---|---|---|"]
+    for name, row in result["rows"].items():
+        cells = [name]
+        for figure, band in (("auc", None), ("tpr at fpr 0.01", "0.01"), ("tpr at fpr 0.001", "0.001")):
+            limits = row["bands"].get(band) if band else None
+            found = row["figures"].get(figure)
+            text = "not resolved" if found is None else f"{found[0]:.3f} ± {found[1]:.3f}"
+            cells.append(text + (f" [{limits[0]:.3f}, {limits[1]:.3f}]" if limits else ""))
+        again, chance = row["again"]
+        cells.append("none found" if np.isnan(again) else f"{again:.2f} (chance {chance:.2f})")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def access_table(recipes: list[Recipe], results: list[dict[str, Any]]) -> str:
+    """Proven against claimed epsilon for each access level, and the share of the claim."""
+    private = [(recipe, result) for recipe, result in zip(recipes, results, strict=True) if result["claim"]]
+    header = ["the adversary sees", "attack, estimator", *(f"claim {result['claim']:.2f}" for _, result in private)]
+    lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---|" * len(private)]
+    for index, row in enumerate(private[0][1]["bounds"] if private else []):
+        family = f" (inside {row['family']})" if row["family"] else ""
+        cells = [LEVELS[Access(row["access"])], f"{row['attack']}, {row['estimator']}{family}"]
+        for _, result in private:
+            proven = result["bounds"][index]["epsilon"]
+            cells.append(f"{np.floor(proven * 100) / 100:.2f} ({proven / result['claim']:.2f})")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", choices=sorted(PROBLEMS))
     parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--epsilons", type=float, nargs="*", default=[8.0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", nargs="*", choices=sorted(real_problems.PROBLEMS), default=list(real_problems.PROBLEMS))
+    parser.add_argument("--epsilons", type=float, nargs="*", default=[1.0, 4.0, 8.0])
     parser.add_argument("--models", type=int, default=17)
-    parser.add_argument("--pool", type=int, default=None)
-    parser.add_argument("--epochs", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--only", choices=["train", "report"], default=None)
     options = parser.parse_args()
-    problem = PROBLEMS[options.data]
-    problem = replace(problem, pool=options.pool or problem.pool, epochs=options.epochs or problem.epochs)
-    seed = Seed(options.seed)
-    dataset = read(options.data, options.root, problem, seed.child("data"))
-    print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}")
-    print(f"{options.data}: pool of {len(dataset.pool)}, {options.models} models, seed {options.seed}, {dict(problem.model)}")
-    for index, recipe in enumerate(recipes(problem, options.epsilons)):
-        began = time.process_time()
-        models, test_accuracy = trained(dataset, problem, recipe, options.models, seed.child("recipe", index))
-        right = signals.correct(models.logits, dataset.pool.labels)
-        mechanism = recipe[1]
-        print(
-            f"\n{recipe[0]}: {mechanism.steps} steps, sample rate {mechanism.sample_rate:.4f}; accuracy on members "
-            f"{right[models.included].mean():.3f}, on others {right[~models.included].mean():.3f}, on test records "
-            f"{test_accuracy:.3f}; {time.process_time() - began:.0f} CPU s\n",
-            flush=True,
-        )
-        attack_table(models, dataset.pool.labels, options.markdown)
-    print(f"\npeak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB")
+    (options.out / "images").mkdir(parents=True, exist_ok=True)
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}, NumPy {np.__version__}"
+    pages, everything = [], {}
+    for name in options.data:
+        recipes = real_problems.recipes(real_problems.PROBLEMS[name], options.epsilons)
+        results = [one(name, recipe, number, options) for number, recipe in enumerate(recipes)]
+        if options.only == "train":
+            continue
+        pages.append(page(name, recipes, results, options))
+        everything[name] = [(title(recipe), result) for recipe, result in zip(recipes, results, strict=True)]
+        (options.out / "images" / f"results-{name}.png").write_bytes(real_figures.curves(everything[name]))
+    if pages:
+        shown = {name: TITLES[name].split(" (")[0] for name in everything}
+        (options.out / "images" / "results-access.png").write_bytes(real_figures.access(everything, shown))
+        commit = measure.provenance(command="", seed=0, config_sha256="", device="cpu", threads=1).code_commit
+        head = f"{platform.machine()}, {os.cpu_count()} cores, one thread; {versions}; scored by commit {commit}."
+        (options.out / "results.md").write_text("\n\n".join([head, *pages]) + "\n")
+        print(f"written: {options.out / 'results.md'}")
 
 
 if __name__ == "__main__":

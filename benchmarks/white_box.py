@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from audit import calibration, measure, plugins
+from audit import api, calibration, measure, plugins
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.protocols import TrainingJob
@@ -31,6 +31,7 @@ ESTIMATORS = {
     Access.ALL_STEPS: ("one_run", "one_run_fdp", "rank_exact", "gaussian", "fdp_rank"),
     Access.FINAL_WEIGHTS: ("one_run", "one_run_fdp"),
 }
+SCORERS = {Access.ALL_STEPS: "gradient_product", Access.FINAL_WEIGHTS: "weight_difference"}
 
 
 def observed(
@@ -55,7 +56,7 @@ def observed(
     difference = observe.weight_products(trained.initial, final, canaries)
     views = {
         Access.ALL_STEPS: TargetView(products=trained.products[0], mechanism=mechanism),
-        Access.FINAL_WEIGHTS: TargetView(products=difference[0][:, None], mechanism=mechanism),
+        Access.FINAL_WEIGHTS: TargetView(weight_products=difference[0], mechanism=mechanism),
     }
     return included[0], views
 
@@ -63,7 +64,7 @@ def observed(
 def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[Access, str], float]:
     """Each bound of one run as a share of the claim."""
     seed = Seed(options.seed).child("run", run)
-    spec = {"kind": "mnist", "path": "MNIST", "root": str(options.root), "train": 8000, "pool": 1000, "test": 1000}
+    spec = {"kind": "mnist", "root": str(options.root), "train": 8000, "pool": 1000, "test": 1000}
     source = data.load(spec, seed.child("data"))
     accountant = plugins.build("audit.accountants", {"kind": "pld"})
     mechanism = calibration.calibrate_noise(
@@ -85,12 +86,15 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
             independent_noise=access is Access.ALL_STEPS,
             canary=planted.description,
         )
-        values = plugins.build("attacks.scorers", {"kind": "gradient_product"}).score(view, nothing, seed)
-        scores = Scores(values=values, included=included, game=game, attack="gradient_product", mechanism=mechanism)
+        values = plugins.build("attacks.scorers", {"kind": SCORERS[access]}).score(view, nothing, seed)
+        scores = Scores(values=values, included=included, game=game, attack=SCORERS[access], mechanism=mechanism)
         for name in ESTIMATORS[access]:
             estimator = plugins.build("audit.estimators", {"kind": name})
             (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
             found[access, f"{name}{f' (family {bound.family})' if bound.family else ''}"] = bound.epsilon / claim
+    steps = views[Access.ALL_STEPS].products
+    single = api.step_bound(steps[included].ravel(), steps[~included].ravel(), mechanism=mechanism, delta=DELTA)
+    found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
     return found
 
 

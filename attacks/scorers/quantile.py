@@ -48,13 +48,14 @@ class Quantile:
         """Normal quantile under the regression, `(m,)` float64."""
         included = views.memberships(reference, 2, "quantile", online=False)
         ours, theirs = views.mean_confidences(target, reference, "quantile")
-        _, others = reference_fit.leave_one_out(theirs, included)
-        _, everyone = reference_fit.sides(theirs, included)
+        both = reference_fit.sides(theirs, included)
         used = max(1, min(len(theirs), self.rows // max(theirs.shape[1], 1)))
-        outside = ~included[:used] & (others.count[:used] > 0)
+        _, others = reference_fit.leave_one_out(theirs, included, used, both)
+        _, everyone = both
+        outside = ~included[:used] & (others.count > 0)
         if not outside.any():
             outside = ~included[:used]
-        training = _features(others)[:used][outside]
+        training = _features(others)[outside]
         weights = [quantile_regression.fit(training, theirs[:used][outside], level) for level in _LEVELS]
         knots = _features(everyone) @ np.stack(weights, axis=1)
         return _position(ours, knots, smallest_gap=0.05 * everyone.fixed_std)

@@ -30,11 +30,12 @@ def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> 
     """
     used = max(1, min(len(theirs), rows // max(theirs.shape[1], 1)))
     log_p, their_log_p = -np.logaddexp(0.0, -ours), -np.logaddexp(0.0, -theirs)
-    their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3)
-    training = _features(theirs, reference_fit.leave_one_out(theirs, included), their_ratio, used)
+    their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3, used=used)
+    everyone = reference_fit.sides(theirs, included)
+    training = _features(theirs, reference_fit.leave_one_out(theirs, included, used, everyone), their_ratio, used)
     fitted = logistic.fit(training, included[:used].ravel(), ridge=_PRECISION / len(training))
     ratio = membership.log_ratio(log_p, their_log_p, included, online=True, offline_weight=0.3)
-    return fitted.log_odds(_features(ours, reference_fit.sides(theirs, included), ratio, 1))
+    return fitted.log_odds(_features(ours, everyone, ratio, 1))
 
 
 def log_odds_of_signals(ours: Array, theirs: Array, included: Array, rows: int) -> Array:
@@ -54,8 +55,10 @@ def log_odds_of_signals(ours: Array, theirs: Array, included: Array, rows: int) 
     used = max(1, min(len(theirs), rows // max(theirs.shape[-1], 1)))
     training, own = [], []
     for one, many in zip(ours, np.moveaxis(theirs, 1, 0), strict=True):
-        training.append(_of_signal(many, reference_fit.leave_one_out(many, included), used))
-        own.append(_of_signal(one, reference_fit.sides(many, included), 1))
+        signal = np.ascontiguousarray(many)
+        everyone = reference_fit.sides(signal, included)
+        training.append(_of_signal(signal, reference_fit.leave_one_out(signal, included, used, everyone), used))
+        own.append(_of_signal(one, everyone, 1))
     few = len(ours) <= 2
     features = [np.concatenate([part[:, : 3 if few else 4] for part in parts], axis=1) for parts in (training, own)]
     known, wanted = (logistic.with_squares(one) for one in features) if few else features

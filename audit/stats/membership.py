@@ -98,13 +98,16 @@ def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool
     return np.asarray(log_p - average)
 
 
-def log_ratio_of_references(log_p: Array, included: Array, *, online: bool, offline_weight: float) -> Array:
-    """The `log_ratio` of each reference against all others, `(k, m)`: every reference once the target.
+def log_ratio_of_references(
+    log_p: Array, included: Array, *, online: bool, offline_weight: float, used: int | None = None
+) -> Array:
+    """The `log_ratio` of each reference against all others, `(used, m)`: every (or the first `used`) once the target.
 
     A side that is empty without the model is left out of the average.
     """
     p = np.exp(log_p)
-    with_record, without = _mean_of_others(p, included), _mean_of_others(p, ~included)
+    log_p = log_p[:used]
+    with_record, without = _mean_of_others(p, included, used), _mean_of_others(p, ~included, used)
     without = np.where(np.isnan(without), with_record, without)
     if online:
         average = (np.where(np.isnan(with_record), without, with_record) + without) / 2
@@ -166,10 +169,12 @@ def _log_mean_exp(values: Array, mask: Array) -> Array:
         return np.asarray(shift + np.log(np.exp(kept - shift).sum(axis=0)) - np.log(np.maximum(mask.sum(axis=0), 1)))
 
 
-def _mean_of_others(p: Array, mask: Array) -> Array:
-    """For each model the mean of `p` over the other models in `mask`, NaN where there is none, `(k, m)`."""
-    others = mask.sum(axis=0) - mask
-    rest = np.maximum((p * mask).sum(axis=0) - p * mask, 1e-15)  # 1e-15: what cancellation leaves of a sum of probabilities
+def _mean_of_others(p: Array, mask: Array, used: int | None) -> Array:
+    """For the first `used` models the mean of `p` over the other models in `mask`, NaN where there is none, `(used, m)`."""
+    others = mask.sum(axis=0) - mask[:used]
+    rest = np.maximum(
+        np.einsum("km,km->m", p, mask) - p[:used] * mask[:used], 1e-15
+    )  # 1e-15: what cancellation leaves of a sum of probabilities
     return np.where(others > 0, rest / np.maximum(others, 1), np.nan)
 
 

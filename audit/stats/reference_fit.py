@@ -59,17 +59,26 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
     return member, nonmember
 
 
-def leave_one_out(values: Array, included: Array) -> tuple[Side, Side]:
-    """For each model the member and nonmember side of all other models: `Side`s with arrays `(k, m)`.
+def leave_one_out(
+    values: Array, included: Array, used: int | None = None, everyone: tuple[Side, Side] | None = None
+) -> tuple[Side, Side]:
+    """For each model the member and nonmember side of all other models: `Side`s with arrays `(used, m)`.
 
     Lets every reference play the target. Means of sides that are empty without the model are filled as
     in `sides`; `fixed_std` and the shift used for filling are those of all models.
+
+    Args:
+        values: signals `(k, m)`.
+        included: memberships `(k, m)`.
+        used: of the first so many models; all by default.
+        everyone: what `sides` gives for them, where it is at hand.
     """
     values = np.asarray(values, dtype=np.float64)
     included = np.asarray(included, dtype=bool)
-    everyone = sides(values, included)
+    everyone = sides(values, included) if everyone is None else everyone
     shift = float(np.mean(everyone[0].mean - everyone[1].mean))
-    parts = [_without_self(values, mask, side) for mask, side in zip((included, ~included), everyone, strict=True)]
+    some, coins = values[:used], included[:used]
+    parts = [_without_self(some, mask, side) for mask, side in zip((coins, ~coins), everyone, strict=True)]
     (n_in, mean_in, squares_in), (n_out, mean_out, squares_out) = parts
     filled_in = np.where(n_in > 0, mean_in, mean_out + shift)
     filled_out = np.where(n_out > 0, mean_out, mean_in - shift)
@@ -132,9 +141,9 @@ def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
 
 def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     count = mask.sum(axis=0)
-    mean = np.sum(values, axis=0, where=mask) / np.maximum(count, 1)
-    squares = np.sum((values - mean) ** 2, axis=0, where=mask)
-    return count, mean, squares
+    mean = np.einsum("km,km->m", values, mask) / np.maximum(count, 1)
+    rest = (values - mean) * mask
+    return count, mean, np.einsum("km,km->m", rest, rest)
 
 
 def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array, Array]:

@@ -23,7 +23,11 @@ def views(seed: int = 0) -> tuple[TargetView, ReferenceView]:
     for model, coins in zip(logits, included, strict=True):
         model[:] = random.standard_normal(model.shape)
         model[np.arange(RECORDS), labels] += 3 + 1.5 * coins
-    return TargetView(labels=labels, logits=logits[0]), ReferenceView(included=included[1:], logits=logits[1:])
+    norms = random.random((REFERENCES + 1, RECORDS), dtype=np.float32)
+    fitting = random.random((REFERENCES + 1, RECORDS, 8), dtype=np.float32)
+    signals = {"logits": logits, "gradient_norms": norms, "trajectory": fitting, "boundary": norms}
+    ours, theirs = ({name: signal[part] for name, signal in signals.items()} for part in (0, slice(1, None)))
+    return TargetView(labels=labels, **ours), ReferenceView(included=included[1:], **theirs)
 
 
 @pytest.mark.slow

@@ -1,0 +1,142 @@
+"""What attacks make of the models of `real_data.py`: figures, curves and bounds as plain data."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from real_problems import DELTA, Recipe, claim
+
+from audit import api, evaluation, measure, plugins
+from audit.core.game import Access, Game, Inclusion
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.records import Array, ReferenceView, Scores, TargetView
+from audit.core.seeds import Seed
+from audit.stats import roc, signals
+
+CONFIDENCE = 0.95
+CURVE = np.geomspace(2.5e-4, 1, 60)  # false positive rates of the drawn curves
+SCORERS: dict[str, dict[str, Any]] = {
+    "loss": {"kind": "loss"},
+    "confidence": {"kind": "confidence"},
+    "entropy": {"kind": "entropy"},
+    "modified entropy": {"kind": "modified_entropy"},
+    "output gradient": {"kind": "output_gradient"},
+    "label only": {"kind": "label_only"},
+    "label only, calibrated": {"kind": "label_only", "calibrated": True},
+    "attack P": {"kind": "attack_p"},
+    "attack R": {"kind": "attack_r"},
+    "shadow classifier": {"kind": "shadow_classifier"},
+    "quantile": {"kind": "quantile"},
+    "offset": {"kind": "offset"},
+    "RMIA/BASE offline": {"kind": "rmia", "online": False},
+    "RMIA/BASE": {"kind": "rmia"},
+    "LiRA offline": {"kind": "lira", "online": False},
+    "LiRA, per-example variance": {"kind": "lira", "variance": "per_example"},
+    "LiRA, shrunk variance": {"kind": "lira", "variance": "shrunk"},
+    "LiRA, fixed variance": {"kind": "lira"},
+    "LiRA, shrunk shift": {"kind": "lira", "shift": "shrunk"},
+    "learned combination": {"kind": "learned_combination"},
+}
+DRAWN = ("loss", "label only, calibrated", "RMIA/BASE", "LiRA offline", "LiRA, fixed variance", "learned combination")
+
+
+def scored(found: dict[str, Array], recipe: Recipe) -> dict[str, Any]:
+    """All that `real_data.py` prints of one recipe."""
+    began = time.process_time()
+    models = ReferenceView(included=found["included"], logits=found["logits"])
+    right = signals.correct(found["logits"], found["labels"])
+    test = signals.correct(found["test_logits"], found["test_labels"])
+    result: dict[str, Any] = {
+        "accuracy": {
+            "members": float(right[models.included].mean()),
+            "others": float(right[~models.included].mean()),
+            "test": float(test.mean()),
+        },
+        "training": float(found["seconds"]),
+        "rows": {},
+        "curves": {},
+    }
+    for name, spec in SCORERS.items():
+        attack = plugins.build("attacks.scorers", spec)
+        one = evaluation.leave_one_out(attack, models, found["labels"], Seed(0))
+        exposed = evaluation.exposure(one)
+        result["rows"][name] = {
+            "figures": {spread.figure: [spread.mean, spread.std] for spread in evaluation.spreads(one)},
+            "bands": {f"{fpr:g}": _band(one, fpr) for fpr in (0.01, 0.001)},
+            "again": [exposed.reproducibility, exposed.chance],
+        }
+        if name in DRAWN:
+            rates = [[evaluation.tpr_at(*pair, fpr)[0] for fpr in CURVE] for pair in zip(one.values, one.included, strict=True)]
+            result["curves"][name] = np.mean(rates, axis=0).tolist()
+    result["bounds"] = [] if recipe.epsilon is None else bounds(found, recipe)
+    result["claim"] = None if recipe.epsilon is None else claim(recipe)
+    result["scoring"] = time.process_time() - began
+    return result
+
+
+def _band(one: evaluation.LeaveOneOut, fpr: float) -> list[float] | None:
+    """The 95 % band on the first target's TPR, for its records taken as draws from a population."""
+    values, coins = one.values[0], one.included[0]
+    point = roc.tpr_at_fpr(values[coins], values[~coins], fpr, CONFIDENCE)
+    return None if point is None else [point.lower, point.upper]
+
+
+def bounds(found: dict[str, Array], recipe: Recipe) -> list[dict[str, Any]]:
+    """Proven epsilon for each access level: the first model as the target, or the run with crafted gradients."""
+    outside, inside = found["included"], found["gradient_included"]
+    references = ReferenceView(included=outside[1:], logits=found["logits"][1:])
+    target = TargetView(labels=found["labels"], logits=found["logits"][0], mechanism=recipe.mechanism)
+    gradients = TargetView(products=found["products"], weight_products=found["weight_products"], mechanism=recipe.mechanism)
+    nothing = ReferenceView(included=np.empty((0, len(inside)), dtype=bool))
+    tried = [
+        ({"kind": "label_only", "calibrated": True}, Access.LABEL_ONLY, target, references, outside[0]),
+        ({"kind": "auto"}, Access.FINAL_MODEL, target, references, outside[0]),
+        ({"kind": "weight_difference"}, Access.FINAL_WEIGHTS, gradients, nothing, inside),
+        ({"kind": "gradient_product"}, Access.ALL_STEPS, gradients, nothing, inside),
+    ]
+    rows = []
+    for spec, access, view, others, included in tried:
+        attack = plugins.build("attacks.scorers", spec)
+        game = Game(
+            adjacency=Adjacency.ADD_REMOVE,
+            access=access,
+            inclusion=Inclusion.COINS,
+            canaries=len(included),
+            references=len(others),
+            independent_noise=access is Access.ALL_STEPS,
+        )
+        values = attack.score(view, others, Seed(0))
+        scores = Scores(values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=recipe.mechanism)
+        names = ["one_run", "one_run_fdp"] + (["fdp_rank"] if access is Access.ALL_STEPS else [])
+        for name in names:
+            estimator = plugins.build("audit.estimators", {"kind": name})
+            (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
+            rows.append(_row(access, str(spec["kind"]), bound))
+    rows.append(_row(Access.ALL_STEPS, "single steps", step_bound(found["products"], inside, recipe)))
+    return rows
+
+
+def step_bound(products: Array, included: Array, recipe: Recipe) -> Any:
+    """The bound from single steps of the run, each step of each canary a trial."""
+    if not isinstance(recipe.mechanism, DpSgd):
+        raise SystemExit("single steps are those of DP-SGD")
+    return api.step_bound(
+        products[included].ravel(),
+        products[~included].ravel(),
+        mechanism=recipe.mechanism,
+        delta=DELTA,
+        confidence=CONFIDENCE,
+    )
+
+
+def _row(access: Access, attack: str, bound: Any) -> dict[str, Any]:
+    return {
+        "access": access.value,
+        "attack": attack,
+        "estimator": bound.estimator,
+        "family": bound.family,
+        "epsilon": bound.epsilon,
+        "ceiling": bound.ceiling if np.isfinite(bound.ceiling) else None,
+    }
