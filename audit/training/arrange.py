@@ -19,6 +19,7 @@ from audit.training.clipping import Clip, Rows, stacked_state
 from audit.training.device import find_device
 from audit.training.gradients import why_one_by_one
 from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
+from audit.training.passes import planned_rows
 from audit.training.sampling import ALIGNMENT, Law
 from audit.training.tape import TapeGradients
 
@@ -102,9 +103,9 @@ def _probe(job: TrainingJob) -> torch.Tensor:
 
 def _rows(law: Law, row_bytes: int) -> int:
     if row_bytes == 0:
-        return law.rows
+        return planned_rows(law)
     most = max(ALIGNMENT, _PASS_BYTES // row_bytes // ALIGNMENT * ALIGNMENT)
-    return min(law.rows, most)
+    return min(planned_rows(law), most)
 
 
 def _chunk(models: int, model_bytes: int, workers: int, device: torch.device) -> int:

@@ -21,6 +21,7 @@ from audit.training.gradients import gradients_of
 from audit.training.models import starting
 from audit.training.noise import NoiseStreams
 from audit.training.optimizers import parse
+from audit.training.passes import Passes
 from audit.training.planted import PlantedGradients
 from audit.training.sampling import Block, EnsembleSampler, Law
 from audit.training.technique import Augmentation, AveragedWeights, Technique
@@ -46,7 +47,7 @@ class _Measured:
     """What really happened, gathered while it happens."""
 
     batch_sizes: np.ndarray
-    noise_squares: Tensor
+    noise_norms: Tensor
     largest: Tensor
     skipped: Tensor
 
@@ -60,7 +61,7 @@ class Chunk:
         self.job = job
         self.inputs, self.labels = data
         self.device = self.inputs.device
-        self.rows = arrangement.rows
+        self.passes = Passes(arrangement.rows, self.device)
         self.seeds = job.seeds[part]
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
@@ -95,11 +96,11 @@ class Chunk:
         if job.access in (Access.FINAL_WEIGHTS, Access.ALL_STEPS):
             trainable = {slot.name for slot in self.models.layout.slots}
             initial = {name: value for name, value in _exported(self.models).items() if name in trainable}
-        zeros = torch.zeros(count, dtype=torch.float64, device=self.device)
+        flat = self.models.flat
         measured = _Measured(
             batch_sizes=np.zeros((count, steps), dtype=np.int64),
-            noise_squares=zeros.clone(),
-            largest=zeros.clone(),
+            noise_norms=flat.new_zeros(steps, count),
+            largest=flat.new_zeros(count),
             skipped=torch.zeros(count, dtype=torch.int64, device=self.device),
         )
         products = None
@@ -113,10 +114,11 @@ class Chunk:
         )
         report = _Throttled(progress, count)
         checkpoints = []
-        block, within = sampler.block(), 0
+        within = self.law.block_steps
         for step in range(steps):
             if within == self.law.block_steps:
                 block, within = sampler.block(), 0
+                self.passes.load(block)
             seen = self._step(block, within, measured, step)
             if products is not None and seen is not None:
                 products[step] = seen
@@ -134,7 +136,7 @@ class Chunk:
         self.augmentation.start_step(step)
         if self.models.random:
             self.models.begin([seed.child("dropout", step) for seed in self.seeds])
-        self._add_records(block, within, total, measured)
+        self._add_records(within, total, measured)
         counts = block.counts[within]
         ordinary = total
         if self.planted is not None and block.extra is not None:
@@ -143,9 +145,9 @@ class Chunk:
             norms = self.planted.add_sum(taken, clip_norm, total)
             counts = counts + block.extra[within].sum(1)
             if clip_norm is not None:
-                torch.maximum(measured.largest, norms.amax(1).double() / clip_norm, out=measured.largest)
+                torch.maximum(measured.largest, norms.amax(1) / clip_norm, out=measured.largest)
         measured.batch_sizes[:, step] = counts
-        noisy = self._noisy(total, measured)
+        noisy = self._noisy(total, measured.noise_norms[step])
         seen = None
         if self.planted is not None and self.job.access is Access.ALL_STEPS:
             seen = self.planted.products(noisy - ordinary)
@@ -154,24 +156,17 @@ class Chunk:
             self.averaged.step(self.models.flat)
         return seen
 
-    def _noisy(self, total: Tensor, measured: _Measured) -> Tensor:
+    def _noisy(self, total: Tensor, added: Tensor) -> Tensor:
+        """`total` with noise; the norm of what was really added goes to `added` `(N,)`."""
         if self.private is None or self.noise is None:
             return total
         noisy = torch.add(total, self.noise.step(), alpha=self.private.noise_multiplier * self.private.clip_norm)
-        added = torch.linalg.vector_norm(noisy - total, dim=1)
-        measured.noise_squares += added.double().square()
+        torch.linalg.vector_norm(noisy - total, dim=1, out=added)
         return noisy
 
-    def _add_records(self, block: Block, within: int, total: Tensor, measured: _Measured) -> None:
+    def _add_records(self, within: int, total: Tensor, measured: _Measured) -> None:
         """Adds the (clipped) gradients of the sampled records, in as many passes as the largest batch needs."""
-        width = self.rows
-        largest = int(block.counts[within].max(initial=0))
-        for start in range(0, largest, width):
-            stop = min(start + width, block.index.shape[2])
-            index = np.zeros((len(self.seeds), width), dtype=np.int64)
-            index[:, : stop - start] = block.index[within, :, start:stop]
-            mask = torch.from_numpy(np.arange(start, start + width) < block.counts[within][:, None]).to(self.device)
-            chosen = torch.from_numpy(index.reshape(-1)).to(self.device)
+        for chosen, mask in self.passes.of_step(within):
             labels = self.labels.index_select(0, chosen)
             rows = Rows(
                 inputs=self.augmentation.views(self.inputs.index_select(0, chosen)),
@@ -181,21 +176,23 @@ class Chunk:
             )
             clipped = self.models.add_sum(rows, self.clip, total)
             if clipped is not None and self.clip is not None:
-                torch.maximum(measured.largest, clipped.left.amax(1).double() / self.clip.norm, out=measured.largest)
-                measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
+                torch.maximum(measured.largest, clipped.left.amax(1) / self.clip.norm, out=measured.largest)
+                if not clipped.finite:
+                    measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
 
     def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measured: _Measured) -> TrainedModels:
         draws = self.models.layout.parameters * self.job.mechanism.steps if self.private is not None else 0
         multiplier = np.zeros(len(self.seeds))
         if self.private is not None and draws:
-            multiplier = np.sqrt(measured.noise_squares.cpu().numpy() / draws) / self.private.clip_norm
+            squares = measured.noise_norms.double().square().sum(0)
+            multiplier = np.sqrt(squares.cpu().numpy() / draws) / self.private.clip_norm
         executed = Executed(
             steps=self.job.mechanism.steps,
             batch_sizes=measured.batch_sizes,
             population=len(self.job.dataset.train) + self.included.sum(axis=1),
             noise_multiplier=multiplier,
             noise_draws=draws,
-            largest_norm=measured.largest.cpu().numpy(),
+            largest_norm=measured.largest.double().cpu().numpy(),
             skipped=measured.skipped.cpu().numpy(),
         )
         if self.averaged is not None:

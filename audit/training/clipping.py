@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -42,10 +44,14 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Clipped:
-    """What happened to each row, `(N, rows)`: its gradient's norm before clipping and after."""
+    """What happened to each row, `(N, rows)`: its gradient's norm before clipping and after.
+
+    `finite` says that all norms are; those of padding count too.
+    """
 
     norms: Tensor
     left: Tensor
+    finite: bool
 
 
 class Gradients(Protocol):
@@ -92,8 +98,7 @@ def loss_slopes(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def clip_factors(norms: Tensor, clip_norm: float, mask: Tensor) -> Tensor:
     """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or whose norm is not finite."""
-    factors = (clip_norm / norms).clamp_(max=1.0)
-    return torch.where(mask & norms.isfinite(), factors, torch.zeros_like(factors))
+    return (clip_norm / norms).clamp_(max=1.0).nan_to_num_(nan=0.0).mul_(mask)
 
 
 def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipped, dict[str, Tensor]]:
@@ -105,15 +110,19 @@ def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, laye
         mask: `(N, rows)` real rows.
         layers: number of layers with parameters, taking part or not: a constant of the model.
     """
-    norms = torch.stack(list(squares.values())).sum(0).sqrt()
+    norms = functools.reduce(torch.add, squares.values()).sqrt()
     if not clip.per_layer:
         shared = clip_factors(norms, clip.norm, mask)
-        left = torch.where(shared > 0, norms * shared, torch.zeros_like(norms))
-        return Clipped(norms=norms, left=left), dict.fromkeys(squares, shared)
+        left = (norms * shared).nan_to_num_(nan=0.0)
+        return Clipped(norms=norms, left=left, finite=_all_finite(norms)), dict.fromkeys(squares, shared)
     real = mask & norms.isfinite()
     factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
     parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
-    return Clipped(norms=norms, left=torch.stack(parts).sum(0).sqrt()), factors
+    return Clipped(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=_all_finite(norms)), factors
+
+
+def _all_finite(values: Tensor) -> bool:
+    return math.isfinite(float(values.sum()))
 
 
 def accumulate(squares: dict[str, Tensor], layer: str, found: Tensor) -> None:

@@ -50,7 +50,8 @@ class ConvLayer(MatrixLayer):
         return self.values["weight"].flatten(2)
 
     def to_weight(self, gradient: Tensor) -> Tensor:
-        return gradient.unflatten(-1, self.inner)
+        shaped: Tensor = gradient.unflatten(-1, self.inner)
+        return shaped
 
     def forward(self, inputs: Tensor) -> Tensor:
         padded = self.geometry.padded(inputs.detach())

@@ -69,7 +69,8 @@ class LoopGradients:
                     done.append(self._add_clipped(model, one, clip, total))
         if clip is None:
             return None
-        return Clipped(norms=torch.stack([one.norms for one in done]), left=torch.stack([one.left for one in done]))
+        norms, left = (torch.stack([getattr(one, name) for one in done]) for name in ("norms", "left"))
+        return Clipped(norms=norms, left=left, finite=all(one.finite for one in done))
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         trainable = {slot.name for slot in self.layout.slots}

@@ -78,7 +78,7 @@ class TapeGradients:
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
-        uses, signals = self._signals(rows)
+        uses, signals = self._signals(rows, masked=clip is None)
         count = rows.mask.shape[1]
         if clip is None:
             for use, signal in zip(uses, signals, strict=True):
@@ -97,9 +97,8 @@ class TapeGradients:
         for name, gradient in whole.items():
             accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
         clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
-        finite = clipped.norms.isfinite()
-        if not bool(finite.all()):
-            signals = _without(uses, signals, whole, finite)
+        if not clipped.finite:
+            signals = _without(uses, signals, whole, clipped.norms.isfinite())
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
             if number not in shared:
                 use.layer.add_weighted(use, signal, factors[layer_of(use)], total)
@@ -109,18 +108,22 @@ class TapeGradients:
                 slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, whole[slot.name]))
         return clipped
 
-    def _signals(self, rows: Rows) -> tuple[list[Use], list[Tensor]]:
-        self.module.train()
+    def _signals(self, rows: Rows, *, masked: bool) -> tuple[list[Use], list[Tensor]]:
+        """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `masked`."""
+        if not self.module.training:
+            self.module.train()
         self.tape.active, self.tape.uses = True, []
         try:
             outputs = self.module(rows.inputs)
         finally:
             self.tape.active = False
         uses, self.tape.uses = self.tape.uses, []
-        weight = rows.mask.to(outputs.dtype) / rows.copies
-        weight = weight.flatten() if rows.copies == 1 else weight.flatten().repeat_interleave(rows.copies)
         slopes = loss_slopes(outputs.detach(), rows.labels)
-        slopes *= weight.view(-1, *(1,) * (slopes.dim() - 1))
+        if masked:
+            weight = rows.mask.flatten() if rows.copies == 1 else rows.mask.flatten().repeat_interleave(rows.copies)
+            slopes *= weight.view(-1, *(1,) * (slopes.dim() - 1))
+        if rows.copies > 1:
+            slopes /= rows.copies
         found = torch.autograd.grad(outputs, [use.edge for use in uses], grad_outputs=slopes, allow_unused=True)
         kept = [(use, signal) for use, signal in zip(uses, found, strict=True) if signal is not None]
         return [use for use, _ in kept], [signal for _, signal in kept]
