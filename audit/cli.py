@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from audit.commands import about, accountant, model, plan, report, run, scores
+from audit.commands import about, accountant, ledger, model, plan, report, run, scores
 from audit.core.errors import AuditError
 
 INTERRUPTED = 130
@@ -31,6 +31,7 @@ app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
 app.add_typer(accountant.app, name="accountant")
+app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)
 app.command("verify")(report.verify)
 app.command("diff")(report.diff)

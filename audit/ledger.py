@@ -9,22 +9,32 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from audit import subjects
 from audit.core import checks
-from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.events import decode, encode
+from audit.core.errors import AuditError, ConfigError, DataError, OutputError
+from audit.core.events import decode, encode, words
 from audit.core.mechanism import Adjacency, Composed, Event, Laplace, Repeated
 from audit.core.protocols import Accountant
-from audit.core.results import Claim, Trajectory
+from audit.core.results import BudgetLedger, BudgetRelease, Claim, Trajectory
 
 VERSION = 1
+_HEAD = {"version", "budget_epsilon", "delta", "adjacency", "accountant", "releases"}
+_ROW = {"name", "when", "note", "event", "hash"}
+_PATIENCE = 10.0  # seconds that a command waits for another one that writes the same ledger
 
 
-class BudgetExceeded(ConfigError):
-    """A planned release would cost more than what is left."""
+class BudgetExceeded(AuditError):
+    """A planned release would cost more than what is left: a policy that is not met."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +53,33 @@ class Ledger:
 
     Attributes:
         budget_epsilon: total epsilon that may be spent, at `delta`.
+        accountant: name of the accountant that adds up (`audit ls accountants`); it must claim an upper bound.
         releases: in the order in which they were made.
     """
 
     budget_epsilon: float
     delta: float
     adjacency: Adjacency
+    accountant: str = "reference"
     releases: tuple[Release, ...] = ()
 
     def __post_init__(self) -> None:
         checks.positive(self.budget_epsilon, "budget_epsilon")
         checks.open_probability(self.delta, "delta")
+
+    def ask(self) -> Accountant:
+        """The accountant that adds up.
+
+        Raises:
+            ConfigError: there is none of that name, or it does not claim an upper bound.
+        """
+        accountant = subjects.subject(self.accountant)
+        side = subjects.side_of(accountant)
+        if side != "upper":
+            raise ConfigError(
+                f"the ledger's accountant '{self.accountant}' states {side} figures; a budget needs an upper bound"
+            )
+        return accountant
 
     @property
     def event(self) -> Event:
@@ -86,8 +112,8 @@ class Ledger:
         total = self.spent(accountant, (release.event,))
         if not total.epsilon <= self.budget_epsilon:
             raise BudgetExceeded(
-                f"'{release.name}' would bring the total to epsilon {total.epsilon:.4g} at delta {self.delta:g} "
-                f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.4g} of it is left. "
+                f"'{release.name}' would bring the total to epsilon {total.epsilon:.6g} at delta {self.delta:g} "
+                f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.6g} of it is left. "
                 "Take fewer steps, more noise, or raise the budget on purpose"
             )
         return replace(self, releases=(*self.releases, release))
@@ -116,6 +142,21 @@ class Ledger:
             source = claim.source
             epsilons.append(max(epsilons[-1], claim.epsilon))
         return Trajectory(accountant=source, steps=tuple(range(1, len(epsilons))), epsilon=tuple(epsilons[1:]))
+
+
+def record_once(path: Path, release: Release) -> Ledger:
+    """The ledger of a file with a release recorded in it, unless the very same one is there already.
+
+    Raises:
+        BudgetExceeded: it would cost more than what is left; the file stays as it is.
+    """
+    with locked(path):
+        book = load(path)
+        if any((one.name, one.event, one.note) == (release.name, release.event, release.note) for one in book.releases):
+            return book
+        book = book.record(book.ask(), release)
+        save(book, path)
+    return book
 
 
 def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, when: str = "") -> Release:
@@ -151,14 +192,39 @@ def save(ledger: Ledger, path: Path) -> None:
         "budget_epsilon": ledger.budget_epsilon,
         "delta": ledger.delta,
         "adjacency": str(ledger.adjacency),
+        "accountant": ledger.accountant,
         "releases": rows,
     }
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_text(json.dumps(stored, indent=1) + "\n")
         temporary.replace(path)
     except OSError as error:
         raise OutputError(f"cannot write the ledger {path}: {error}") from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other commands from writing the ledger until the block ends.
+
+    Raises:
+        OutputError: another one has been at it for ten seconds, or the folder cannot be written to.
+    """
+    lock, until = path.with_name(path.name + ".lock"), time.monotonic() + _PATIENCE
+    while True:
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            break
+        except FileExistsError:
+            if time.monotonic() > until:
+                raise OutputError(f"{lock} is there: another command writes this ledger; remove it if none does") from None
+            time.sleep(0.05)
+        except OSError as error:
+            raise OutputError(f"cannot write beside the ledger {path}: {error}") from error
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Ledger:
@@ -173,24 +239,56 @@ def load(path: Path) -> Ledger:
         raise DataError(f"cannot read the ledger {path}: {error}; expected a JSON file that this program wrote") from error
     if not isinstance(stored, dict) or stored.get("version") != VERSION:
         raise DataError(f"{path} is not a ledger of version {VERSION}")
+    _exactly(stored, _HEAD, str(path))
+    if not isinstance(stored["releases"], list):
+        raise DataError(f"{path}: 'releases' is {type(stored['releases']).__name__}; expected a list")
+    releases = tuple(_release(row, f"{path}, release {place + 1}") for place, row in enumerate(stored["releases"]))
     try:
-        releases = tuple(
-            Release(name=row["name"], event=decode(row["event"]), when=row["when"], note=row["note"])
-            for row in stored["releases"]
-        )
         ledger = Ledger(
-            budget_epsilon=float(stored["budget_epsilon"]),
-            delta=float(stored["delta"]),
+            budget_epsilon=_number(stored["budget_epsilon"], "budget_epsilon"),
+            delta=_number(stored["delta"], "delta"),
             adjacency=Adjacency(stored["adjacency"]),
+            accountant=_text(stored["accountant"], "accountant"),
             releases=releases,
         )
-        hashes = [row["hash"] for row in stored["releases"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} lacks or mistypes {error}; expected a ledger that this program wrote") from error
-    for row, (found, expected) in enumerate(zip(hashes, _hashes(releases), strict=True)):
+    except (ValueError, ConfigError) as error:
+        raise DataError(f"{path}: {error}") from error
+    hashes = [row["hash"] for row in stored["releases"]]
+    for place, (found, expected) in enumerate(zip(hashes, _hashes(releases), strict=True)):
         if found != expected:
-            raise DataError(f"{path}: release {row + 1} ('{releases[row].name}') was changed after it was recorded")
+            raise DataError(f"{path}: release {place + 1} ('{releases[place].name}') was changed after it was recorded")
     return ledger
+
+
+def _release(row: Any, where: str) -> Release:
+    if not isinstance(row, dict):
+        raise DataError(f"{where} is {type(row).__name__}; expected an object")
+    _exactly(row, _ROW, where)
+    try:
+        event = decode(row["event"])
+    except (TypeError, AttributeError, KeyError, ConfigError, DataError) as error:
+        raise DataError(f"{where}: the event cannot be read: {error}") from error
+    return Release(
+        name=_text(row["name"], "name"), event=event, when=_text(row["when"], "when"), note=_text(row["note"], "note")
+    )
+
+
+def _exactly(found: Mapping[str, Any], expected: set[str], where: str) -> None:
+    missing, more = sorted(expected - found.keys()), sorted(found.keys() - expected)
+    if missing or more:
+        raise DataError(f"{where} lacks {missing or 'nothing'} and has {more or 'nothing'} beyond what a ledger holds")
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} is {value!r}; expected a number")
+    return float(value)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{name} is {value!r}; expected text")
+    return value
 
 
 def _hashes(releases: Sequence[Release]) -> list[str]:
@@ -200,6 +298,21 @@ def _hashes(releases: Sequence[Release]) -> list[str]:
         before = hashlib.sha256(text.encode()).hexdigest()
         found.append(before)
     return found
+
+
+def summary(ledger: Ledger) -> BudgetLedger:
+    """The ledger as a report shows it: every release with what was spent after it."""
+    spent = ledger.trajectory(ledger.ask())
+    return BudgetLedger(
+        budget=ledger.budget_epsilon,
+        delta=ledger.delta,
+        adjacency=ledger.adjacency,
+        accountant=spent.accountant or ledger.accountant,
+        releases=tuple(
+            BudgetRelease(name=one.name, when=one.when, mechanism=words(one.event), note=one.note, epsilon=epsilon)
+            for one, epsilon in zip(ledger.releases, spent.epsilon, strict=True)
+        ),
+    )
 
 
 def report_line(ledger: Ledger, accountant: Accountant) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from audit.core.results import AuditReport, Evaluation, GameResult
+from audit.core.results import AuditReport, BudgetLedger, Evaluation, GameResult
 
 SMALLEST_GROUP = 10
 MARK = "external edition"
@@ -27,7 +27,13 @@ def external(report: AuditReport) -> AuditReport:
         config="",
         origins=(),
         provenance=replace(report.provenance, command=command),
+        ledger=None if report.ledger is None else _ledger(report.ledger),
     )
+
+
+def _ledger(book: BudgetLedger) -> BudgetLedger:
+    """The ledger without the owner's remarks."""
+    return replace(book, releases=tuple(replace(one, note="") for one in book.releases))
 
 
 def _game(game: GameResult) -> GameResult:

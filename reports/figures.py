@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from audit.core.results import AuditReport
-from reports import bound_figures, plots, reading, score_figures, utility_figures
+from reports import bound_figures, ledger_figure, plots, reading, score_figures, utility_figures
 from reports.plots import Drawing, Plan
 
 
@@ -49,3 +49,5 @@ def plans(report: AuditReport) -> Iterator[Plan]:
                 yield utility_figures.groups(mechanism, game)
     if any(one.utility for one in report.mechanisms):
         yield utility_figures.utility(report)
+    if report.ledger is not None:
+        yield ledger_figure.plan(report.ledger)

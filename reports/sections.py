@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.core.game import Inclusion
 from audit.core.results import AuditReport, GameResult, MechanismResult, Status
-from reports import evaluation_tables, figures, game_tables, plots, reading, tables, wording
+from reports import evaluation_tables, figures, game_tables, ledger_figure, plots, reading, tables, wording
 from reports.blocks import (
     Block,
     Column,
@@ -42,6 +42,7 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
         summary(report),
         Section(title="Coverage of attack classes", blocks=covered, level=2),
         *trainings,
+        *ledger(report),
         utility(report),
         limitations(report),
         reproduce(report),
@@ -208,6 +209,14 @@ def _bounds(game: GameResult) -> list[Block]:
     if game.game.inclusion is Inclusion.SPLIT:
         return [Paragraph(text=wording.NO_EPSILON), game_tables.overall(game)]
     return [Missing(what="lower bounds on ε; no estimator was asked for"), game_tables.overall(game)]
+
+
+def ledger(report: AuditReport) -> tuple[Section, ...]:
+    """The budget of the data over all releases; none where no ledger was given."""
+    if report.ledger is None:
+        return ()
+    drawing = figures.drawings(report)[ledger_figure.NAME]
+    return (Section(title="Budget of these data", blocks=ledger_figure.blocks(report.ledger, drawing)),)
 
 
 def utility(report: AuditReport) -> Section:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,13 +33,16 @@ def report(
     edition: Annotated[
         str, typer.Option("--edition", help="internal, or external: without records, small groups, config and arguments.")
     ] = INTERNAL,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Render a finished audit again from its report.json."""
     from audit import store
 
     folder = output or (source if source.is_dir() else source.parent)
-    files = _rendered(load(source), formats, edition)
+    files = _rendered(_with_ledger(load(source), ledger, output), formats, edition)
     for name, content in files.items():
         _write(folder / name, content)
     if (folder / store.SUMS).is_file():
@@ -48,6 +52,17 @@ def report(
     else:
         print(f"{len(files)} files written to {folder}")
     return 0
+
+
+def _with_ledger(found: AuditReport, file: Path | None, output: Path | None) -> AuditReport:
+    """The report with another ledger in it; a run's own folder keeps what was written when it ended."""
+    from audit import ledger
+
+    if file is None:
+        return found
+    if output is None:
+        raise ConfigError("--ledger makes another report; name a folder for it with --output")
+    return replace(found, ledger=ledger.summary(ledger.load(file)))
 
 
 def _rendered(found: AuditReport, formats: Sequence[str] | None, edition: str) -> dict[str, bytes]:

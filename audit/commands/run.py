@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.commands.ledger import Entry
 from audit.commands.plan import ConfigName, Overrides, bytes_needed, show
 from audit.core.errors import ConfigError
 
@@ -31,6 +32,13 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and what it could show; train nothing.")
     ] = False,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")
+    ] = None,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", metavar="TRAINING", help="Record one such training in the ledger; refused where too dear."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
@@ -40,14 +48,14 @@ def run(
     resolved = configs.load(config, override or ())
     if dry_run:
         return show(resolved, as_json=as_json, measure=False)
-    return _Run(resolved, output, resume, quiet or as_json).go(as_json)
+    return _Run(resolved, output, resume, quiet or as_json, Entry(file=ledger, training=record)).go(as_json)
 
 
 class _Run:
     """One `audit run`, from a resolved config to a finished folder."""
 
-    def __init__(self, resolved: Resolved, output: Path | None, resume: bool, quiet: bool) -> None:
-        self.resolved, self.quiet = resolved, quiet
+    def __init__(self, resolved: Resolved, output: Path | None, resume: bool, quiet: bool, entry: Entry) -> None:
+        self.resolved, self.quiet, self.entry = resolved, quiet, entry
         self.final = self._folder(output, resume)
         self.resume = resume
 
@@ -72,11 +80,12 @@ class _Run:
         store = Store.start(self.final, self.resolved.sha256, resume=self.resume)
         _log_to(store.folder / "audit.log")
         experiment = assemble.assemble(self.resolved.config)
+        self.entry.check(experiment)
         store.ensure_space(bytes_needed(experiment))
         self._say(experiment)
         found, played = self._audit(experiment, store)
         frame = self._frame(store, experiment)
-        finished = summary.report(experiment, found, frame)
+        finished = self.entry.settled(summary.report(experiment, found, frame), experiment)
         folder = self._write(finished, played, store, time.monotonic() - started)
         code = summary.code(finished)
         _print_outcome(finished, folder, code, as_json)

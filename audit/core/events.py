@@ -122,6 +122,28 @@ def dp_events(event: Event, library: ModuleType | Any) -> Any:
     return fold(event, makers)
 
 
+def words(event: Event) -> str:
+    """The event as a person would say it.
+
+    >>> words(Repeated(mechanism=DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=1000), count=5))
+    '5 times DP-SGD (noise 1, rate 0.01, 1,000 steps)'
+    """
+    match event:
+        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
+            return f"DP-SGD (noise {noise:g}, rate {rate:g}, {steps:,} steps)"
+        case NonPrivate(steps=steps):
+            return f"training without noise ({steps:,} steps)"
+        case Gaussian(noise_multiplier=noise) | Laplace(noise_multiplier=noise):
+            return f"{type(event).__name__} release (noise {noise:g})"
+        case Repeated(mechanism=inner, count=count):
+            return f"{count:,} times {words(inner)}"
+        case Composed(parts=parts):
+            return "; then ".join(words(part) for part in parts) or "nothing"
+    values = ((one.name, getattr(event, one.name)) for one in dataclasses.fields(event))
+    said = (f"{name} {words(value)}" if dataclasses.is_dataclass(value) else f"{name} {value}" for name, value in values)
+    return f"{type(event).__name__} ({', '.join(said)})"
+
+
 def number(value: Any) -> Any:
     """A JSON value as the number that it stands for: "nan", "inf" and "-inf" are strings, other types are tagged."""
     if isinstance(value, str):
