@@ -15,6 +15,7 @@ from audit.core.results import (
     Check,
     Coverage,
     DataSummary,
+    GameResult,
     GateResult,
     LowerBound,
     MechanismResult,
@@ -148,12 +149,21 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
         for check in result.checks:
             if check.status is Status.FAILED:
                 found.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
+        found += [note for game in result.games for note in _weak(result.name, game)]
         skipped = _family_above(result)
         if skipped is not None:
             found.append(skipped)
         if isinstance(result.mechanism, DpSgd) and result.mechanism.noise_multiplier == 0:
             found.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
     return tuple(found)
+
+
+def _weak(mechanism: str, game: GameResult) -> list[str]:
+    """A remark where references do not resemble the target, so that weak scores are no comfort."""
+    fidelity = None if game.evaluation is None else game.evaluation.fidelity
+    if fidelity is None or fidelity.matches:
+        return []
+    return [f"{mechanism}, game {game.name}: the attack is weak, because {fidelity.sentence.split(';')[0]}."]
 
 
 def _family_above(result: MechanismResult) -> str | None:

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib
 import platform
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +29,12 @@ from audit.core.mechanism import Adjacency, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.records import Dataset, ReferenceView, Scores, TargetView
 from audit.core.seeds import Seed
-from audit.training import data, models, observe
+from audit.stats import limits
+from audit.stats.laws import Law
+from audit.training import data, observe
 
-DELTA = 1e-5
-SHAPE, CLASSES = (1, 28, 28), 10
+DELTA, CONFIDENCE = 1e-5, 0.95
+CLASSES = 10
 KINDS: dict[str, dict[str, Any]] = {
     "logistic": {"kind": "logistic"},
     "mlp": {"kind": "mlp", "hidden": [32]},
@@ -49,7 +49,7 @@ def dataset(root: str, seed: int) -> Dataset:
 
 
 @functools.cache
-def pretrained_weights(kind: str, root: str, seed: int) -> dict[str, torch.Tensor]:
+def fitted(kind: str, root: str, seed: int) -> dict[str, np.ndarray]:
     """Weights of one model trained without privacy on the records that all runs share."""
     source = dataset(root, seed)
     maker = plugins.build("attacks.canaries", {"kind": "held_out"})
@@ -64,23 +64,17 @@ def pretrained_weights(kind: str, root: str, seed: int) -> dict[str, torch.Tenso
         access=Access.FINAL_MODEL,
     )
     weights = plugins.build("audit.trainers", {"kind": "sgd"}).fit(job, lambda steps: None).weights
-    return {name: torch.from_numpy(np.array(value[0])) for name, value in weights.items()}
+    return {name: value[0] for name, value in weights.items()}
 
 
-def pretrained(kind: str, root: str, seed: int) -> torch.nn.Module:
-    """A model that starts from them; named by the model spec, so every run starts alike."""
-    made = models.build(KINDS[kind], SHAPE, CLASSES)
-    made.load_state_dict(pretrained_weights(kind, root, seed))
-    return made
+def separated(runs: int, confidence: float = CONFIDENCE) -> float:
+    """The most that any valid bound states without a family, at delta 0 for a moment: every guess of `runs` right.
 
-
-def spec_of(options: argparse.Namespace) -> Mapping[str, Any]:
-    if not options.pretrained:
-        return KINDS[options.model]
-    arguments = {"kind": options.model, "root": str(options.root), "seed": options.seed}
-    # trained here, once: the factory runs inside the engine's initialisation and may not train there itself
-    importlib.import_module("black_box_tight").pretrained_weights(*arguments.values())
-    return {"factory": "black_box_tight:pretrained", "arguments": arguments}
+    An epsilon-DP training lets every guess be right with chance `sigmoid(epsilon) ^ runs`; a test of level 1 - confidence
+    cannot refute an epsilon at which that chance is larger than its level.
+    """
+    rate = (1 - confidence) ** (1 / runs)
+    return float(np.log(rate / (1 - rate)))
 
 
 def main() -> None:
@@ -110,9 +104,10 @@ def main() -> None:
         included=included,
         seeds=tuple(seed.child("run", run) for run in range(options.runs)),
         mechanism=mechanism,
-        model=spec_of(options),
+        model=KINDS[options.model],
         optimizer={"kind": "sgd", "learning_rate": options.learning_rate},
         access=Access.FINAL_MODEL,
+        start=fitted(options.model, str(options.root), options.seed) if options.pretrained else None,
     )
     trained = plugins.build("audit.trainers", {"kind": "dpsgd"}).fit(job, lambda steps: None)
     logits = observe.logits(job.model, trained.weights, canary.records.inputs, CLASSES)
@@ -130,7 +125,7 @@ def main() -> None:
         canary=canary.description,
     )
     scores = Scores(values=np.array(values), included=included[:, 0], game=game, attack="loss", mechanism=mechanism)
-    found = measure.attack_result(scores, confidence=0.95, seed=seed)
+    found = measure.attack_result(scores, confidence=CONFIDENCE, seed=seed)
     accuracy = float(np.mean(test.argmax(-1) == source.test.labels))
     spent = time.process_time() - began
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {spent:.0f} CPU s")
@@ -140,9 +135,16 @@ def main() -> None:
         f"noise multiplier {mechanism.noise_multiplier:.2f}, claim ({claim.epsilon:.2f}, {DELTA:g}); "
         f"mean test accuracy {accuracy:.3f}; AUC {found.auc:.3f}"
     )
-    for name in ("gaussian", "rank_exact", "clopper_pearson"):
+    mu, sides = float(np.sqrt(options.steps)) / mechanism.noise_multiplier, (int(included.sum()), int((~included).sum()))
+    law = Law(kind="gaussian", parameter=mu, delta=DELTA)
+    print(
+        f"  limits: with scores that lose nothing of what the steps hold ({mu:.2f}-GDP), the median of any valid bound is at "
+        f"most {limits.of_claim(law, *sides):.2f} (for any mechanism) and {limits.of_gdp(mu, DELTA, *sides):.2f} (inside gdp); "
+        f"perfectly separated scores would prove {separated(sum(sides)):.2f}, whatever the mechanism and the test"
+    )
+    for name in ("fdp_rank", "gaussian", "rank_exact", "clopper_pearson"):
         estimator = plugins.build("audit.estimators", {"kind": name})
-        (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=0.95, seed=seed)
+        (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
         inside = f" inside the family {bound.family}" if bound.family else ""
         share = f"{bound.epsilon / claim.epsilon:.2f} of the claim (ceiling {bound.ceiling:.2f})"
         print(f"  {name}: epsilon at least {bound.epsilon:.2f}{inside}, {share}")

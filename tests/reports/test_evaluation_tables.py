@@ -1,0 +1,122 @@
+"""What the trained models say: on the page with its warning, in no external edition, and what each adversary proves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from audit.core.game import Access
+from audit.core.results import (
+    AuditReport,
+    Calibrated,
+    Evaluation,
+    Fidelity,
+    GameResult,
+    GroupSpread,
+    MechanismResult,
+    RecordSpread,
+    ScorerSpread,
+    Spread,
+)
+from audit.summary import _weak
+from reports import bound_figures, evaluation_tables, figures, reading
+from reports.blocks import Paragraph, Table
+from reports.editions import external
+from reports.report_json import from_json, to_json
+from tests.reports import sample
+
+
+def evaluation(matches: bool = True, records: int = 3) -> Evaluation:
+    spread = Spread(figure="auc", mean=0.71, std=0.02, lowest=0.68, highest=0.74, targets=17)
+    rate = replace(spread, figure="tpr at fpr 0.01", mean=0.123)
+    fidelity = Fidelity(
+        target_accuracy=(0.9, 0.8),
+        reference_accuracy=(0.91, 0.81),
+        distance=0.05,
+        typical=0.06,
+        matches=matches,
+        sentence="references resemble the target; accuracy" if matches else "references do not resemble the target; accuracy",
+    )
+    return Evaluation(
+        targets=17,
+        scorers=(ScorerSpread(scorer="lira", figures=(spread, rate)), ScorerSpread(scorer="loss", figures=(spread,))),
+        leading="lira",
+        at_fpr=0.01,
+        reproducibility=0.41,
+        chance=0.03,
+        records=tuple(RecordSpread(record=f"hash{i}", label="3", fpr=0.001, found=0.9, targets=8) for i in range(records)),
+        thresholds=(Calibrated(nominal_fpr=0.01, realised_fpr=0.012, tpr=0.12, precision=0.09, prior=0.01),),
+        groups=tuple(
+            GroupSpread(column="class", group=name, canaries=count, auc=spread) for name, count in (("a", 60), ("b", 8))
+        ),
+        fidelity=fidelity,
+    )
+
+
+def report(found: Evaluation) -> AuditReport:
+    whole = sample.run()
+
+    def with_evaluation(mechanism: MechanismResult) -> MechanismResult:
+        games: list[GameResult] = [replace(game, evaluation=found) for game in mechanism.games]
+        return replace(mechanism, games=tuple(games))
+
+    return replace(whole, mechanisms=tuple(with_evaluation(one) for one in whole.mechanisms))
+
+
+def words(found: Evaluation) -> str:
+    def cell(text: object) -> str:
+        return " ".join(map(cell, text)) if isinstance(text, tuple) else str(getattr(text, "text", text))
+
+    said = []
+    for block in evaluation_tables.blocks(found):
+        if isinstance(block, Table):
+            said += [block.caption, *(cell(row) for row in block.rows)]
+        elif isinstance(block, Paragraph):
+            said.append(cell(block.text))
+    return " ".join(said)
+
+
+def test_the_page_says_that_it_proves_nothing_and_what_was_found() -> None:
+    said = words(evaluation())
+    for part in (
+        "prove no ε",
+        "0.710 ± 0.020 [0.680, 0.740]",
+        "not resolved",
+        "1.2",
+        "9.0",
+        "41.0",
+        "hash0",
+        "resemble the target",
+    ):
+        assert part in said, part
+    assert "Weak attack" not in said
+    assert "Weak attack" in words(evaluation(matches=False))
+    assert "No record was found" in words(replace(evaluation(), reproducibility=None, chance=None))
+
+
+def test_references_of_another_kind_are_a_note_on_the_cover() -> None:
+    (game,) = {id(game): game for game in report(evaluation(matches=False)).mechanisms[0].games[:1]}.values()
+    assert "the attack is weak" in _weak("dp-sgd", game)[0]
+    assert _weak("dp-sgd", replace(game, evaluation=evaluation())) == []
+
+
+def test_it_survives_json_and_loses_records_and_small_groups_outside() -> None:
+    whole = report(evaluation())
+    assert from_json(to_json(whole)) == whole
+    for mechanism in external(whole).mechanisms:
+        for game in mechanism.games:
+            assert game.evaluation is not None
+            assert game.evaluation.records == ()
+            assert [one.group for one in game.evaluation.groups] == ["a"]
+
+
+def test_each_adversary_has_a_bar() -> None:
+    mechanism = next(one for one in sample.run().mechanisms if one.claims)
+    assert list(reading.levels(mechanism)) == [Access.FINAL_MODEL, Access.ALL_STEPS]
+    plan = bound_figures.access(mechanism)
+    assert "model outputs: proven epsilon" in plan.alt and "every noisy step: proven epsilon" in plan.alt
+    assert "of the claim" in plan.alt
+    first = mechanism.games[0]
+    labels = replace(first, attacks=(replace(first.attacks[0], access=Access.LABEL_ONLY), *first.attacks[1:]))
+    shown = reading.levels(replace(mechanism, games=(labels, *mechanism.games[1:])))
+    assert list(shown) == [Access.LABEL_ONLY, Access.FINAL_MODEL, Access.ALL_STEPS]
+    assert f"access.{mechanism.name}" in figures.drawings(sample.run())
