@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.core.game import Inclusion
 from audit.core.results import AuditReport, GameResult, MechanismResult, Status
-from reports import evaluation_tables, figures, game_tables, ledger_figure, plots, reading, tables, wording
+from reports import assurance, evaluation_tables, figures, game_tables, ledger_figure, plots, reading, tables, wording
 from reports.blocks import (
     Block,
     Column,
@@ -180,7 +180,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     if not game.attacks:
         return Section(title=title, blocks=(*blocks, Missing(what="attacks in this game; none was run")), level=2)
     found = figures.drawings(report)
-    blocks += _bounds(game)
+    blocks += [*_bounds(game), *assurance.blocks(game)]
     curve = found[plots.file_name("roc", mechanism.name, game.name)]
     blocks += (
         [drawn(curve)] if curve.name != picture(report) else [Paragraph(text="The ROC of this game is on the first page.")]

@@ -16,10 +16,12 @@ from audit.core.results import (
     AttackResult,
     AuditReport,
     BoundTrajectory,
+    Certificate,
     Check,
     Claim,
     Coverage,
     DataSummary,
+    Detectable,
     Estimate,
     GameResult,
     GateResult,
@@ -245,6 +247,17 @@ def _groups(seed: int, names: tuple[str, ...] = DIGITS) -> tuple[GroupResult, ..
     )
 
 
+CERTIFICATES = (
+    Certificate(law="nothing leaks", epsilon=0.0, wrong=1, repetitions=200, nominal=0.03),
+    Certificate(law="randomised response, epsilon 1", epsilon=1.0, wrong=3, repetitions=100, nominal=0.015),
+)
+
+
+def detectable(estimator: str, epsilon: float, claim: float, family: str | None = None) -> Detectable:
+    """What an estimator would have caught."""
+    return Detectable(estimator=estimator, family=family, claim=claim, epsilon=epsilon, power=0.8, draws=25)
+
+
 def black_box(seed: int, shift: float, claimed: float, proven: float, false_alarms: int = 1) -> GameResult:
     """The game on held-out records and the final model's outputs."""
     pooled = _one_run_ceiling(250) + 2.1
@@ -298,6 +311,8 @@ def black_box(seed: int, shift: float, claimed: float, proven: float, false_alar
         records=_records(seed + 2),
         groups=_groups(seed + 3),
         models=48,
+        certificates=CERTIFICATES,
+        detectable=(detectable("one_run", 6.31, claimed), detectable("gaussian", 1.07, 0.0, "gdp")),
     )
 
 
@@ -632,7 +647,15 @@ def scores() -> AuditReport:
         claims=(claim,),
         trajectories=(),
         bound_trajectories=(),
-        games=(GameResult(name="scores", game=game, attacks=(attack,)),),
+        games=(
+            GameResult(
+                name="scores",
+                game=game,
+                attacks=(attack,),
+                certificates=CERTIFICATES,
+                detectable=(detectable("one_run", math.inf, 2.0),),
+            ),
+        ),
         verdicts=(
             Verdict(
                 claim=claim,
