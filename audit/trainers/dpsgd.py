@@ -8,6 +8,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import TrainedModels
+from audit.training.adaptive import Quantile
 from audit.training.arrange import Settings
 from audit.training.ensemble import train
 from audit.training.technique import Technique
@@ -19,7 +20,14 @@ class DpSgdTrainer:
 
     Attributes:
         model_chunk: models trained together; None finds a number that suits cache and memory.
-        clipping: "flat" over all parameters, or "per_layer" with thresholds whose squares add up to the clip norm's.
+        clipping: "flat" over all parameters; "per_layer" with thresholds whose squares add up to the clip norm's; "adaptive"
+            with a clip norm that starts at the mechanism's and follows a quantile of the gradients' norms. The mechanism that
+            is accounted is the same each time: with "adaptive" the noise multiplier covers the sum and the count of
+            clipped examples together.
+        quantile: share of examples that "adaptive" leaves as they are.
+        clip_rate: of the geometric update of the adaptive clip norm.
+        count_noise: standard deviation of the noise on the adaptive count; None takes a twentieth of the expected batch,
+            or twice the noise multiplier where that is more.
         copies: augmented views of each sampled image, averaged before one clip.
         flip: views are mirrored at random.
         shift: views are moved at random by up to so many pixels.
@@ -28,6 +36,9 @@ class DpSgdTrainer:
 
     model_chunk: int | None = None
     clipping: str = "flat"
+    quantile: float = 0.5
+    clip_rate: float = 0.2
+    count_noise: float | None = None
     copies: int = 1
     flip: bool = False
     shift: int = 0
@@ -37,7 +48,14 @@ class DpSgdTrainer:
         self._technique()
 
     def _technique(self) -> Technique:
-        return Technique(clipping=self.clipping, copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging)
+        return Technique(
+            clipping=self.clipping,
+            copies=self.copies,
+            flip=self.flip,
+            shift=self.shift,
+            averaging=self.averaging,
+            quantile=Quantile(target=self.quantile, rate=self.clip_rate, count_noise=self.count_noise),
+        )
 
     def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
         """The trained models of `job`.

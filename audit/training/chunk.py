@@ -15,6 +15,7 @@ from audit.core.game import Access
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import Executed, TrainedModels
+from audit.training.adaptive import AdaptiveNorms, refuse_planted_gradients
 from audit.training.arrange import Arrangement
 from audit.training.clipping import Clip, Gradients, Rows, stacked_state
 from audit.training.gradients import gradients_of
@@ -74,6 +75,10 @@ class Chunk:
         self.clip: Clip | None = None
         if self.private is not None:
             self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
+        self.adaptive: AdaptiveNorms | None = None
+        if self.private is not None and technique.clipping == "adaptive":
+            refuse_planted_gradients(job)
+            self.adaptive = AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
         self.planted: PlantedGradients | None = None
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
@@ -133,6 +138,8 @@ class Chunk:
         """One step of every model; the products of the gradient canaries where there are any."""
         clip_norm = None if self.private is None else self.private.clip_norm
         total = torch.zeros_like(self.models.flat)
+        if self.adaptive is not None:
+            self.clip = self.adaptive.clip
         self.augmentation.start_step(step)
         if self.models.random:
             self.models.begin([seed.child("dropout", step) for seed in self.seeds])
@@ -148,6 +155,8 @@ class Chunk:
                 torch.maximum(measured.largest, norms.amax(1) / clip_norm, out=measured.largest)
         measured.batch_sizes[:, step] = counts
         noisy = self._noisy(total, measured.noise_norms[step])
+        if self.adaptive is not None:
+            self.adaptive.step()
         seen = None
         if self.planted is not None and self.job.access is Access.ALL_STEPS:
             seen = self.planted.products(noisy - ordinary)
@@ -157,11 +166,16 @@ class Chunk:
         return seen
 
     def _noisy(self, total: Tensor, added: Tensor) -> Tensor:
-        """`total` with noise; the norm of what was really added goes to `added` `(N,)`."""
+        """`total` with noise; the norm of what was really added, at the first clip norm, goes to `added` `(N,)`."""
         if self.private is None or self.noise is None:
             return total
-        noisy = torch.add(total, self.noise.step(), alpha=self.private.noise_multiplier * self.private.clip_norm)
-        torch.linalg.vector_norm(noisy - total, dim=1, out=added)
+        if self.adaptive is None:
+            noisy = torch.add(total, self.noise.step(), alpha=self.private.noise_multiplier * self.private.clip_norm)
+            torch.linalg.vector_norm(noisy - total, dim=1, out=added)
+            return noisy
+        norms = self.adaptive.norms
+        noisy = total + self.noise.step() * (self.adaptive.multiplier * norms)
+        torch.linalg.vector_norm((noisy - total) * (self.private.clip_norm / norms), dim=1, out=added)
         return noisy
 
     def _add_records(self, within: int, total: Tensor, measured: _Measured) -> None:
@@ -176,7 +190,9 @@ class Chunk:
             )
             clipped = self.models.add_sum(rows, self.clip, total)
             if clipped is not None and self.clip is not None:
-                torch.maximum(measured.largest, clipped.left.amax(1) / self.clip.norm, out=measured.largest)
+                torch.maximum(measured.largest, (clipped.left / self.clip.norm).amax(1), out=measured.largest)
+                if self.adaptive is not None:
+                    self.adaptive.see(clipped, mask)
                 if not clipped.finite:
                     measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
 
@@ -186,6 +202,8 @@ class Chunk:
         if self.private is not None and draws:
             squares = measured.noise_norms.double().square().sum(0)
             multiplier = np.sqrt(squares.cpu().numpy() / draws) / self.private.clip_norm
+            if self.adaptive is not None:
+                multiplier = np.array([self.adaptive.effective(one) for one in multiplier])
         executed = Executed(
             steps=self.job.mechanism.steps,
             batch_sizes=measured.batch_sizes,
@@ -202,8 +220,14 @@ class Chunk:
             executed=executed,
             initial=initial,
             products=None if products is None else products.permute(1, 2, 0).contiguous().numpy(),
-            extra={"diverged": (~self.models.flat.isfinite().all(dim=1)).cpu().numpy()},
+            extra=self._extra(),
         )
+
+    def _extra(self) -> dict[str, Any]:
+        extra = {"diverged": (~self.models.flat.isfinite().all(dim=1)).cpu().numpy()}
+        if self.adaptive is not None:
+            extra["clip_norm"] = self.adaptive.norms[:, 0].double().cpu().numpy()
+        return extra
 
 
 class _Throttled:

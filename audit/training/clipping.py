@@ -36,10 +36,17 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """One example's gradient is scaled to l2 norm `norm` at most: as a whole, or each of L layers to `norm / sqrt(L)`."""
+    """One example's gradient is scaled to l2 norm `norm` at most: as a whole, or each of L layers to `norm / sqrt(L)`.
 
-    norm: float
+    `norm` is one number for all models, or `(N, 1)`.
+    """
+
+    norm: float | Tensor
     per_layer: bool = False
+
+    def of_model(self, model: int) -> Clip:
+        """What one model of several is clipped to."""
+        return Clip(norm=self.norm[model], per_layer=self.per_layer) if isinstance(self.norm, Tensor) else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,7 +103,7 @@ def loss_slopes(outputs: Tensor, labels: Tensor) -> Tensor:
     return slopes.scatter_add_(1, labels.unsqueeze(1), one.expand(len(labels), 1))
 
 
-def clip_factors(norms: Tensor, clip_norm: float, mask: Tensor) -> Tensor:
+def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tensor:
     """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or whose norm is not finite."""
     return (clip_norm / norms).clamp_(max=1.0).nan_to_num_(nan=0.0).mul_(mask)
 

@@ -66,7 +66,7 @@ class LoopGradients:
                     self._add_plain(model, inputs[model, real], labels[model, real], total)
                 else:
                     one = Rows(inputs=inputs[model], labels=labels[model], mask=rows.mask[model], copies=rows.copies)
-                    done.append(self._add_clipped(model, one, clip, total))
+                    done.append(self._add_clipped(model, one, clip.of_model(model), total))
         if clip is None:
             return None
         norms, left = (torch.stack([getattr(one, name) for one in done]) for name in ("norms", "left"))

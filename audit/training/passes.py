@@ -12,7 +12,7 @@ from torch import Tensor
 from audit.training.sampling import ALIGNMENT, Block, Indices, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
-_PASS_COST, _SHARING = 24, 8
+_PASS_COST, _SHARING = 32, 12
 
 
 def planned_rows(law: Law) -> int:

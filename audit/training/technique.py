@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
+from audit.training.adaptive import Quantile
 
-CLIPPINGS = ("flat", "per_layer")
+CLIPPINGS = ("flat", "per_layer", "adaptive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,10 @@ class Technique:
 
     Attributes:
         clipping: "flat" clips an example's whole gradient to the clip norm C; "per_layer" clips each of its L layers
-            to `C / sqrt(L)`. Either way one example moves the sum by at most C, so the mechanism is the same.
+            to `C / sqrt(L)`. Either way one example moves the sum by at most C, so the mechanism is the same. "adaptive" lets C
+            follow a quantile of the norms; the noise on the sum grows so much that the sum and the count of clipped
+            examples together are the release that is accounted.
+        quantile: how "adaptive" does so.
         copies: augmented copies of each sampled example; their mean gradient is clipped once, so the mechanism is the same.
         flip: mirror each copy left to right with probability 1/2.
         shift: move each copy by up to so many pixels in each direction, zeros coming in.
@@ -36,6 +40,7 @@ class Technique:
     flip: bool = False
     shift: int = 0
     averaging: float = 0.0
+    quantile: Quantile = field(default_factory=Quantile)
 
     def __post_init__(self) -> None:
         if self.clipping not in CLIPPINGS:
