@@ -15,6 +15,7 @@ from audit.core.records import Dataset
 from audit.core.results import Claim
 from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe
+from audit.subjects import side_of
 
 
 def assemble(config: Config) -> Experiment:
@@ -30,6 +31,9 @@ def assemble(config: Config) -> Experiment:
     seed = Seed(config.seed)
     dataset = data.load(config.data, seed.child("data"))
     accountants = tuple(_named("accountants", "audit.accountants", config.accountants))
+    for name, accountant in accountants:
+        if side_of(accountant) == "lower":
+            raise ConfigError(f"accountants: '{name}' states a lower bound on epsilon; a claim has to be an upper bound")
     if len(dataset.train) == 0:
         raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
     recipes = tuple(_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms)

@@ -51,9 +51,10 @@ def opacus(kind: str, mechanism: Event, *, delta: float, adjacency: Adjacency, n
     add_remove_only("Opacus", adjacency)
     history = list(phases(mechanism))
     made = {"RDP": "RDPAccountant", "PRV": "PRVAccountant", "GDP": "GaussianAccountant"}[kind]
-    accountant = getattr(library("opacus.accountants", "opacus"), made)()
+    accountants = library("opacus.accountants", "opacus")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        accountant = getattr(accountants, made)()
         accountant.history = history
         epsilon = accountant.get_epsilon(delta)
     return figure(epsilon, package="opacus", what=kind, delta=delta, adjacency=adjacency, note=note)

@@ -34,7 +34,7 @@ REQUIRED = (
     "dp_accounting",
     "safetensors",
 )
-OPTIONAL = ("opacus", "prv_accountant", "autodp")
+OPTIONAL = ("opacus", "prv_accountant", "autodp", "jax_privacy")
 
 
 def ls(
@@ -47,8 +47,25 @@ def ls(
 
     if kind != "configs" and kind not in KINDS:
         raise ConfigError(f"nothing is listed under '{kind}'; choose one of: configs, {', '.join(KINDS)}")
+    if kind == "accountants":
+        return _list_accountants(as_json)
     names = shipped() if kind == "configs" else plugins.names(KINDS[kind])
     print(json.dumps(list(names)) if as_json else "\n".join(names))
+    return 0
+
+
+def _list_accountants(as_json: bool) -> int:
+    """Accountants that answer for their claims, and those that pass a library's figure on for the battery to judge."""
+    from audit import plugins, subjects
+
+    groups: dict[str, list[str]] = {"claims": [], "subjects": []}
+    for name in plugins.names(subjects.PACKAGE):
+        groups["subjects" if subjects.is_as_it_is(plugins.find(subjects.PACKAGE, name)) else "claims"].append(name)
+    if as_json:
+        print(json.dumps(groups))
+        return 0
+    print("answer for their claims:", *groups["claims"], sep="\n  ")
+    print("pass on what a library or a formula says, for `audit accountant check`:", *groups["subjects"], sep="\n  ")
     return 0
 
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from reports.rounding import down, near, up
 
 if TYPE_CHECKING:
     from audit.core.mechanism import Adjacency, DpSgd
     from audit.core.protocols import Accountant
 
 USUAL = ("rdp_classic", "rdp", "renyi", "pld", "reference")
+DIGITS = 4
 app = typer.Typer(help="Epsilon, noise and steps by all accountants side by side; and the battery that judges them.")
 
 Names = Annotated[
@@ -43,6 +45,7 @@ def epsilon(
 ) -> int:
     """What a DP-SGD training costs, by every accountant, with the proven bracket on the truth."""
     from audit.accountants.reference import Reference
+    from audit.subjects import side_of
 
     relation = _relation(adjacency)
     mechanism = _dp_sgd(noise, rate, steps)
@@ -51,18 +54,19 @@ def epsilon(
     for name, one in accountants:
         try:
             claim = one.claim(mechanism, delta=delta, adjacency=relation)
-            rows.append({"accountant": name, "epsilon": claim.epsilon, "source": claim.source, "note": claim.note})
+            row = {"epsilon": claim.epsilon, "source": claim.source, "note": claim.note}
         except UnsupportedMechanism as error:
-            rows.append({"accountant": name, "epsilon": None, "source": "", "note": f"unsupported: {error}"})
+            row = {"epsilon": None, "source": "", "note": f"unsupported: {error}"}
+        rows.append({"accountant": name, "side": side_of(one), **row})
     low, high = Reference().bracket(mechanism, delta=delta, adjacency=relation)
     if plot is not None:
         _draw_epsilon(plot, accountants, mechanism, delta, relation)
     if as_json:
         return _print_json({"delta": delta, "adjacency": adjacency, "truth": [low, high], "claims": rows})
     _table(
-        f"epsilon at delta {delta:g} under {adjacency}; the truth lies in [{_down(low)}, {_up(high)}]",
+        f"epsilon at delta {delta:g} under {adjacency}; the truth lies in [{down(low, DIGITS)}, {up(high, DIGITS)}]",
         ("accountant", "epsilon", "times the truth", "note"),
-        [(row["accountant"], _up(row["epsilon"]), _factor(row["epsilon"], high), row["note"]) for row in rows],
+        [(row["accountant"], _bound(row["epsilon"], row["side"]), _factor(row["epsilon"], high), row["note"]) for row in rows],
     )
     return 0
 
@@ -88,13 +92,15 @@ def noise(
                 one, target_epsilon=target_epsilon, delta=delta, sample_rate=rate, steps=steps, adjacency=relation
             )
             claim = one.claim(found, delta=delta, adjacency=relation)
-            rows.append({"accountant": name, "noise_multiplier": found.noise_multiplier, "epsilon": claim.epsilon, "note": ""})
+            rows.append(
+                {"accountant": name, "noise_multiplier": found.noise_multiplier, "epsilon": claim.epsilon, "note": _caveat(one)}
+            )
         except (UnsupportedMechanism, ConfigError) as error:
             rows.append({"accountant": name, "noise_multiplier": None, "epsilon": None, "note": str(error)})
     if as_json:
         return _print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency, "noise": rows})
     title = f"noise multiplier for epsilon {target_epsilon:g} at delta {delta:g} under {adjacency} (rounded up)"
-    cells = [(row["accountant"], _up(row["noise_multiplier"]), _up(row["epsilon"]), row["note"]) for row in rows]
+    cells = [(row["accountant"], _bound(row["noise_multiplier"]), _bound(row["epsilon"]), row["note"]) for row in rows]
     _table(title, ("accountant", "noise multiplier", "epsilon", "note"), cells)
     return 0
 
@@ -118,7 +124,7 @@ def steps(
     for name, one in _accountants(accountant):
         try:
             most = steps_within(one, _dp_sgd(noise, rate, 1), target_epsilon=target_epsilon, delta=delta, adjacency=relation)
-            rows.append({"accountant": name, "steps": most, "left": max(0, most - done), "note": ""})
+            rows.append({"accountant": name, "steps": most, "left": max(0, most - done), "note": _caveat(one)})
         except UnsupportedMechanism as error:
             rows.append({"accountant": name, "steps": None, "left": None, "note": str(error)})
     if as_json:
@@ -218,6 +224,14 @@ def _accountants(names: Sequence[str] | None) -> list[tuple[str, Accountant]]:
     return [(name, subjects.subject(name)) for name in (names or USUAL)]
 
 
+def _caveat(accountant: Accountant) -> str:
+    """What to say of a budget that is kept by figures which are no upper bound."""
+    from audit.subjects import side_of
+
+    side = side_of(accountant)
+    return "" if side == "upper" else f"{'a lower bound' if side == 'lower' else 'an estimate'}: the budget may be exceeded"
+
+
 def _dp_sgd(noise_multiplier: float, rate: float, count: int) -> DpSgd:
     from audit.core.mechanism import DpSgd
 
@@ -307,15 +321,11 @@ def _print_json(found: dict[str, Any]) -> int:
     return 0
 
 
-def _up(value: float | None) -> str:
-    """Four digits after the point of a claim, rounded up."""
+def _bound(value: float | None, side: str = "upper") -> str:
+    """Four digits after the point: claims rounded up, lower bounds down, estimates to the nearest."""
     if value is None:
         return "-"
-    return "infinite" if math.isinf(value) else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
-
-
-def _down(value: float) -> str:
-    return "infinite" if math.isinf(value) else f"{math.floor(value * 1e4) / 1e4:.4f}"
+    return {"upper": up, "lower": down, "estimate": near}[side](value, DIGITS)
 
 
 def _plain(value: float) -> str:

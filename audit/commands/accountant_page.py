@@ -33,6 +33,7 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
     ("jax_privacy,accountant=rdp", "jax-privacy, RDP"),
     ("gaussian_clt", "Gaussian central limit"),
     ("classical_gaussian", "textbook Gaussian formula"),
+    ("composition_theorems", "basic and advanced composition"),
 )
 SECONDS = 10.0
 MOST_ROWS = 20

@@ -22,19 +22,19 @@ from scipy.stats import binom
 
 Array = NDArray[np.float64]
 MOST_STEPS = 3000
-_WORK = 1e8  # cell evaluations of one run over the grid
 _FEWEST, _MOST = 12, 1500  # grid cells per epsilon
 _BISECTIONS = 7
 
 
-def epsilon_bracket(epsilon: float, count: int, delta: float, *, reach: float) -> tuple[float, float]:
+def epsilon_bracket(epsilon: float, count: int, delta: float, *, reach: float, work: float = 1e8) -> tuple[float, float]:
     """Lower and upper end of the epsilon at `delta` of `count` exponential mechanisms, adaptively composed.
 
     Args:
         epsilon: of each mechanism, at its usual scale; above 0.
         count: from 1 to `MOST_STEPS`.
         delta: in (0, 1).
-        reach: an epsilon that is known to be enough, at which the grid ends.
+        reach: an epsilon that is known to be enough.
+        work: cells of the recursion that are evaluated; the width of the bracket falls with it.
 
     Guarantee:
         lower <= epsilon of the worst adaptive composition <= upper, up to floating-point rounding.
@@ -44,7 +44,8 @@ def epsilon_bracket(epsilon: float, count: int, delta: float, *, reach: float) -
     True
     """
     reach = min(reach, count * epsilon)
-    problem = _Problem(epsilon=epsilon, count=count, reach=reach)
+    end = min(reach + 3 * math.sqrt(count) * epsilon, count * epsilon)  # beyond it little delta is left
+    problem = _Problem(epsilon=epsilon, count=count, reach=end, work=work)
     high = _first_within(problem.budgets, _run(problem, problem.budgets, upper=True), delta, reach)
     low = max(_last_beyond(problem, delta, high), fixed_epsilon(epsilon, count, delta))
     return min(low, high), high
@@ -57,6 +58,7 @@ class _Problem:
     epsilon: float
     count: int
     reach: float
+    work: float
 
     @property
     def _below(self) -> float:
@@ -67,7 +69,7 @@ class _Problem:
     def cells(self) -> int:
         """Grid cells per epsilon."""
         spans = self._below + self.reach / self.epsilon
-        return int(min(max(math.sqrt(_WORK / (self.count * spans)), _FEWEST), _MOST))
+        return int(min(max(math.sqrt(self.work / (self.count * spans)), _FEWEST), _MOST))
 
     @property
     def step(self) -> float:
