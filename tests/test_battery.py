@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 from collections.abc import Callable
@@ -163,9 +164,15 @@ def chord(order: float, noise: float, rate: float) -> float:
     )
 
 
+def below_one(order: float, noise: float, rate: float) -> float:
+    """Divergence where also orders below 1 are asked for, at which the conversion means nothing."""
+    return rate**2 * renyi.gaussian(order, noise) if order <= 1 else renyi.subsampled_gaussian(order, noise, rate)
+
+
 BUGS: dict[str, Callable[[float, float, int, float], float]] = {
     "forgotten count": lambda n, q, t, d: exact(n, q, 1, d),
     "logarithm to base ten": by_renyi(renyi.subsampled_gaussian, lambda a, r, d: r + math.log10(1 / d) / (a - 1)),
+    "wrong order range": by_renyi(below_one, classic, (0.5, 0.75, *ORDERS)),
     "orders shifted by one": by_renyi(renyi.subsampled_gaussian, lambda a, r, d: r + math.log(1 / d) / (a + 1)),
     "natural sampling for Poisson": by_renyi(lambda a, n, q: q * q * renyi.gaussian(a, n)),
     "rate exchanged with its complement": lambda n, q, t, d: exact(n, 1 - q, t, d) if q < 1 else 0.0,
@@ -224,36 +231,51 @@ def test_our_tight_accountants_are_never_wrong(name: str) -> None:
     assert not [(one.case.id, one.message) for one in results if one.finding is Finding.WRONG]
 
 
-KNOWN_HERE = [
-    ("dp_accounting_pld", "response-p0.5-k2-t100"),
-    ("dp_accounting_rdp", "mixed-sampled-together-int"),
-    ("dp_accounting_rdp", "replace-gaussian-s2-t10"),
-    ("dp_accounting_rdp", "refuse-noise-nan"),
-    ("dp_accounting_rdp", "empty-part"),
-    ("opacus_prv", "delta-prv-3"),
-    ("opacus_gdp", "edge-S"),
-    ("opacus_gdp", "mixed-history"),
-    ("opacus_rdp", "free-q0.001-s50-d0.5"),
-    ("classical_gaussian", "gaussian-classical-20"),
-    ("prv_accountant,side=lower", "edge-M"),
-    ("autodp_rdp,composition=afa", "laplace-b1-t1-d1e-05"),
-]
+# the unsafe behaviours U1 to U13, each with the named version that has it and a case that shows it
+DEFECTS = {
+    "U1": ("dp_accounting_pld", "response-p0.5-k2-t100"),
+    "U2": ("dp_accounting_rdp", "mixed-sampled-together-int"),
+    "U2 float32": ("dp_accounting_rdp", "mixed-sampled-together-float32"),
+    "U3": ("dp_accounting_rdp", "replace-gaussian-s2-t10"),
+    "U3 fixed batches": ("dp_accounting_rdp", "fixed-batch-50of100-s1-t1"),
+    "U5": ("dp_accounting_rdp", "refuse-noise-nan"),
+    "U5 GDP": ("opacus_gdp", "refuse-noise-nan"),
+    "U6": ("dp_accounting_pld", "edge-U"),
+    "U7": ("opacus_prv", "delta-prv-3"),
+    "U8": ("prv_accountant,side=lower", "edge-prv-lower-2"),
+    "U9": ("opacus_gdp", "edge-S"),
+    "U10": ("opacus_gdp", "mixed-history"),
+    "U11": ("autodp_rdp,composition=afa", "laplace-b1-t1-d1e-05"),
+    "U12": ("opacus_rdp", "free-q0.001-s50-d0.5"),
+    "U13": ("classical_gaussian", "gaussian-classical-20"),
+    "an empty phase": ("dp_accounting_rdp", "empty-part"),
+    "fixed batches as Poisson": ("dp_accounting_rdp", "fixed-batch-1000of1000-s2-t10"),
+}
+VERSIONS = {"dp-accounting": "0.6.0", "opacus": "1.6.0", "prv-accountant": "0.2.0", "autodp": "0.2.3.1"}
 
 
-@pytest.mark.parametrize(("subject", "case"), KNOWN_HERE)
-def test_the_named_versions_still_fail(subject: str, case: str) -> None:
-    versions = {"dp_accounting": "0.6.0", "opacus": "1.6.0", "prv_accountant": "0.2.0", "autodp": "0.2.3.1"}
-    library = next((name for name in versions if subject.startswith(name)), None)
-    if library is not None:
-        import importlib.metadata
-
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_the_named_versions_still_fail(defect: str) -> None:
+    spec, case = DEFECTS[defect]
+    for library, version in VERSIONS.items():
+        if not spec.startswith(library.replace("-", "_")):
+            continue
         try:
-            installed = importlib.metadata.version(library.replace("_", "-"))
+            installed = importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
             pytest.skip(f"{library} is not installed")
-        if installed != versions[library]:
-            pytest.skip(f"{library} {installed} is installed; the defect is known of {versions[library]}")
-    assert battery.judge(subjects.subject(subject), BY_ID[case]).finding is Finding.WRONG
+        if installed != version:
+            pytest.skip(f"{library} {installed} is installed; the defect is known of {version}")
+    assert battery.judge(subjects.subject(spec), BY_ID[case]).finding is Finding.WRONG
+
+
+def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
+    """U4 is in no release on PyPI (dp-accounting after 0.6.0): what it claimed is on record, and is WRONG."""
+    shown = {name.split()[0] for name in DEFECTS}
+    assert shown >= {f"U{number}" for number in range(1, 14) if number != 4}
+    (known,) = BY_ID["exponential-e1-t100"].known
+    assert "after 0.6.0" in str(known["version"])
+    assert battery.verdict(BY_ID["exponential-e1-t100"], [float(known["claimed"])]).finding is Finding.WRONG
 
 
 # ---- the judge --------------------------------------------------------------------------------------------------
@@ -288,6 +310,40 @@ def test_a_lower_claim_is_judged_from_the_other_side() -> None:
     assert battery.verdict(case, [1.2], side="lower").finding is Finding.WRONG
     assert battery.verdict(case, [1.05], side="lower").finding is Finding.EXACT
     assert battery.verdict(case, [0.2], side="lower").finding is Finding.LOOSE
+
+
+def test_a_lower_claim_of_nothing_is_safe_where_arguments_mean_nothing() -> None:
+    assert battery.verdict(case_of("refusal"), [0.0], side="lower").finding is Finding.EXACT
+    assert battery.verdict(case_of("refusal"), [math.inf], side="lower").finding is Finding.WRONG
+
+
+def test_a_broken_relation_is_wrong_only_where_a_claim_may_be_below_the_truth() -> None:
+    safe = case_of("relation", lower=1.0, upper=1.0, tolerance=1e-6, floors=(1.5, 2.0))
+    assert battery.verdict(safe, [2.0, 2.1]).finding is Finding.LOOSE
+    assert battery.verdict(safe, [1.4, 2.1]).finding is Finding.WRONG
+    assert battery.verdict(safe, [1.4, 2.1], side="lower").finding is Finding.LOOSE
+
+
+def test_every_relation_of_the_file_knows_what_is_proven_of_both_sides() -> None:
+    related = [case for case in CASES if case.kind == "relation"]
+    assert len(related) > 50 and all(len(case.floors) == 2 for case in related)
+
+
+def test_an_unknown_side_is_a_mistake_of_the_adapter() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Sideways:
+        side: str = "sideways"
+
+    with pytest.raises(ConfigError, match="upper, lower or estimate"):
+        subjects.side_of(Sideways())  # type: ignore[arg-type]
+
+
+def test_memory_that_nobody_has_is_a_crash() -> None:
+    def hungry(*_: float) -> float:
+        return float(np.ones((1 << 20, 1 << 14)).sum())  # 128 GiB
+
+    found = battery.judge(FunctionAccountant(function=hungry), case_of())
+    assert found.finding is Finding.CRASH and "emory" in found.message
 
 
 def test_relations_and_refusals() -> None:
