@@ -165,3 +165,44 @@ def test_the_claim_is_the_upper_end_with_the_family_of_the_mechanism() -> None:
     claim = Reference().claim(event, delta=1e-5, adjacency=ADD)
     assert claim.epsilon == pytest.approx(1.8283, rel=1e-4) and claim.family == "dp_sgd" and "1.828" in claim.note
     assert Reference().claim(gaussian(1.0), delta=1e-5, adjacency=ADD).family is None
+
+
+def test_groups_are_pushed_down_to_mechanisms() -> None:
+    training = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.05, steps=50)
+    one, three = bracket(training), bracket(Grouped(mechanism=training, size=3))
+    assert one[1] < three[0] and three[1] - three[0] < 2e-3 * three[1]
+    nested = Grouped(mechanism=Grouped(mechanism=gaussian(6.0), size=2), size=3)
+    assert bracket(nested) == bracket(gaussian(1.0))
+    both = Composed(parts=(gaussian(5.0), Laplace(noise_multiplier=10.0)))
+    halved = Composed(parts=(gaussian(2.5), Laplace(noise_multiplier=5.0)))
+    assert bracket(Grouped(mechanism=both, size=2)) == bracket(halved)
+    response = RandomizedResponse(noise_parameter=0.5, buckets=2)
+    four = bracket(Grouped(mechanism=response, size=4), 1e-6, REPLACE)
+    assert four == bracket(Repeated(mechanism=response, count=4), 1e-6, REPLACE)
+
+
+def test_a_group_of_a_pure_mechanism_costs_less_than_its_epsilon_times_the_size() -> None:
+    """At delta 0 it is the product; above it the trade-off curve applied again and again leaves less."""
+    low, high = bracket(Grouped(mechanism=ApproximateDp(epsilon=0.5), size=4), 1e-2)
+    assert high < 2.0 * (1 - 1e-3) and high < bracket(ApproximateDp(epsilon=2.0), 1e-2)[0]
+    assert bracket(Grouped(mechanism=ApproximateDp(epsilon=0.5), size=4), 1e-12)[1] == pytest.approx(2.0, rel=1e-9)
+
+
+def test_parallel_parts_inside_a_sequence_cost_their_worst_way() -> None:
+    dear, cheap, after = gaussian(1.0), Laplace(noise_multiplier=20.0), gaussian(3.0)
+    inside = Composed(parts=(Parallel(parts=(dear, cheap)), after))
+    assert bracket(inside) == bracket(Composed(parts=(dear, after)))
+    twice = Repeated(mechanism=Parallel(parts=(dear, cheap)), count=2)
+    assert bracket(twice)[0] == pytest.approx(bracket(Repeated(mechanism=dear, count=2))[0], rel=1e-9)
+
+
+def test_mixtures_with_mechanisms_that_have_no_single_pair() -> None:
+    training = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=500)
+    alone = bracket(training)
+    for extra in (Repeated(mechanism=Exponential(epsilon=0.1), count=5), Concentrated(rho=0.02)):
+        low, high = bracket(Composed(parts=(extra, training)))
+        assert alone[0] < low < high < 1.2 * low
+    gaussians = Composed(parts=(Concentrated(rho=0.125), gaussian(2.0)))
+    assert bracket(gaussians)[0] == pytest.approx(epsilon_of_gdp(math.sqrt(0.5), 1e-5), rel=1e-9)
+    listed = Composed(parts=(Exponential(epsilon=0.5),) * 20)
+    assert bracket(listed) == bracket(Repeated(mechanism=Exponential(epsilon=0.5), count=20))
