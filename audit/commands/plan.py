@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.commands import plan_power
+from audit.core.errors import ConfigError
 from reports.rounding import down, up
 
 if TYPE_CHECKING:
@@ -27,30 +30,49 @@ def plan(
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Train a few steps of each game to tell the time (seconds of work).")
     ] = True,
+    power: Annotated[
+        bool, typer.Option("--power/--no-power", help="Simulate what each estimator would catch (seconds to a minute).")
+    ] = True,
+    violation: Annotated[
+        float,
+        typer.Option(min=1.0, help="True epsilon, as a multiple of the claim, that scores and hours needed are told for."),
+    ] = 2.0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the power to this file (.svg or .png).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
 ) -> int:
-    """Ceilings, error budget, time and cost of an audit, before it is run."""
+    """Ceilings, power, error budget, time and cost of an audit, before it is run."""
     from audit import config as configs
 
-    return show(configs.load(config, override or ()), as_json=as_json, measure=measure)
+    if plot is not None and (not power or plot.suffix not in (".svg", ".png")):
+        raise ConfigError(f"--plot {plot} draws the power as .svg or .png; give such a name, and leave out --no-power")
+    asked = violation if power else None
+    return show(configs.load(config, override or ()), as_json=as_json, measure=measure, violation=asked, plot=plot)
 
 
-def show(resolved: Resolved, *, as_json: bool, measure: bool) -> int:
-    """The plan of a config on stdout."""
+def show(resolved: Resolved, *, as_json: bool, measure: bool, violation: float | None = None, plot: Path | None = None) -> int:
+    """The plan of a config on stdout; with `violation` its power, drawn to `plot`."""
     from audit import assemble
 
-    rows = figures(assemble.assemble(resolved.config), measure=measure)
+    rows = figures(assemble.assemble(resolved.config), measure=measure, violation=violation)
+    if plot is not None:
+        plan_power.draw(rows["power"], plot)
     if as_json:
+        rows["power"] = [{key: _plain(value) for key, value in row.items()} for row in rows["power"]]
         print(json.dumps(rows, indent=1))
     else:
         _print(rows)
     return 0
 
 
-def figures(experiment: Experiment, *, measure: bool = False) -> dict[str, Any]:
+def _plain(value: Any) -> Any:
+    return "Infinity" if value == math.inf else value
+
+
+def figures(experiment: Experiment, *, measure: bool = False, violation: float | None = None) -> dict[str, Any]:
     """What an audit will do and the most it could show: each bound on perfectly separated scores.
 
-    With `measure` a few steps are trained and `timing` says how long all will take.
+    With `measure` a few steps are trained and `timing` says how long all will take; with `violation` what it would catch
+    is simulated, and what it takes to catch a true epsilon of so many times the claim.
     """
     import numpy as np
 
@@ -60,7 +82,7 @@ def figures(experiment: Experiment, *, measure: bool = False) -> dict[str, Any]:
     from audit.core.records import Scores
     from audit.rounds import plant, rules_of
 
-    rows = []
+    rows, tops = [], {}
     for recipe, play in experiment.pairs:
         seed = experiment.seed.child("plan")
         planting = plant(experiment, play, seed)
@@ -71,6 +93,7 @@ def figures(experiment: Experiment, *, measure: bool = False) -> dict[str, Any]:
         )
         level = experiment.bound_confidence
         for bound in measures.bounds(scores, play.estimators, delta=experiment.delta, confidence=level, seed=seed):
+            tops[recipe.name, play.name, bound.estimator] = bound.ceiling
             rows.append(
                 {
                     "mechanism": recipe.name,
@@ -81,18 +104,23 @@ def figures(experiment: Experiment, *, measure: bool = False) -> dict[str, Any]:
                     "scores": len(included),
                 }
             )
-    claims = {
-        recipe.name: [{"epsilon": c.epsilon, "source": c.source} for c in line.state(recipe, experiment).claims]
-        for recipe in experiment.recipes
-    }
+    stated = {recipe.name: line.state(recipe, experiment).claims for recipe in experiment.recipes}
+    times = timing.estimate(experiment) if measure else []
+    found = []
+    if violation is not None:
+        seconds = {(one.mechanism, one.game): one.seconds for one in times}
+        found = plan_power.powers(experiment, stated, seconds, violation)
+        for row in found:
+            row["ceiling"] = tops[row["mechanism"], row["game"], row["estimator"]]
     return {
         "models": sum(play.models for _, play in experiment.pairs),
         "model_steps": experiment.model_steps,
         "bounds": experiment.comparisons,
         "confidence_each": experiment.bound_confidence,
-        "claims": claims,
+        "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in stated.items()},
         "ceilings": rows,
-        "timing": [asdict(one) for one in timing.estimate(experiment)] if measure else [],
+        "power": found,
+        "timing": [asdict(one) for one in times],
         "peak_disk_bytes": bytes_needed(experiment),
     }
 
@@ -126,6 +154,8 @@ def _print(rows: dict[str, Any]) -> None:
         ceiling = row["ceiling"] if isinstance(row["ceiling"], str) else down(row["ceiling"])
         table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
     console.print(table)
+    if rows["power"]:
+        plan_power.show(rows["power"], console)
     if rows["timing"]:
         _show_timing(rows["timing"], console)
     console.print(f"at most {rows['peak_disk_bytes'] / 2**20:,.0f} MiB on disk")
