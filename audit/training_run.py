@@ -130,6 +130,7 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
     executed = Executed(
         steps=int(small[0]["executed/steps"]),
         noise_draws=int(small[0]["executed/noise_draws"]),
+        measured=bool(small[0]["executed/measured"]),
         **{
             name: joined(f"executed/{name}")
             for name in ("batch_sizes", "population", "noise_multiplier", "largest_norm", "skipped")

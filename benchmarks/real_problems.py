@@ -15,7 +15,7 @@ import numpy as np
 
 from audit import calibration, plugins
 from audit.core.game import Access
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
+from audit.core.mechanism import Adjacency, Mechanism, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.records import Array, Canaries, Dataset, Records
 from audit.core.seeds import Seed
@@ -23,7 +23,8 @@ from audit.training import data, models, observe
 
 DELTA = 1e-5
 SHARED = 100  # records in every model
-GRADIENTS = 1000  # crafted gradients in the white-box run of a private recipe
+GRADIENTS = 1000  # crafted gradients in each white-box run of a private recipe
+INSIDE_RUNS = 5  # of those
 ADULT_COLUMNS = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
     *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
@@ -162,7 +163,7 @@ def claim(recipe: Recipe) -> float:
 
 
 def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed: Seed) -> dict[str, Array]:
-    """Coins and logits of all models for the whole pool and the test records; for a private recipe the white-box run too."""
+    """Coins and logits of all models for the whole pool and the test records."""
     began = time.process_time()
     included = seed.child("coins").numpy().random((count, len(dataset.pool))) < 0.5
     canaries = Canaries(
@@ -179,7 +180,7 @@ def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, see
         access=Access.FINAL_MODEL,
     )
     weights = recipe.trainer.fit(job, lambda steps: None).weights
-    found = {
+    return {
         "included": included,
         "labels": dataset.pool.labels,
         "logits": observe.logits(problem.model, weights, dataset.pool.inputs, dataset.classes),
@@ -187,13 +188,11 @@ def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, see
         "test_logits": observe.logits(problem.model, weights, dataset.test.inputs, dataset.classes),
         "seconds": np.asarray(time.process_time() - began),
     }
-    if isinstance(recipe.mechanism, DpSgd):
-        found |= white_box(dataset, problem, recipe, seed.child("white box"))
-    return found
 
 
 def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) -> dict[str, Array]:
-    """One training of the same mechanism with crafted gradients, seen at all steps and as a difference of weights."""
+    """Some trainings of the same mechanism with crafted gradients, seen at all steps and as a difference of weights."""
+    began = time.process_time()
     half = Dataset(
         name=dataset.name,
         source=dataset.source,
@@ -206,12 +205,12 @@ def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) ->
     )
     parameters = models.parameter_count(problem.model, half.train.inputs.shape[1:], half.classes)
     canaries = plugins.build("attacks.canaries", {"kind": "dirac_gradient"}).make(half, GRADIENTS, parameters, seed)
-    included = seed.child("coins").numpy().random((1, GRADIENTS)) < 0.5
+    included = seed.child("coins").numpy().random((INSIDE_RUNS, GRADIENTS)) < 0.5
     job = TrainingJob(
         dataset=half,
         canaries=canaries,
         included=included,
-        seeds=(seed.child("run"),),
+        seeds=tuple(seed.child("run", run) for run in range(INSIDE_RUNS)),
         mechanism=recipe.mechanism,
         model=problem.model,
         optimizer=recipe.optimizer,
@@ -222,7 +221,8 @@ def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) ->
         raise SystemExit("the trainer recorded no products")
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}
     return {
-        "gradient_included": included[0],
-        "products": trained.products[0],
-        "weight_products": observe.weight_products(trained.initial, final, canaries)[0],
+        "included": included,
+        "products": trained.products,
+        "weight_products": observe.weight_products(trained.initial, final, canaries),
+        "seconds": np.asarray(time.process_time() - began),
     }

@@ -42,7 +42,7 @@ SCORERS: dict[str, dict[str, Any]] = {
 DRAWN = ("loss", "label only, calibrated", "RMIA/BASE", "LiRA offline", "LiRA, fixed variance", "learned combination")
 
 
-def scored(found: dict[str, Array], recipe: Recipe) -> dict[str, Any]:
+def scored(found: dict[str, Array]) -> dict[str, Any]:
     """All that `real_data.py` prints of one recipe."""
     began = time.process_time()
     models = ReferenceView(included=found["included"], logits=found["logits"])
@@ -70,8 +70,6 @@ def scored(found: dict[str, Array], recipe: Recipe) -> dict[str, Any]:
         if name in DRAWN:
             rates = [[evaluation.tpr_at(*pair, fpr)[0] for fpr in CURVE] for pair in zip(one.values, one.included, strict=True)]
             result["curves"][name] = np.mean(rates, axis=0).tolist()
-    result["bounds"] = [] if recipe.epsilon is None else bounds(found, recipe)
-    result["claim"] = None if recipe.epsilon is None else claim(recipe)
     result["scoring"] = time.process_time() - began
     return result
 
@@ -83,22 +81,35 @@ def _band(one: evaluation.LeaveOneOut, fpr: float) -> list[float] | None:
     return None if point is None else [point.lower, point.upper]
 
 
-def bounds(found: dict[str, Array], recipe: Recipe) -> list[dict[str, Any]]:
-    """Proven epsilon for each access level: the first model as the target, or the run with crafted gradients."""
-    outside, inside = found["included"], found["gradient_included"]
-    references = ReferenceView(included=outside[1:], logits=found["logits"][1:])
-    target = TargetView(labels=found["labels"], logits=found["logits"][0], mechanism=recipe.mechanism)
-    gradients = TargetView(products=found["products"], weight_products=found["weight_products"], mechanism=recipe.mechanism)
-    nothing = ReferenceView(included=np.empty((0, len(inside)), dtype=bool))
+def bounds(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe) -> dict[str, Any]:
+    """Proven epsilon for each access level: from each white-box run, and from as many models as targets in turn.
+
+    A target of the pool is attacked with all other models as its references. Each bound is one target's own, so
+    nothing is pooled.
+    """
+    runs = [_of_run(found, inside, recipe, run) for run in range(len(inside["included"]))]
+    rows = [{**row, "epsilon": [one[index]["epsilon"] for one in runs]} for index, row in enumerate(runs[0])]
+    return {"claim": claim(recipe), "bounds": rows}
+
+
+def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, run: int) -> list[dict[str, Any]]:
+    """The bounds of one target and one white-box run."""
+    outside, gradients = found["included"], inside["included"][run]
+    rest = np.delete(np.arange(len(outside)), run)
+    references = ReferenceView(included=outside[rest], logits=found["logits"][rest])
+    target = TargetView(labels=found["labels"], logits=found["logits"][run], mechanism=recipe.mechanism)
+    seen = TargetView(
+        products=inside["products"][run], weight_products=inside["weight_products"][run], mechanism=recipe.mechanism
+    )
+    nothing = ReferenceView(included=np.empty((0, len(gradients)), dtype=bool))
     tried = [
-        ({"kind": "label_only", "calibrated": True}, Access.LABEL_ONLY, target, references, outside[0]),
-        ({"kind": "auto"}, Access.FINAL_MODEL, target, references, outside[0]),
-        ({"kind": "weight_difference"}, Access.FINAL_WEIGHTS, gradients, nothing, inside),
-        ({"kind": "gradient_product"}, Access.ALL_STEPS, gradients, nothing, inside),
+        ({"kind": "label_only", "calibrated": True}, Access.LABEL_ONLY, target, references, outside[run]),
+        ({"kind": "auto"}, Access.FINAL_MODEL, target, references, outside[run]),
+        ({"kind": "weight_difference"}, Access.FINAL_WEIGHTS, seen, nothing, gradients),
+        ({"kind": "gradient_product"}, Access.ALL_STEPS, seen, nothing, gradients),
     ]
     rows = []
     for spec, access, view, others, included in tried:
-        attack = plugins.build("attacks.scorers", spec)
         game = Game(
             adjacency=Adjacency.ADD_REMOVE,
             access=access,
@@ -107,15 +118,13 @@ def bounds(found: dict[str, Array], recipe: Recipe) -> list[dict[str, Any]]:
             references=len(others),
             independent_noise=access is Access.ALL_STEPS,
         )
-        values = attack.score(view, others, Seed(0))
+        values = plugins.build("attacks.scorers", spec).score(view, others, Seed(0))
         scores = Scores(values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=recipe.mechanism)
-        names = ["one_run", "one_run_fdp"] + (["fdp_rank"] if access is Access.ALL_STEPS else [])
-        for name in names:
+        for name in ("one_run", "one_run_fdp", *(["fdp_rank"] if access is Access.ALL_STEPS else [])):
             estimator = plugins.build("audit.estimators", {"kind": name})
             (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
             rows.append(_row(access, str(spec["kind"]), bound))
-    rows.append(_row(Access.ALL_STEPS, "single steps", step_bound(found["products"], inside, recipe)))
-    return rows
+    return [*rows, _row(Access.ALL_STEPS, "single steps", step_bound(inside["products"][run], gradients, recipe))]
 
 
 def step_bound(products: Array, included: Array, recipe: Recipe) -> Any:

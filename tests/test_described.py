@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from attacks.canaries.held_out import HeldOut
@@ -38,6 +40,7 @@ SEED = Seed(2)
 def found(tmp_path: Path, **changes: object) -> tuple[MechanismResult, ...]:
     """The results of the tiny config with some keys replaced."""
     config = {**yaml.safe_load(CONFIG), **changes}
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     experiment = assemble(load(str(path)).config)
@@ -229,8 +232,6 @@ def test_worst_case_initialisation_starts_every_run_from_fitted_weights(tmp_path
 
 def trained_inside(steps: int) -> object:
     """A user's factory that trains its model before it hands it over."""
-    import torch
-
     random = np.random.default_rng(0)
     records = Records(inputs=random.random((40, 4)).astype(np.float32), labels=random.integers(0, 2, 40))
     data = Dataset(
@@ -272,3 +273,43 @@ def test_a_label_only_attack_is_given_labels_alone() -> None:
     assert _shown(signals, Access.LABEL_ONLY, None)["logits"].tolist() == [[1, 0], [0, 1]]
     np.testing.assert_array_equal(_shown(signals, Access.FINAL_MODEL, None)["logits"], logits)
     assert "trajectory" not in _shown(signals, Access.FINAL_WEIGHTS, None)
+
+
+def nearest_means(model: Any, inputs: Any, labels: Any, *, seed: int, rounds: int) -> None:
+    """A user's training function: full-batch gradient descent of his own, nothing of this project in it."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    for _ in range(rounds):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+
+
+def not_a_model(model: Any, inputs: Any, labels: Any, *, seed: int) -> int:
+    return seed
+
+
+def test_targets_and_references_may_come_from_the_users_own_function(tmp_path: Path) -> None:
+    trainer = {"kind": "user_function", "function": "tests.test_described:nearest_means", "arguments": {"rounds": 150}}
+    own = [{"name": "own", "kind": "non_private", "claim": {"epsilon": 0.01}, "trainer": trainer}]
+    one = game(canaries="mislabelled", scorers=["lira", "gradient_norm"], access="final_weights", references=8)
+    (result,) = found(tmp_path, games=[one], mechanisms=own, model={"kind": "mlp", "hidden": [32]})
+    assert result.games[0].attacks[0].auc > 0.7
+    assert [check.status for check in result.checks if check.code == "execution"] == ["gap"]
+    evaluation = result.games[0].evaluation
+    assert evaluation is not None and evaluation.targets == 9
+
+
+def test_what_a_users_function_may_not_do_is_said(tmp_path: Path) -> None:
+    def mechanisms(function: str) -> list[dict[str, object]]:
+        return [{"name": "own", "kind": "non_private", "trainer": {"kind": "user_function", "function": function}}]
+
+    one = game(scorers=["loss"], references=0)
+    with pytest.raises(ConfigError, match="returned int"):
+        found(tmp_path, games=[one], mechanisms=mechanisms("tests.test_described:not_a_model"))
+    with pytest.raises(ConfigError, match="cannot load"):
+        found(tmp_path / "b", games=[one], mechanisms=mechanisms("tests.test_described:absent"))
+    with pytest.raises(ConfigError, match=r"package\.module:callable"):
+        found(tmp_path / "c", games=[one], mechanisms=mechanisms("nonsense"))
+    gradients = game(access="all_steps", canaries="dirac_gradient", scorers=["gradient_product"], references=0)
+    with pytest.raises(UnsupportedMechanism, match="records"):
+        found(tmp_path / "d", games=[gradients], mechanisms=mechanisms("tests.test_described:nearest_means"))

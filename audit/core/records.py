@@ -219,6 +219,7 @@ class Executed:
         noise_draws: coordinates x steps behind each of those.
         largest_norm: `(N,)` largest clipped per-example norm seen, in units of the clip norm.
         skipped: `(N,)` examples that contributed zero because their gradient was not finite.
+        measured: False where the trainer could not see what was done; the other fields then say nothing.
     """
 
     steps: int
@@ -228,6 +229,7 @@ class Executed:
     noise_draws: int
     largest_norm: Array
     skipped: Array
+    measured: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,106 @@
+"""The user's own training function: targets and reference models trained by code that this project knows nothing of."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.protocols import Progress, TrainingJob
+from audit.core.records import Array, Executed, TrainedModels
+from audit.training.chunk import training_tensors
+from audit.training.device import find_device
+from audit.training.models import seeded, starting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserFunction:
+    """Calls `function(model, inputs, labels, seed=..., **arguments)` once for each model.
+
+    The function gets the config's model, freshly initialised, and all records of that run as tensors on the job's device, in
+    an order that says nothing of the canaries. It trains the model in place, or returns another one with the same
+    parameters. Torch's global stream is seeded for each call, so a function that draws from it repeats itself; other
+    generators take `seed`. Nothing that it executes is measured: the report says so, and any claim stands as declared.
+
+    Attributes:
+        function: "package.module:callable".
+        arguments: further keyword arguments.
+    """
+
+    function: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.function.count(":") != 1:
+            raise ConfigError(f"user_function.function is '{self.function}'; expected 'package.module:callable'")
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        """The trained models of `job`.
+
+        Raises:
+            ConfigError: the function cannot be loaded, or returned something else than a model.
+            UnsupportedMechanism: canaries that are gradients, or checkpoints: the function's steps are its own.
+        """
+        if job.canaries.are_gradients or job.checkpoints:
+            raise UnsupportedMechanism(
+                "trainer 'user_function' shows the final model alone; use canaries that are records, with access "
+                "label_only, final_model or final_weights"
+            )
+        function = self._loaded()
+        device = find_device(job.device)
+        inputs, labels = training_tensors(job, torch.float32, device)
+        states = []
+        for model, seed in enumerate(job.seeds):
+            module = starting(job.model, inputs.shape[1:], job.dataset.classes, seed.child("init"), job.start).to(device)
+            rows = np.concatenate(
+                [np.arange(len(job.dataset.train)), len(job.dataset.train) + np.flatnonzero(job.included[model])]
+            )
+            order = torch.from_numpy(seed.child("order").numpy().permutation(rows)).to(device)
+            with seeded(seed.child("user function")):
+                returned = function(
+                    module, inputs[order], labels[order], seed=seed.child("user seed").integer() % 2**32, **self.arguments
+                )
+            states.append(_state(module if returned is None else returned, module, self.function))
+            progress(job.mechanism.steps)
+        count = len(job.seeds)
+        unknown = np.zeros(count)
+        return TrainedModels(
+            weights={name: np.stack([state[name] for state in states]) for name in states[0]},
+            executed=Executed(
+                steps=0,
+                batch_sizes=np.zeros((count, 0), dtype=np.int64),
+                population=len(job.dataset.train) + job.included.sum(axis=1),
+                noise_multiplier=unknown,
+                noise_draws=0,
+                largest_norm=unknown,
+                skipped=np.zeros(count, dtype=np.int64),
+                measured=False,
+            ),
+        )
+
+    def _loaded(self) -> Callable[..., Any]:
+        module, _, attribute = self.function.partition(":")
+        try:
+            found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"user_function: cannot load '{self.function}': {error}; is it on the import path?") from error
+        return found
+
+
+def _state(returned: Any, module: nn.Module, name: str) -> dict[str, Array]:
+    if not isinstance(returned, nn.Module):
+        raise ConfigError(f"user_function '{name}' returned {type(returned).__name__}; expected a torch.nn.Module, or None")
+    state = {key: value.detach().cpu().numpy().copy() for key, value in returned.state_dict().items()}
+    expected = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    if {key: value.shape for key, value in state.items()} != expected:
+        raise ConfigError(f"user_function '{name}' returned a model with other parameters than the config's model")
+    return state
+
+
+PLUGIN = UserFunction
