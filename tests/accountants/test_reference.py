@@ -183,7 +183,7 @@ def test_groups_are_pushed_down_to_mechanisms() -> None:
 
 def test_a_group_of_a_pure_mechanism_costs_less_than_its_epsilon_times_the_size() -> None:
     """At delta 0 it is the product; above it the trade-off curve applied again and again leaves less."""
-    low, high = bracket(Grouped(mechanism=ApproximateDp(epsilon=0.5), size=4), 1e-2)
+    _, high = bracket(Grouped(mechanism=ApproximateDp(epsilon=0.5), size=4), 1e-2)
     assert high < 2.0 * (1 - 1e-3) and high < bracket(ApproximateDp(epsilon=2.0), 1e-2)[0]
     assert bracket(Grouped(mechanism=ApproximateDp(epsilon=0.5), size=4), 1e-12)[1] == pytest.approx(2.0, rel=1e-9)
 
@@ -203,6 +203,6 @@ def test_mixtures_with_mechanisms_that_have_no_single_pair() -> None:
         low, high = bracket(Composed(parts=(extra, training)))
         assert alone[0] < low < high < 1.2 * low
     gaussians = Composed(parts=(Concentrated(rho=0.125), gaussian(2.0)))
-    assert bracket(gaussians)[0] == pytest.approx(epsilon_of_gdp(math.sqrt(0.5), 1e-5), rel=1e-9)
+    assert bracket(gaussians, 1e-5)[0] == pytest.approx(epsilon_of_gdp(math.sqrt(0.5), 1e-5), rel=1e-9)
     listed = Composed(parts=(Exponential(epsilon=0.5),) * 20)
     assert bracket(listed) == bracket(Repeated(mechanism=Exponential(epsilon=0.5), count=20))
