@@ -38,7 +38,30 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
 SECONDS = 10.0
 MOST_ROWS = 20
 _COMMAND = "audit accountant page"
-_INSTALL = "pip install 'epsilon-audit[accountants]'"
+_INSTALL = "pip install 'epsilon-audit[accountants,jax]'"
+OWN_FUNCTION = """\
+import math
+
+def epsilon(noise_multiplier, sample_rate, steps, delta):
+    return math.sqrt(steps) * math.sqrt(2 * math.log(1.25 / delta)) / noise_multiplier
+"""
+OWN_ADAPTER = """\
+from audit.core.events import phases
+from audit.core.results import Claim
+
+class Mine:
+    side = "upper"  # or "lower", or "estimate"
+
+    def claim(self, mechanism, *, delta, adjacency):
+        cost = sum(steps * rate / noise for noise, rate, steps in phases(mechanism))
+        return Claim(epsilon=cost, delta=delta, adjacency=adjacency, source="mine 1.0")
+"""
+OWN_TEST = """\
+import pytest
+
+@pytest.mark.accountant("my_library:epsilon")
+def test_accountant(accountant_case): accountant_case()
+"""
 
 
 def render(runs: Sequence[Run]) -> str:
@@ -76,7 +99,28 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         "at all; it is judged like an upper bound, because people use it as one, and its WRONG is by design. A library that "
         "is WRONG on an edge may be right for your setting: `audit accountant epsilon` sets it beside the bracket.",
         "",
+        "## Your own accountant",
+        "",
+        "A plain function of four numbers is enough for `audit accountant check -a my_library:epsilon`:",
+        "",
+        *_python(OWN_FUNCTION),
+        "",
+        "An object that knows more than DP-SGD under add/remove has a method `claim`, which raises `UnsupportedMechanism` for "
+        "what it does not cover (`phases` does so for whatever is not DP-SGD): `-a my_library:Mine`.",
+        "",
+        *_python(OWN_ADAPTER),
+        "",
+        "With this package installed, pytest runs one test a case:",
+        "",
+        *_python(OWN_TEST),
+        "",
+        "## Verdicts",
+        "",
     ]
+
+
+def _python(text: str) -> list[str]:
+    return ["```python", *text.splitlines(), "```"]
 
 
 def _summary(runs: Sequence[Run]) -> list[str]:
