@@ -133,7 +133,7 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
         measured=bool(small[0]["executed/measured"]),
         **{
             name: joined(f"executed/{name}")
-            for name in ("batch_sizes", "population", "noise_multiplier", "largest_norm", "skipped")
+            for name in ("batch_sizes", "population", "noise_multiplier", "largest_norm", "skipped", "recomputed")
         },
     )
     diverged = joined("diverged")

@@ -13,6 +13,7 @@ from audit.core.results import Check, Claim, LowerBound, Outcome, Status, Verdic
 
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
 Z_LIMIT = 5.0  # standard errors beyond which an executed quantity counts as different: false alarm below 1e-6
+RECOMPUTATION_LIMIT = 1e-3  # of the clip norm: rounding of single precision stays far below, a wrong norm far above
 
 
 def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed: bool = True) -> Verdict:
@@ -85,7 +86,7 @@ def check_executed(mechanism: Mechanism, executed: Executed) -> tuple[Check, ...
         return (Check(code="execution", item="What was run", value=value, status=Status.GAP),)
     checks = [_steps(mechanism, executed), *_batches(mechanism, executed)]
     if isinstance(mechanism, DpSgd):
-        checks += [_noise(mechanism, executed), _clip(executed)]
+        checks += [_noise(mechanism, executed), _clip(executed), *_recomputed(executed)]
     return tuple(checks)
 
 
@@ -136,6 +137,17 @@ def _noise(mechanism: DpSgd, executed: Executed) -> Check:
 def _clip(executed: Executed) -> Check:
     largest = float(executed.largest_norm.max(initial=0.0))
     return _row("clipping", "Clipping", f"largest clipped gradient {largest:.6f} of the clip norm", largest <= 1 + 1e-4)
+
+
+def _recomputed(executed: Executed) -> list[Check]:
+    found = executed.recomputed[executed.recomputed >= 0]
+    if not len(found):
+        return []
+    value = (
+        f"clipped gradients of {len(found)} examples recomputed one at a time by plain autograd; "
+        f"largest difference {found.max():.1e} of the clip norm"
+    )
+    return [_row("clipping-recomputed", "Clipping, recomputed", value, bool(found.max() <= RECOMPUTATION_LIMIT))]
 
 
 def _row(code: str, item: str, value: str, holds: bool) -> Check:

@@ -219,6 +219,8 @@ class Executed:
         noise_draws: coordinates x steps behind each of those.
         largest_norm: `(N,)` largest clipped per-example norm seen, in units of the clip norm.
         skipped: `(N,)` examples that contributed zero because their gradient was not finite.
+        recomputed: `(N,)` distance between one example's clipped gradient and the same by other means, over the clip norm; -1
+            where nothing was recomputed. Empty where the trainer does not do so.
         measured: False where the trainer could not see what was done; the other fields then say nothing.
     """
 
@@ -229,6 +231,7 @@ class Executed:
     noise_draws: int
     largest_norm: Array
     skipped: Array
+    recomputed: Array = field(default_factory=lambda: np.empty(0))
     measured: bool = True
 
 

@@ -24,6 +24,7 @@ from audit.training.noise import NoiseStreams
 from audit.training.optimizers import parse
 from audit.training.passes import Passes
 from audit.training.planted import PlantedGradients
+from audit.training.recompute import Recomputation
 from audit.training.sampling import Block, EnsembleSampler, Law
 from audit.training.technique import Augmentation, AveragedWeights, Technique
 
@@ -67,6 +68,7 @@ class Chunk:
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
+        self.recomputation: Recomputation | None = None
         self.models = self._initial(one_by_one=arrangement.one_by_one)
         self.optimizer = parse(job.optimizer).start(job.mechanism.steps)
         self.copies = technique.copies
@@ -92,7 +94,10 @@ class Chunk:
         shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
         modules = [starting(self.job.model, shape, classes, seed.child("init"), self.job.start) for seed in self.seeds]
         state = stacked_state(modules, self.inputs.dtype, self.device)
-        return gradients_of(modules[0], state, force_loop=one_by_one)
+        models = gradients_of(modules[0], state, force_loop=one_by_one)
+        if self.private is not None and not models.random:
+            self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.mechanism.steps)
+        return models
 
     def run(self, progress: Progress) -> TrainedModels:
         """All steps of all models of this chunk."""
@@ -143,7 +148,7 @@ class Chunk:
         self.augmentation.start_step(step)
         if self.models.random:
             self.models.begin([seed.child("dropout", step) for seed in self.seeds])
-        self._add_records(within, total, measured)
+        self._add_records((step, within), total, measured)
         counts = block.counts[within]
         ordinary = total
         if self.planted is not None and block.extra is not None:
@@ -178,9 +183,9 @@ class Chunk:
         torch.linalg.vector_norm((noisy - total) * (self.private.clip_norm / norms), dim=1, out=added)
         return noisy
 
-    def _add_records(self, within: int, total: Tensor, measured: _Measured) -> None:
-        """Adds the (clipped) gradients of the sampled records, in as many passes as the largest batch needs."""
-        for chosen, mask in self.passes.of_step(within):
+    def _add_records(self, at: tuple[int, int], total: Tensor, measured: _Measured) -> None:
+        """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
+        for number, (chosen, mask) in enumerate(self.passes.of_step(at[1])):
             labels = self.labels.index_select(0, chosen)
             rows = Rows(
                 inputs=self.augmentation.views(self.inputs.index_select(0, chosen)),
@@ -193,6 +198,8 @@ class Chunk:
                 torch.maximum(measured.largest, (clipped.left / self.clip.norm).amax(1), out=measured.largest)
                 if self.adaptive is not None:
                     self.adaptive.see(clipped, mask)
+                if self.recomputation is not None and self.recomputation.step == at[0] and number == 0:
+                    self.recomputation.compare(self.models, rows, self.clip)
                 if not clipped.finite:
                     measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
 
@@ -212,6 +219,7 @@ class Chunk:
             noise_draws=draws,
             largest_norm=measured.largest.double().cpu().numpy(),
             skipped=measured.skipped.cpu().numpy(),
+            recomputed=np.full(len(self.seeds), -1.0) if self.recomputation is None else self.recomputation.errors,
         )
         if self.averaged is not None:
             self.models.flat.copy_(self.averaged.average)

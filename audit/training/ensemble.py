@@ -113,6 +113,7 @@ def joined(parts: Sequence[TrainedModels]) -> TrainedModels:
         noise_draws=done[0].noise_draws,
         largest_norm=np.concatenate([one.largest_norm for one in done]),
         skipped=np.concatenate([one.skipped for one in done]),
+        recomputed=np.concatenate([one.recomputed for one in done]),
     )
     first = parts[0]
     return TrainedModels(
