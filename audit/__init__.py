@@ -1,6 +1,6 @@
 """Privacy auditing for PyTorch: what a training claims, what attacks prove, and how far they could have seen.
 
-Public functions, none of which needs torch: `lower_bound`, `roc`, `plan`. For a trained model see
+Public functions, none of which needs torch: `lower_bound`, `delta_lower_bound`, `roc`, `plan`, `certify`. For a trained model see
 `audit.inspect_model.inspect`.
 """
 
@@ -10,8 +10,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC = ("lower_bound", "plan", "roc")
-__all__ = ["__version__", "lower_bound", "plan", "roc"]
+_PUBLIC = ("certify", "delta_lower_bound", "lower_bound", "plan", "roc")
+__all__ = ["__version__", "certify", "delta_lower_bound", "lower_bound", "plan", "roc"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit import planning, plugins
+from audit import certificates, planning, plugins
 from audit.core import checks
 from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd, Mechanism
 from audit.core.records import Array, Scores
-from audit.core.results import Estimate, LowerBound, RocCurve
+from audit.core.results import Certificate, Estimate, LowerBound, RocCurve
 from audit.core.seeds import Seed
-from audit.stats import curves, point_estimates, rank_exact, ranks, sgd_curve
+from audit.stats import curves, one_run, point_estimates, rank_exact, ranks, sgd_curve
 from audit.stats import roc as roc_statistics
 
 ESTIMATORS = "audit.estimators"
@@ -80,13 +80,16 @@ def delta_lower_bound(
     *,
     epsilon: float,
     confidence: float = 0.95,
-    ratio: float = 3.0,
+    game: Game | str = "independent_trials",
     seed: int = 0,
 ) -> float:
-    """The largest delta such that (epsilon, delta)-DP is refuted: the tests of `rank_exact`, inverted in delta.
+    """The largest delta such that (epsilon, delta)-DP is refuted: the default tests of the game, inverted in delta.
+
+    Inside the family of mu-GDP it is `audit.stats.tradeoff.delta_of_gdp` at the `parameter` of a `LowerBound`.
 
     Guarantee: exceeds the true delta at `epsilon` with probability at most `1 - confidence`, for scores that are
-        independent and identically distributed on each side (a training of its own for each).
+        independent and identically distributed on each side (a training of its own for each) or, with the game "one_run",
+        for memberships decided by independent fair coins.
 
     >>> delta_lower_bound(range(100, 200), range(100), epsilon=1.0) > 0.5
     True
@@ -96,13 +99,49 @@ def delta_lower_bound(
     checks.both_sides(included, "delta_lower_bound")
     checks.nonnegative(epsilon, "epsilon")
     significance = 1 - checks.open_probability(confidence, "confidence")
+    name = _default(_game(game, len(included)) if isinstance(game, str) else game)
+    default = plugins.build(ESTIMATORS, {"kind": name})
     generator = Seed(seed).child("ties").numpy()
     ranked = ranks.by_rank(np.concatenate([members, nonmembers]), included, generator)
-    tests = rank_exact.precedence_tests(ranked, ratio)
+    if name == "one_run":
+        counts = one_run.guess_counts(len(ranked), default.guess_fractions)
+        correct = one_run.correct_guesses(ranked, counts)
+        return one_run.delta_bound(counts, correct, coins=len(ranked), epsilon=epsilon, significance=significance)
+    tests = rank_exact.precedence_tests(ranked, default.ratio)
     found, _ = rank_exact.bound(
         tests, functools.partial(curves.epsilon_delta, epsilon), significance=significance, largest=1.0, resolution=1e-9
     )
     return found
+
+
+def certify(
+    *,
+    delta: float,
+    scores: int = 1000,
+    attacks: int = 1,
+    confidence: float = 0.95,
+    game: Game | str = "one_run",
+    estimators: tuple[str, ...] | None = None,
+    mechanism: Mechanism | None = None,
+    repetitions: int = certificates.REPETITIONS,
+) -> tuple[Certificate, ...]:
+    """How often "the largest of these bounds over so many attacks" is wrong, by simulating that very path at this size.
+
+    Args:
+        scores: members and nonmembers together.
+        attacks: among which, with the estimators, the error rate `1 - confidence` is split.
+        estimators: names; None for the default of the game.
+
+    >>> [one.epsilon for one in certify(delta=1e-5, scores=100, repetitions=20)]
+    [0.0, 1.0]
+    """
+    rules = _game(game, scores) if isinstance(game, str) else game
+    chosen = [plugins.build(ESTIMATORS, {"kind": name}) for name in estimators or (_default(rules),)]
+    for one in chosen:
+        rules.require(one.assumes, type(one).__name__)
+    level = 1 - (1 - checks.open_probability(confidence, "confidence")) / (attacks * len(chosen))
+    path = certificates.Path(attacks=(tuple(chosen),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
+    return certificates.certify(path, repetitions)
 
 
 def step_bound(

@@ -163,10 +163,10 @@ def _seconds(estimator: Estimator, path: Path) -> tuple[float, float]:
 
 
 def _affordable(wanted: int, seconds: float, choices: tuple[int, ...], budget: float) -> int:
-    """The largest of `choices`, at most `wanted`, that fits into the budget; 0 where none does."""
+    """`wanted`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
     if wanted < choices[-1]:
         return wanted
-    return max((count for count in choices if count <= wanted and count * seconds <= budget), default=0)
+    return max((count for count in (wanted, *choices) if count <= wanted and count * seconds <= budget), default=0)
 
 
 def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:

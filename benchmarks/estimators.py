@@ -85,7 +85,8 @@ def rows() -> list[Row]:
             ("one_run_fdp", "GDP", ONE_RUN_FDP, goals[1], inside),
             ("product_channel", "GDP, granted independence", GDP, goals[2], inside),
         ):
-            found.append(Row(law, count, claim, ({"kind": kind},), peers, goal, limit, one_run=True))
+            specs = ({"kind": kind}, {"kind": "gaussian"}) if kind == "product_channel" else ({"kind": kind},)
+            found.append(Row(law, count, claim, specs, peers, goal, limit, one_run=True))
     return found
 
 

@@ -95,6 +95,25 @@ def grid_bound(guesses: Counts, correct: Counts, *, coins: int, delta: float, si
     return best, index
 
 
+def delta_bound(guesses: Counts, correct: Counts, *, coins: int, epsilon: float, significance: float) -> float:
+    """The largest delta such that one of the pre-registered counts refutes (epsilon, delta)-DP: `p_value` inverted in delta.
+
+    Guarantee: exceeds the true delta at `epsilon` with probability at most `significance` (Bonferroni over the counts).
+
+    >>> delta_bound(np.array([10]), np.array([5]), coins=10, epsilon=1.0, significance=0.05)
+    0.0
+    """
+    level, best = significance / max(len(guesses), 1), 0.0
+    rate = 1 / (1 + math.exp(-epsilon))
+    for count, right in zip(guesses.tolist(), correct.tolist(), strict=True):
+        if right <= 0:
+            continue
+        room = level - float(special.bdtrc(right - 1, count, rate))
+        if room > 0:
+            best = max(best, room / (2 * coins * _steepest_window(count, right, rate)))
+    return min(best, 1.0)
+
+
 def correct_guesses(ranked: Memberships, guesses: Counts) -> Counts:
     """How many of the `guesses[j] // 2` highest are members plus of the as many lowest are not, for each j.
 

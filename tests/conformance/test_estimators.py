@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import numpy as np
@@ -198,3 +199,42 @@ def test_any_scores_give_a_bound_between_zero_and_the_ceiling(name: str, data: s
     nonmembers = data.draw(st.lists(numbers, min_size=1, max_size=30))
     found = bound(name, scores(members, nonmembers), seed=data.draw(st.integers(0, 5)))
     assert 0 <= found.epsilon <= found.ceiling
+
+
+def _drawn(data: st.DataObject) -> Scores:
+    """Few scores, many of them equal, members somewhat higher."""
+    numbers = st.integers(-6, 6)
+    members = data.draw(st.lists(numbers, min_size=8, max_size=25))
+    nonmembers = data.draw(st.lists(numbers, min_size=8, max_size=25))
+    return scores([value + 9 for value in members], nonmembers)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_the_bound_depends_on_the_order_of_scores_alone(name: str, data: st.DataObject) -> None:
+    plain = _drawn(data)
+    order = np.array(data.draw(st.permutations(range(len(plain.values)))))
+    slope, lift = data.draw(st.floats(0.1, 5)), data.draw(st.floats(-100, 100))
+    moved = dataclasses.replace(plain, values=slope * plain.values[order] ** 3 + lift, included=plain.included[order])
+    assert bound(name, moved).epsilon == bound(name, plain).epsilon
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_more_confidence_or_more_delta_never_proves_more(name: str, data: st.DataObject) -> None:
+    plain = _drawn(data)
+    levels = sorted(data.draw(st.lists(st.floats(0.5, 0.999), min_size=2, max_size=2)))
+    assert bound(name, plain, confidence=levels[1]).epsilon <= bound(name, plain, confidence=levels[0]).epsilon + 1e-4
+    deltas = sorted(data.draw(st.lists(st.floats(1e-8, 0.3), min_size=2, max_size=2)))
+    assert bound(name, plain, delta=deltas[1]).epsilon <= bound(name, plain, delta=deltas[0]).epsilon + 1e-4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_million_scores_are_bounded_in_seconds(name: str) -> None:
+    drawn = gaussian(500_000, 1.0, 11)
+    started = time.process_time()
+    found = bound(name, drawn)
+    assert 1.0 < found.epsilon <= min(found.ceiling, 4.5)
+    assert time.process_time() - started < 10

@@ -201,6 +201,15 @@ def test_hours_follow_from_the_cost_of_a_model() -> None:
     assert row.hours == pytest.approx(2.0)
 
 
+def test_any_path_can_be_certified_without_a_config() -> None:
+    nothing, flat = api.certify(delta=1e-5, scores=200, attacks=3, game="independent_trials", repetitions=30)
+    assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0)
+    assert nothing.kept and flat.kept and nothing.repetitions == 30
+    assert nothing.nominal == pytest.approx(0.05)
+    with pytest.raises(AssumptionError, match="independent_trials"):
+        api.certify(delta=1e-5, scores=200, estimators=("rank_exact",))
+
+
 @pytest.mark.parametrize(
     "spec", [{"kind": "fdp_rank"}, {"kind": "one_run_fdp", "family": "dp_sgd"}, {"kind": "product_channel", "family": "dp_sgd"}]
 )

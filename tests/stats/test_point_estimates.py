@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from audit import api
 from audit.core.mechanism import DpSgd
 from audit.core.results import Estimate
-from audit.stats import point_estimates, sgd_curve
+from audit.stats import one_run, point_estimates, sgd_curve
 
 
 @pytest.mark.parametrize(("false", "missed"), [(5, 20), (0, 0), (40, 45)])
@@ -65,3 +66,31 @@ def test_single_steps_compose() -> None:
     assert found.family == "dp_sgd"
     assert noise < found.parameter < 2 * noise
     assert 0.4 * truth < found.epsilon < truth
+
+
+def test_delta_at_epsilon_of_one_run_is_where_the_p_value_meets_the_level() -> None:
+    guesses, correct = np.array([20, 100]), np.array([20, 88])
+    found = one_run.delta_bound(guesses, correct, coins=200, epsilon=1.0, significance=0.05)
+    assert 0 < found < 1
+    chances = [
+        [
+            one_run.p_value(1.0, guesses=count, correct=right, coins=200, delta=delta)
+            for count, right in zip((20, 100), (20, 88), strict=True)
+        ]
+        for delta in (0.999 * found, 1.001 * found)
+    ]
+    assert min(chances[0]) < 0.025 < min(chances[1])
+    assert one_run.delta_bound(guesses, np.array([10, 50]), coins=200, epsilon=1.0, significance=0.05) == 0
+
+
+def test_delta_at_epsilon_in_one_run_holds() -> None:
+    """A mechanism that reveals each coin with chance 0.02 and nothing else has delta 0.02 at every epsilon."""
+    over = 0
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        coins = draw.random(400) < 0.5
+        values = np.where(draw.random(400) < 0.02, np.where(coins, 9.0, -9.0), draw.normal(size=400))
+        over += api.delta_lower_bound(values[coins], values[~coins], epsilon=0.5, game="one_run") > 0.02
+    assert over <= stats.binom.ppf(1 - 1e-4, 60, 0.05)
+    strong = np.arange(200.0)
+    assert api.delta_lower_bound(strong + 200, strong, epsilon=0.5, game="one_run") > 1e-3
