@@ -145,9 +145,14 @@ def _recomputed(executed: Executed) -> list[Check]:
         return []
     value = (
         f"clipped gradients of {len(found)} examples recomputed one at a time by plain autograd; "
-        f"largest difference {found.max():.1e} of the clip norm"
+        f"largest difference {_decade(float(found.max()))} of the clip norm"
     )
     return [_row("clipping-recomputed", "Clipping, recomputed", value, bool(found.max() <= RECOMPUTATION_LIMIT))]
+
+
+def _decade(value: float) -> str:
+    """The next power of ten, at least 1e-6: the last digits of rounding errors are not the same on every machine."""
+    return f"below {10.0 ** max(-6, math.floor(math.log10(value)) + 1):.0e}" if 0 < value < math.inf else f"{value:g}"
 
 
 def _row(code: str, item: str, value: str, holds: bool) -> Check:
