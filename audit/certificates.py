@@ -72,6 +72,11 @@ class Path:
         return tuple({repr(one): one for attack in self.attacks for one in attack}.values())
 
     @property
+    def simulable(self) -> bool:
+        """Whether coins decide, and a canary is one record: copies are judged by group privacy, which is not simulated."""
+        return self.game.inclusion is Inclusion.COINS and self.game.copies == 1
+
+    @property
     def scores(self) -> int:
         """How many scores each attack gives."""
         return self.game.canaries * self.game.runs
@@ -83,9 +88,10 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
 
     On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most.
     Estimators inside a family of trade-off curves are tried on scores of nothing only: randomised response is in no such
-    family. Nothing is returned where even twenty audits would take long, or where the game decides no membership by coins.
+    family. Nothing is returned where even twenty audits would take long, or the game decides no membership by coins or plants
+    copies.
     """
-    if path.game.inclusion is not Inclusion.COINS or not path.estimators:
+    if not path.simulable or not path.estimators:
         return ()
     laws = (Law(kind="null", delta=path.delta), Law(kind="flat", parameter=1.0, delta=path.delta))
     found = []
@@ -121,7 +127,7 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
     Scores are those of the best attack on a Gaussian mechanism of that epsilon. Estimators for which even ten simulated audits
     at each epsilon would take long are left out.
     """
-    if path.game.inclusion is not Inclusion.COINS:
+    if not path.simulable:
         return ()
     found = []
     for estimator in path.estimators:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from audit import __version__, group
+from audit.core import checks
 from audit.core.game import Inclusion
 from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
@@ -116,7 +117,12 @@ def attack_result(
     claim: Claim | None = None,
     limit: LimitCurve | None = None,
 ) -> AttackResult:
-    """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds."""
+    """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds.
+
+    Raises:
+        DataError: one side is empty.
+    """
+    checks.both_sides(scores.included, f"attack '{scores.attack}'")
     members, nonmembers = _without_ties(scores, seed.child("ties"))
     if scores.game.copies > 1:
         claim, limit = None if claim is None else group.claim(claim, scores.game.copies), None

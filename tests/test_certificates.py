@@ -72,6 +72,8 @@ def test_families_are_tried_on_nothing_alone() -> None:
     assert [one.nominal for one in mixed] == [pytest.approx(0.1), pytest.approx(0.05)]
     assert certificates.certify(path(*estimators("one_run"), game=game(inclusion=Inclusion.SPLIT)), 20) == ()
     assert certificates.certify(path(), 20) == ()
+    copied = path(*estimators("one_run"), game=game(copies=2))
+    assert certificates.certify(copied, 20) == () == certificates.detectable(copied)
 
 
 def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from audit import measure, plugins
-from audit.core.errors import AssumptionError
+from audit.core.errors import AssumptionError, DataError
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
 from audit.core.records import Scores
@@ -124,3 +124,10 @@ def test_groups_with_one_side_have_no_auc() -> None:
     found = {row.group: row for row in measure.group_results(scores, groups, np.ones(60, bool))}
     assert found["alone"].auc is None and found["alone"].accuracy == 1.0
     assert found["even"].auc is not None and found["even"].auc > 0.9
+
+
+def test_an_attack_with_one_side_only_is_refused_in_words() -> None:
+    for included in (np.ones(4, dtype=bool), np.zeros(4, dtype=bool)):
+        one_sided = replace(drawn(4, 0.0), included=included)
+        with pytest.raises(DataError, match="nonmember scores; it needs at least one of each"):
+            measure.attack_result(one_sided, confidence=0.95, seed=Seed(0))
