@@ -4,7 +4,9 @@ Needs `pip install sacroml` (2.0.1 was used); its scoring function is called wit
 the same models, so training and data are out of the comparison. Prints AUC, TPR at 1 % and 0.1 % FPR over
 the first TARGETS models, each against all others, and CPU seconds per target.
 
-    python benchmarks/attack_peers.py [--models 17] [--targets 4] [--records 8000] [--seed 0]
+    python benchmarks/attack_peers.py [--models 17] [--targets 4] [--records 8000] [--seed 0] [--arrays FILE]
+
+FILE is an npz that `real_data.py` wrote (cifar10-without-dp-17-0.npz, say): its models in place of the problem's.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from attack_battery import row, train_models
@@ -53,8 +56,13 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=8000)
     parser.add_argument("--targets", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--arrays", type=Path, default=None)
     options = parser.parse_args()
-    models, labels = train_models(options.models, options.records, "shuffled", Seed(options.seed))
+    if options.arrays is None:
+        models, labels = train_models(options.models, options.records, "shuffled", Seed(options.seed))
+    else:
+        with np.load(options.arrays, allow_pickle=False) as stored:
+            models, labels = ReferenceView(included=stored["included"], logits=stored["logits"]), stored["labels"]
     targets = list(range(options.targets))
     for spec in (
         {"kind": "lira"},

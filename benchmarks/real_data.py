@@ -146,7 +146,7 @@ def attack_table(result: dict[str, Any]) -> str:
 
 
 def access_table(recipes: list[Recipe], results: list[dict[str, Any]]) -> str:
-    """Proven against claimed epsilon for each access level: median, and median and range of its share of the claim over runs."""
+    """Proven against claimed epsilon for each access level: median, and median and range of the share, over runs."""
     private = [(recipe, result) for recipe, result in zip(recipes, results, strict=True) if result["claim"]]
     header = ["the adversary sees", "attack, estimator", *(f"claim {result['claim']:.2f}" for _, result in private)]
     lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---|" * len(private)]

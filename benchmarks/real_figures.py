@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ def curves(recipes: list[tuple[str, dict[str, Any]]]) -> bytes:
 
 
 def access(everything: Mapping[str, list[tuple[str, dict[str, Any]]]], titles: Mapping[str, str]) -> bytes:
-    """For every data set and claim: the mean share of it that each adversary proves; pale inside a declared family."""
+    """For every data set and claim: the median share of it that each adversary proves; pale inside a declared family."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -53,9 +54,8 @@ def access(everything: Mapping[str, list[tuple[str, dict[str, Any]]]], titles: M
             for place, level in enumerate(reversed(list(LEVELS))):
                 here = [bound for bound in one["bounds"] if bound["access"] == level]
                 for family, alpha in ((True, 0.3), (False, 1.0)):
-                    best = max(
-                        (sum(b["epsilon"]) / len(b["epsilon"]) for b in here if bool(b["family"]) is family), default=0.0
-                    )
+                    medians = [statistics.median(b["epsilon"]) for b in here if bool(b["family"]) is family]
+                    best = max(medians, default=0.0)
                     axes.barh(place, best / one["claim"], height=0.6, color="#b3321f", alpha=alpha)
             axes.axvline(1, color="#1f5fa8", linewidth=2)
             axes.set(xlim=(0, 1.08), title=f"{titles[name]}, {title.split(', ')[-1]}")
