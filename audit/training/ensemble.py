@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from audit.training.chunk import Chunk, training_tensors
 from audit.training.device import find_device
 from audit.training.models import stream_is_held
 from audit.training.technique import Technique
+
+log = logging.getLogger(__name__)
 
 
 def train(
@@ -53,14 +56,56 @@ def train(
         )
     arrangement = arrange(job, chosen)
     data = training_tensors(job, chosen.dtype, device)
-    parts = [slice(start, start + arrangement.model_chunk) for start in range(0, total, arrangement.model_chunk)]
+    parts = [slice(start, min(start + arrangement.model_chunk, total)) for start in range(0, total, arrangement.model_chunk)]
 
     def run(part: slice, report: Progress) -> TrainedModels:
-        return Chunk(job, part, data, arrangement, technique or Technique()).run(report)
+        return _fitting(lambda few, hear: Chunk(job, few, data, arrangement, technique or Technique()).run(hear), part, report)
 
     if arrangement.workers == 1 or stream_is_held():  # the stream's holder must not wait for threads that ask for it
         return joined([run(part, progress) for part in parts])
     return joined(_on_threads(run, parts, arrangement.workers, progress))
+
+
+def _fitting(run: Callable[[slice, Progress], TrainedModels], part: slice, progress: Progress) -> TrainedModels:
+    """What `run` gives for `part`, in halves of halves of its models where memory runs out.
+
+    A model does not depend on its neighbours, so the result is the same to the last bit.
+    """
+    waiting, done, ahead, heard = [slice(part.start, part.stop)], [], 0, 0
+
+    def hear(steps: int) -> None:
+        nonlocal ahead, heard
+        heard += steps
+        known = min(ahead, steps)  # steps that a try which failed has reported already
+        ahead -= known
+        if steps > known:
+            progress(steps - known)
+
+    while waiting:
+        few = waiting.pop()
+        heard = 0
+        try:
+            done.append(run(few, hear))
+            continue
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            if few.stop - few.start == 1:
+                error.add_note("one model alone does not fit into memory: take a smaller model or batch, or another device")
+                raise
+        # the error and the frames that it holds are gone by now
+        ahead += heard
+        middle = (few.start + few.stop) // 2
+        log.warning("memory ran out with %d models at once; going on with %d", few.stop - few.start, middle - few.start)
+        waiting += [slice(middle, few.stop), slice(few.start, middle)]
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    return joined(done)
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    words = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(word in str(error) for word in words)
 
 
 def _on_threads(
