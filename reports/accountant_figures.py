@@ -34,18 +34,25 @@ def epsilon_over_steps(curves: Mapping[str, tuple[Sequence[float], Sequence[floa
     return plots.draw(80.0, paint)
 
 
-def claims_against_brackets(rows: Sequence[tuple[str, float]], name: str) -> tuple[bytes, bytes]:
-    """SVG and PNG of claim over upper end, case by case in the order given: `(finding, factor)` each.
+def claims_against_brackets(rows: Sequence[tuple[str, float, float]], name: str) -> tuple[bytes, bytes]:
+    """SVG and PNG of claims beside the brackets on the truth, case by case in the order given.
 
-    Factors above 30 and below 1/30 are drawn at the edge.
+    Args:
+        rows: finding, claim over the bracket's upper end, and the bracket's lower end over its upper. Factors above 30 and
+            below 1/30 are drawn at the edge.
+        name: of the accountant.
     """
-    shown = [(finding, factor) for finding, factor in rows if finding in _MARKS and math.isfinite(factor) and factor != 0]
+    shown = [row for row in rows if row[0] in _MARKS and math.isfinite(row[1]) and row[1] != 0]
 
     def paint(figure: Any) -> None:
         axes = figure.add_axes((0.09, 0.14, 0.87, 0.74))
         axes.axhline(1.0, color=plots.SOFT, linewidth=0.8)
+        lows = np.clip([low for _, _, low in shown], 1 / LARGEST_FACTOR, 1.0)
+        axes.vlines(
+            np.arange(len(shown)), lows * 0.985, 1.015, color=plots.COLOURS[Tone.CHANCE], linewidth=2.0, label="bracket"
+        )
         for kind, (tone, mark) in _MARKS.items():
-            points = [(place, factor) for place, (finding, factor) in enumerate(shown) if finding == kind]
+            points = [(place, factor) for place, (finding, factor, _) in enumerate(shown) if finding == kind]
             heights = np.clip([abs(factor) for _, factor in points], 1 / LARGEST_FACTOR, LARGEST_FACTOR)
             axes.plot(
                 [place for place, _ in points],
@@ -57,10 +64,11 @@ def claims_against_brackets(rows: Sequence[tuple[str, float]], name: str) -> tup
                 label=f"{kind} ({len(points)})",
             )
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel("case of the battery")
         axes.set_ylabel("claim / upper end of the truth")
         plots.grid(axes, "y")
         axes.set_title(name, loc="left")
-        axes.legend(loc="upper right", ncols=3, frameon=False, fontsize=7, bbox_to_anchor=(1.0, 1.12))
+        axes.legend(loc="upper right", ncols=4, frameon=False, fontsize=7, bbox_to_anchor=(1.0, 1.12))
 
     return plots.draw(80.0, paint)

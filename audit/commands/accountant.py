@@ -166,8 +166,9 @@ def check(
     if plot is not None:
         from reports.accountant_figures import claims_against_brackets
 
-        pairs = [(str(one.finding), one.factor) for one in found[names[0]] if one.case.kind == "bracket"]
-        accountant_files.write_figure(plot, claims_against_brackets(pairs, names[0]))
+        brackets = [one for one in found[names[0]] if one.case.kind == "bracket" and 0 < one.case.upper < math.inf]
+        rows = [(str(one.finding), one.factor, one.case.lower / one.case.upper) for one in brackets]
+        accountant_files.write_figure(plot, claims_against_brackets(rows, names[0]))
     code = 1 if any(one.finding is battery.Finding.WRONG for results in found.values() for one in results) else 0
     if as_json:
         _print_json({"exit_code": code, "accountants": accountant_files.as_json(found)})
