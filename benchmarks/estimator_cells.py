@@ -141,14 +141,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of finished draws."""
+    """A folder of finished draws.
+
+    Attributes:
+        closed: nothing is made that is not there; cells are as long as they are.
+    """
 
     folder: Path
+    closed: bool = False
 
     def bounds(self, cell: Cell, draws: int) -> np.ndarray:
         """The first `draws` bounds of a cell, `(draws,)`; made where they are not there yet."""
         path = self._path(cell)
         found = self._trusted(cell, path)
+        if self.closed:
+            return np.array(found[:draws])
         if len(found) < draws:
             print(f"{cell.name}: {len(found)} of {draws} draws there", file=sys.stderr, flush=True)
         while len(found) < draws:

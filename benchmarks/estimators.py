@@ -107,8 +107,10 @@ def reach(store: Store, draws: int, kinds: list[str]) -> list[str]:
             continue
         shown, best = _best_peer(store, row, draws) if jax_auditing is not None else ("not installed", float("nan"))
         for spec in specs:
-            lines.append(_reach_line(row, spec, store.bounds(row.cell(spec), draws), shown, best))
-            print(lines[-1], file=sys.stderr, flush=True)
+            found = store.bounds(row.cell(spec), draws)
+            if len(found):
+                lines.append(_reach_line(row, spec, found, shown, best))
+                print(lines[-1], file=sys.stderr, flush=True)
     return lines
 
 
@@ -168,11 +170,19 @@ def alarms(store: Store, draws: int, kinds: list[str]) -> list[str]:
         for size in sizes:
             row = [Cell(spec, law, size, one_run, "alarms") for law in LAWS]
             row += [Cell(spec, law, size, one_run, "alarms", five=True) for law in LAWS[:2]]
-            cells = [f"{np.mean(store.bounds(cell, draws) > cell.law.epsilon):.1%}" if cell.possible else "-" for cell in row]
+            cells = [_rate(store, cell, draws) if cell.possible else "-" for cell in row]
             label = ", ".join([spec["kind"], *[f"{key}={value}" for key, value in spec.items() if key != "kind"]])
             lines.append(f"| {label} | {'m' if one_run else 'n'}={size} | " + " | ".join(cells) + " |")
             print(lines[-1], file=sys.stderr, flush=True)
     return lines
+
+
+def _rate(store: Store, cell: Cell, draws: int) -> str:
+    """The share of bounds above the truth, with its number of audits where that is not the one asked for."""
+    found = store.bounds(cell, draws)
+    if len(found) == 0:
+        return "not run"
+    return f"{np.mean(found > cell.law.epsilon):.1%}" + ("" if len(found) == draws else f" of {len(found)}")
 
 
 def alarm_cases() -> list[tuple[dict, bool, tuple[int, ...]]]:
@@ -228,10 +238,11 @@ def main() -> None:
     parser.add_argument("--only", choices=("reach", "alarms"))
     parser.add_argument("--kind", action="append", default=[], help="estimators to simulate; may repeat. Default: all.")
     parser.add_argument("--store", type=Path, default=Path("runs/calibration"), help="folder of finished cells")
+    parser.add_argument("--closed", action="store_true", help="tables of what the store holds; simulate nothing")
     parser.add_argument("--speed", action="store_true", help="the table of process times alone")
     parser.add_argument("--write", type=Path, help="a Markdown file to write instead of printing")
     options = parser.parse_args()
-    store = Store(options.store)
+    store = Store(options.store, options.closed)
     lines = ["# Calibration", "", "Made by `python benchmarks/estimators.py --write docs/calibration.md`; do not edit.", ""]
     if options.speed:
         lines = speed()
