@@ -73,6 +73,38 @@ def update(wealth: Wealth, members: Array, nonmembers: Array) -> Wealth:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Averaged:
+    """Several attacks on the same runs, each betting an equal share of one fortune.
+
+    Attributes:
+        each: one state for each attack.
+        best: `(claims,)` largest logarithm so far of the attacks' average wealth against a claim.
+    """
+
+    each: tuple[Wealth, ...]
+    best: Array
+
+
+def start_averaged(delta: float, attacks: int) -> Averaged:
+    """Nothing seen yet by any attack."""
+    return Averaged(each=tuple(start(delta) for _ in range(attacks)), best=np.zeros(len(EPSILONS)))
+
+
+def update_averaged(averaged: Averaged, members: Array, nonmembers: Array) -> Averaged:
+    """The state after further pairs of runs, `(attacks, pairs)` on either side: every attack's scores of the same runs.
+
+    An average of processes that are supermartingales with respect to the same past is one, so the best of many attacks
+    costs the logarithm of their number once, and nothing has to be chosen beforehand.
+    """
+    if not len(members) == len(nonmembers) == len(averaged.each):
+        raise ValueError(f"scores of {len(members)} and {len(nonmembers)} attacks; expected {len(averaged.each)}")
+    each = tuple(update(*one) for one in zip(averaged.each, members, nonmembers, strict=True))
+    logs = np.stack([_sum(one.log_wealth) for one in each])
+    top = logs.max(axis=0)
+    return Averaged(each=each, best=np.maximum(averaged.best, top + np.log(np.exp(logs - top).mean(axis=0))))
+
+
 def _sum(log_wealth: Array) -> Array:
     """`(claims,)` logarithm of the bettors' joint wealth."""
     flat = log_wealth.reshape(len(EPSILONS), -1)
@@ -111,7 +143,7 @@ def _factors(delta: float) -> Array:
     return np.asarray(np.log1p(stake * (hit - weight * alarm - delta)))
 
 
-def epsilon_refuted(wealth: Wealth, significance: float) -> float:
+def epsilon_refuted(wealth: Wealth | Averaged, significance: float) -> float:
     """The largest epsilon of the grid up to which every claim has been refuted at some time so far; 0 if none.
 
     Guarantee: at no time ever exceeds the true epsilon, except with probability at most `significance`, for pairs that are

@@ -96,3 +96,37 @@ def test_groups_cover_all_pairs_once() -> None:
 def test_unequal_sides_are_refused() -> None:
     with pytest.raises(ValueError, match="pairs"):
         sequential.update(sequential.start(0.0), np.ones(2), np.ones(3))
+
+
+def test_an_average_over_attacks_is_the_plain_average_of_their_wealth() -> None:
+    draw = np.random.default_rng(5)
+    members, nonmembers = draw.normal(1, 1, (2, 12)), draw.normal(0, 1, (2, 12))
+    joint = sequential.start_averaged(1e-5, 2)
+    apart = [sequential.start(1e-5), sequential.start(1e-5)]
+    best = np.zeros(len(sequential.EPSILONS))
+    for turn in range(12):
+        part = slice(turn, turn + 1)
+        joint = sequential.update_averaged(joint, members[:, part], nonmembers[:, part])
+        apart = [sequential.update(one, members[i, part], nonmembers[i, part]) for i, one in enumerate(apart)]
+        wealth = np.mean([np.exp(one.log_wealth).sum(axis=(1, 2, 3)) for one in apart], axis=0)
+        best = np.maximum(best, np.log(wealth))
+    assert joint.best == pytest.approx(best)
+    with pytest.raises(ValueError, match="1 and 2 attacks"):
+        sequential.update_averaged(joint, members[:1], nonmembers)
+
+
+def test_one_good_attack_among_bad_ones_is_enough_and_ten_bad_ones_prove_nothing() -> None:
+    draw, alarms = np.random.default_rng(6), 0
+    joint = sequential.start_averaged(1e-5, 5)
+    for _ in range(60):
+        members, nonmembers = draw.normal(size=(5, 3)), draw.normal(size=(5, 3))
+        members[2] += 3.0
+        joint = sequential.update_averaged(joint, members, nonmembers)
+    assert sequential.epsilon_refuted(joint, 0.05) > 1.0
+    for seed in range(20):
+        stream = np.random.default_rng(seed)
+        nothing = sequential.start_averaged(1e-5, 10)
+        for _ in range(25):
+            nothing = sequential.update_averaged(nothing, stream.normal(size=(10, 2)), stream.normal(size=(10, 2)))
+        alarms += sequential.epsilon_refuted(nothing, 0.05) > 0 or nothing.best[0] >= np.log(20)
+    assert alarms <= 5
