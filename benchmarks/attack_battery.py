@@ -9,7 +9,7 @@ found in other implementations on the same models. `--batches poisson` trains wi
 instead: records by independent coins, Poisson batches, which expose members unevenly and leak a little less.
 
     python benchmarks/attack_battery.py [--models 17] [--records 8000] [--seed 0] [--references K]
-        [--targets T] [--batches shuffled|poisson] [--markdown]
+        [--targets T] [--batches shuffled|poisson] [--flip MEAN SPREAD] [--markdown]
 """
 
 from __future__ import annotations
@@ -55,18 +55,23 @@ SCORERS: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
-def purchase_like(records: int, seed: Seed) -> Records:
-    """Binary records around one random prototype per class."""
+def purchase_like(records: int, seed: Seed, flip: tuple[float, float] = (FLIP, 0.0)) -> Records:
+    """Binary records around one random prototype per class; `flip`: mean and spread of the records' flip rates."""
     random = seed.numpy()
     prototypes = random.random((CLASSES, FEATURES)) < 0.5
     labels = random.integers(0, CLASSES, records)
-    inputs = prototypes[labels] ^ (random.random((records, FEATURES)) < FLIP)
+    rates = np.full(records, flip[0])
+    if flip[1]:
+        rates = np.clip(flip[0] + flip[1] * random.standard_normal(records), 0.05, 0.48)
+    inputs = prototypes[labels] ^ (random.random((records, FEATURES)) < rates[:, None])
     return Records(inputs=inputs.astype(np.float32), labels=labels.astype(np.int64))
 
 
-def train_models(models: int, records: int, batches: str, seed: Seed) -> tuple[ReferenceView, Array]:
+def train_models(
+    models: int, records: int, batches: str, seed: Seed, flip: tuple[float, float] = (FLIP, 0.0)
+) -> tuple[ReferenceView, Array]:
     """Logits `(models, records, classes)` with coins, and the labels."""
-    pool = purchase_like(records, seed.child("data"))
+    pool = purchase_like(records, seed.child("data"), flip)
     random = seed.child("coins").numpy()
     if batches == "poisson":
         included = random.random((models, records)) < 0.5
@@ -195,11 +200,12 @@ def main() -> None:
     parser.add_argument("--references", type=int, default=None, help="use only the first K other models (default: all)")
     parser.add_argument("--targets", type=int, default=None, help="number of models to attack (default: all)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--flip", type=float, nargs=2, default=[FLIP, 0.0], help="mean and spread of the records' flip rates")
     parser.add_argument("--batches", choices=["shuffled", "poisson"], default="shuffled")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     started = time.process_time()
-    models, labels = train_models(options.models, options.records, options.batches, Seed(options.seed))
+    models, labels = train_models(options.models, options.records, options.batches, Seed(options.seed), tuple(options.flip))
     right = signals.correct(models.logits, labels)
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}")
     spent = time.process_time() - started

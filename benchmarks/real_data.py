@@ -186,7 +186,7 @@ def main() -> None:
         shown = {name: TITLES[name].split(" (")[0] for name in everything}
         (options.out / "images" / "results-access.png").write_bytes(real_figures.access(everything, shown))
         commit = measure.provenance(command="", seed=0, config_sha256="", device="cpu", threads=1).code_commit
-        head = f"{platform.machine()}, {os.cpu_count()} cores, one thread; {versions}; scored by commit {commit}."
+        head = f"{platform.machine()}, {os.cpu_count()} cores, one thread; {versions}; written by commit {commit}."
         (options.out / "results.md").write_text("\n\n".join([head, *pages]) + "\n")
         print(f"written: {options.out / 'results.md'}")
 
