@@ -26,6 +26,7 @@ _RELATIONS = {
 }
 _FEWEST_CELLS, _MOST_CELLS = 20, 400_000  # of one step's loss: per standard deviation, and in all
 _LEAST_DELTA = 1e-9  # below it the round-off of the library's convolutions is no longer negligible
+_LEAST_DELTA_A_STEP = 100 * 2.0**-52  # nor is it below so much a step: the relative error of a power grows with the exponent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +40,8 @@ class Pld:
 
     Guarantee:
         The mechanism is (epsilon, delta)-DP if the library is right: its discretisation dominates the mechanism
-        (Doroshenko et al. 2022), up to the round-off of its convolutions, which is why deltas below 1e-9
-        are refused.
+        (Doroshenko et al. 2022), up to the round-off of its convolutions, which is why deltas below 1e-9,
+        or below 2e-14 a step, are refused.
 
     References:
         Koskela, Jalko, Honkela 2020, arXiv 1906.03049. Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv 2207.04380.
@@ -61,19 +62,19 @@ class Pld:
         """The claim at `delta`, with its whole trade-off family named; infinite without noise.
 
         Raises:
-            UnsupportedMechanism: delta below 1e-9, or not DP-SGD.
+            UnsupportedMechanism: delta too small for the library's arithmetic, or not DP-SGD.
         """
         checks.open_probability(delta, "delta")
         if delta < _LEAST_DELTA:
-            raise UnsupportedMechanism(
-                f"delta is {delta:g}; dp-accounting does not bound the round-off of its convolutions and falls below the truth "
-                f"at such deltas; expected at least {_LEAST_DELTA:g}, or use the accountant 'reference'"
-            )
+            raise UnsupportedMechanism(_round_off(delta, _LEAST_DELTA))
         side = "" if self.pessimistic else ", optimistic"
         source = f"dp-accounting {importlib.metadata.version('dp-accounting')} PLD{side}"
         if isinstance(mechanism, NonPrivate):
             return Claim(epsilon=math.inf, delta=float(delta), adjacency=adjacency, source=source, note="no noise was added")
         parts = [DpSgd(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
+        least = _LEAST_DELTA_A_STEP * sum(part.steps for part in parts)
+        if delta < least:
+            raise UnsupportedMechanism(_round_off(delta, least))
         epsilon = self._dp_sgd(parts, float(delta), adjacency)
         family = "dp_sgd" if isinstance(mechanism, DpSgd) else None
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
@@ -96,6 +97,13 @@ class Pld:
         if math.isnan(epsilon):
             raise ConfigError(f"dp-accounting returned NaN for {parts}, grid {interval:g}; choose another interval")
         return max(0.0, epsilon)
+
+
+def _round_off(delta: float, least: float) -> str:
+    return (
+        f"delta is {delta:g}; dp-accounting does not bound the round-off of its convolutions and falls below the truth "
+        f"at such deltas; expected at least {least:g} for so many steps, or use the accountant 'reference'"
+    )
 
 
 def _interval(steps: Sequence[tuple[float, float]]) -> float:

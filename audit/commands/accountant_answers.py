@@ -72,6 +72,7 @@ def collect(
             return Run(spec=spec, name=name, side=side, absent=absent)
         found = {case.id: _decode(kept["answers"][case.id]) for case in cases if _fits(kept, case, kept["source"], 0.0)}
         return _judged(spec, name, kept["source"], side, float(kept["seconds"]), cases, found)
+    seconds = max(seconds, float(kept["seconds"])) if kept else seconds  # never less than was given before
     found = {}
     for count, case in enumerate(cases):
         known = _fits(kept, case, source, seconds)
