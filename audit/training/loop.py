@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -13,19 +14,25 @@ from audit.core.seeds import Seed
 from audit.training.clipping import Clip, Clipped, Rows, accumulate, clip_layers, example_losses, flat_storage, owner
 from audit.training.layers import Layout
 from audit.training.models import seeded
-from audit.training.replacement import is_dropout
+from audit.training.replacement import draws
+
+log = logging.getLogger(__name__)
 
 
 class LoopGradients:
-    """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover."""
+    """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
+
+    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another.
+    """
 
     def __init__(self, module: nn.Module, state: Mapping[str, Tensor]) -> None:
         self.layout = Layout.of(module)
         self.flat = flat_storage(self.layout, state)
         self.models = self.flat.shape[0]
-        self.random = any(is_dropout(layer) for layer in module.modules())
+        self.random = draws(module)
         self._seeds: Sequence[Seed] = ()
         self._pass = 0
+        self._vectorises = True
         self._state = dict(state)
         for slot in self.layout.slots:
             self._state[slot.name] = slot.view(self.flat)
@@ -93,13 +100,7 @@ class LoopGradients:
     def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipped:
         trained, fixed = self._split(model)
 
-        def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
-            outputs = torch.func.functional_call(self.module, {**values, **fixed}, (one,))
-            return example_losses(outputs, label).mean()
-
-        found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")(
-            trained, rows.inputs, rows.labels
-        )
+        found = self._example_gradients(trained, fixed, rows)
         squares: dict[str, Tensor] = {}
         for slot in self.layout.slots:
             accumulate(squares, owner(slot.name), found[slot.name].flatten(1).square().sum(-1))
@@ -109,3 +110,31 @@ class LoopGradients:
             flat = torch.where(clipped.norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
             slot.view(total)[model].add_((factors[owner(slot.name)] @ flat).view(slot.shape))
         return clipped
+
+    def _example_gradients(self, trained: dict[str, Tensor], fixed: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+        """Name to `(rows, ...)`; by plain autograd, one example after another, where `vmap` does not know an operation."""
+
+        def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
+            outputs = torch.func.functional_call(self.module, {**values, **fixed}, (one,))
+            return example_losses(outputs, label).mean()
+
+        if self._vectorises:
+            try:
+                each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
+                found: dict[str, Tensor] = each(trained, rows.inputs, rows.labels)
+                return found
+            except (RuntimeError, IndexError) as error:  # what vmap raises where it has no rule, depending on the operation
+                if isinstance(error, torch.OutOfMemoryError):
+                    raise
+                self._vectorises = False
+                log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
+        made = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in trained.items()}
+        for row in rows.mask.nonzero().flatten().tolist():
+            leaves = {name: value.detach().requires_grad_() for name, value in trained.items()}
+            parts = torch.autograd.grad(
+                loss(leaves, rows.inputs[row], rows.labels[row]), list(leaves.values()), allow_unused=True
+            )
+            for name, part in zip(leaves, parts, strict=True):
+                if part is not None:
+                    made[name][row] = part
+        return made

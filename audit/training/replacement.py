@@ -47,6 +47,15 @@ def is_dropout(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.dropout._DropoutNd)
 
 
+def draws(module: nn.Module) -> bool:
+    """True where the forward pass of training draws random numbers."""
+    own = (nn.MultiheadAttention, nn.RNNBase)
+    return any(
+        (is_dropout(layer) and getattr(layer, "p") > 0.0) or (isinstance(layer, own) and layer.dropout > 0.0)  # noqa: B009
+        for layer in module.modules()
+    )
+
+
 def dropout_layer(plain: nn.Module, tape: Tape) -> DropoutLayer | None:
     """The dropout of N models that does what `plain` does for one, or None where there is none for its kind."""
     axes = DROPOUTS.get(type(plain))

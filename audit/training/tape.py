@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from audit.core.seeds import Seed
 from audit.training.clipping import Clip, Clipped, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
 from audit.training.layers import EnsembleLayer, Layout, Tape, Use
-from audit.training.replacement import dropout_layer, ensemble_layer, is_dropout
+from audit.training.replacement import draws, dropout_layer, ensemble_layer
 
 
 class TapeGradients:
@@ -22,7 +22,7 @@ class TapeGradients:
         any_value = next(iter(state.values()))
         self.models = any_value.shape[0]
         self.tape = Tape(models=self.models)
-        self.random = any(is_dropout(layer) for layer in module.modules())
+        self.random = draws(module)
         self.layers = {owner(slot.name) for slot in self.layout.slots}
         self._state = dict(state)
         trainable = {slot.name: slot for slot in self.layout.slots}

@@ -124,6 +124,68 @@ class GroupedConvolutions(nn.Module):
         return self.last(self.body(inputs).flatten(1))
 
 
+class Vision(nn.Module):
+    """A small vision transformer: patches by convolution, a class token, positions, one encoder layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(2, 8, 3, stride=3)
+        self.token = nn.Parameter(torch.zeros(1, 1, 8))
+        self.position = nn.Parameter(torch.randn(1, 5, 8) * 0.1)
+        self.encoder = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True, norm_first=True)
+        self.norm = nn.LayerNorm(8)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        patches = self.patches(inputs).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.token.expand(len(inputs), -1, -1), patches], dim=1) + self.position
+        return self.last(self.norm(self.encoder(tokens))[:, 0])
+
+
+class Attending(nn.Module):
+    """Embedding, self-attention, a residual and a feed-forward part with layer norms."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 8)
+        self.attention = nn.MultiheadAttention(8, 2, dropout=dropout, batch_first=True)
+        self.norm = nn.LayerNorm(8)
+        self.feed = nn.Sequential(nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 8))
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.embed((inputs.abs() * 10).long() % 7)
+        hidden = self.norm(hidden + self.attention(hidden, hidden, hidden, need_weights=False)[0])
+        return self.last((hidden + self.feed(hidden)).mean(1))
+
+
+class Recurrent(nn.Module):
+    """Embedding and one recurrent layer."""
+
+    def __init__(self, kind: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 6)
+        self.body = kind(6, 5, batch_first=True)
+        self.last = nn.Linear(5, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.body(self.embed((inputs.abs() * 10).long() % 7))[0][:, -1])
+
+
+class Transposed(nn.Module):
+    """An upsampling convolution between two plain ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(2, 3, 3, stride=2), nn.Tanh(), nn.ConvTranspose2d(3, 4, 3, stride=2), nn.Tanh(), nn.Conv2d(4, 4, 3)
+        )
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.body(inputs).mean((2, 3)))
+
+
 class RawParameter(nn.Module):
     """Parameters outside any layer and a recurrent layer: only the fallback covers them."""
 
@@ -187,12 +249,21 @@ def dropping(raw: bool) -> nn.Module:
     return Dropping(raw)
 
 
+def attending(dropout: float) -> nn.Module:
+    return Attending(dropout)
+
+
 FACTORIES: Mapping[str, Callable[[], nn.Module]] = {
     "tied": Tied,
     "used_twice": UsedTwice,
     "sequences": Sequences,
     "convolutions": Convolutions,
     "grouped": GroupedConvolutions,
+    "vision": Vision,
+    "attending": Attending,
+    "lstm": lambda: Recurrent(nn.LSTM),
+    "gru": lambda: Recurrent(nn.GRU),
+    "transposed": Transposed,
     "raw": RawParameter,
     "many_channels": ManyChannels,
     "sneaky": Sneaky,
@@ -220,6 +291,11 @@ MODELS: Mapping[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "convolutions": (factory("convolutions"), (2, 6, 6)),
     "many_channels": (factory("many_channels"), (2, 6, 6)),
     "grouped": (factory("grouped"), (2, 6, 6)),
+    "vision": (factory("vision"), (2, 6, 6)),
+    "attending": (factory("attending"), (5,)),
+    "lstm": (factory("lstm"), (5,)),
+    "gru": (factory("gru"), (5,)),
+    "transposed": (factory("transposed"), (2, 6, 6)),
     "raw": (factory("raw"), (5,)),
     "sneaky": (factory("sneaky"), (5,)),
 }

@@ -390,6 +390,17 @@ def test_dropout_draws_from_each_models_own_stream(mechanism: DpSgd | NonPrivate
     assert (whole.weights["body.0.weight"] != steady.weights["body.0.weight"]).mean() > 0.9
 
 
+def test_attention_that_drops_draws_from_each_models_own_stream() -> None:
+    model = {"factory": "tests.training.cases:attending", "arguments": {"dropout": 0.5}}
+    job = cases.job(replace(NOISY, steps=3), model=model)
+    before = torch.random.get_rng_state()
+    whole = train(job, cases.silent)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert_same(whole, train(job, cases.silent, Settings(model_chunk=1)), exact=True)
+    steady = train(replace(job, model=cases.factory("attending")), cases.silent)
+    assert (whole.weights["last.weight"] != steady.weights["last.weight"]).mean() > 0.9
+
+
 def test_dropout_keeps_its_share_and_scale() -> None:
     tape = Tape(models=2, streams=[torch.Generator().manual_seed(index) for index in range(2)])
     layer = DropoutLayer(0.25, 2, tape)
