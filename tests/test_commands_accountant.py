@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
+from audit.cli import answer
 from audit.commands.accountant import app
 from audit.core.errors import ConfigError
 
@@ -76,6 +78,30 @@ def test_check_fails_on_a_users_wrong_function(tmp_path: Path, monkeypatch: pyte
     code, out = invoke("check", "-a", "forgetful_accountant:epsilon", *FEW, "--junit", str(junit))
     assert code == 1 and "WRONG 1" in out and "the truth is at least 1.82" in out
     assert "failure" in junit.read_text()
+
+
+def test_a_file_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "accountant_from_here.py").write_text("def epsilon(n, q, t, d): return float('inf')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, out = invoke("check", "-a", "accountant_from_here:epsilon", "--case", "edge-D")
+    assert code == 0 and "LOOSE 1" in out
+
+
+def test_sides_are_rounded_each_its_own_way_and_an_estimate_keeps_no_budget() -> None:
+    noisy = ("--noise", "1", "--rate", "0.01")
+    _, out = invoke("epsilon", *noisy, "--steps", "1000", "-a", "pld,pessimistic=false", "-a", "gaussian_clt", "--json")
+    assert [row["side"] for row in json.loads(out)["claims"]] == ["lower", "estimate"]
+    _, out = invoke("steps", *noisy, "--target-epsilon", "2", "-a", "gaussian_clt", "-a", "rdp", "--json")
+    notes = [row["note"] for row in json.loads(out)["steps"]]
+    assert "the budget may be exceeded" in notes[0] and notes[1] == ""
+
+
+def test_ls_tells_who_answers_for_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["ls", "accountants", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"reference", "pld", "renyi", "composition_theorems"} <= set(found["claims"])
+    assert {"opacus_prv", "jax_privacy", "gaussian_clt"} <= set(found["subjects"])
 
 
 def test_bad_usage() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -156,6 +158,7 @@ def check(
     if not cases:
         raise ConfigError(f"no case has group {group} and an id with {case}; leave the options out to see what there is")
     names = accountant or ["rdp"]
+    _look_here(names)
     if plot is not None and len(names) > 1:
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
     found = {}
@@ -222,7 +225,14 @@ def refresh(battery_file: Annotated[Path, typer.Argument(help="Battery file whos
 def _accountants(names: Sequence[str] | None) -> list[tuple[str, Accountant]]:
     from audit import subjects
 
+    _look_here(names or ())
     return [(name, subjects.subject(name)) for name in (names or USUAL)]
+
+
+def _look_here(names: Sequence[str]) -> None:
+    """Lets `module:object` name a file of the working directory; last on the path, so that it hides nothing."""
+    if any(":" in name for name in names) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def _caveat(accountant: Accountant) -> str:
@@ -277,8 +287,6 @@ def _telling(spec: str) -> Any:
 
 def _tick(total: int) -> Any:
     """A progress line on stderr, where that is a terminal."""
-    import sys
-
     if not sys.stderr.isatty():
         return None
     seen = [0]
