@@ -29,6 +29,7 @@ games:
     scorers: [gradient_product]
     estimators: [fdp_rank]
 accountants: [pld]
+certificates: 0
 """
 
 
