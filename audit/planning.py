@@ -130,8 +130,10 @@ def catches(estimator: Estimator, game: Game, epsilon: float, question: Question
     return False
 
 
-def detectable(estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None) -> float:
-    """The smallest true epsilon that this audit catches with the wanted power, to five per cent from above; infinite if none.
+def detectable(
+    estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None, *, tolerance: float = 0.05
+) -> float:
+    """The smallest true epsilon that this audit catches with the wanted power, from above to `tolerance`; infinite if none.
 
     Caught means that the bound lies above `question.claim`.
     """
@@ -142,7 +144,7 @@ def detectable(estimator: Estimator, game: Game, question: Question, mechanism: 
         if high >= largest:
             return math.inf
         low, high = high, min(2 * high, largest)
-    while high > low * 1.05 + 0.01:
+    while high > low * (1 + tolerance) + 0.01:
         middle = (low + high) / 2
         caught = catches(estimator, game, middle, question, mechanism)
         low, high = (low, middle) if caught else (middle, high)
