@@ -92,8 +92,8 @@ def approximate_group(epsilon: float, delta: float, size: int) -> LossPair:
     References:
         Dong, Roth, Su 2022, arXiv 1905.02383, Theorem 2.14.
 
-    >>> approximate_group(0.5, 0.0, 1).atoms[0]
-    (0.5, 0.6224593312018546)
+    >>> [(round(loss, 3), round(mass, 3)) for loss, mass in approximate_group(0.5, 0.0, 2).atoms]
+    [(1.0, 0.622), (0.0, 0.149), (-1.0, 0.229)]
     """
     grow = math.exp(min(epsilon, 700.0))
     bends = {0.0, 1.0}
