@@ -1,7 +1,7 @@
 """Privacy auditing for PyTorch: what a training claims, what attacks prove, and how far they could have seen.
 
-Public functions, none of which needs torch: `lower_bound`, `delta_lower_bound`, `roc`, `plan`, `certify`. For a trained model see
-`audit.inspect_model.inspect`.
+Public functions, none of which needs torch: `lower_bound`, `delta_lower_bound`, `roc`, `plan`, `certify`. For a trained model
+see `audit.inspect_model.inspect`.
 """
 
 from __future__ import annotations

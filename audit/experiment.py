@@ -17,7 +17,7 @@ from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.protocols import Progress
 from audit.core.results import Check, Claim, LimitCurve, MechanismResult, Status, Trajectory
 from audit.design import Experiment, Recipe, Stated
-from audit.rounds import Played, play
+from audit.rounds import Played, planted, play
 from audit.stats import sgd_curve
 from audit.store import Store
 from audit.utility import utility
@@ -29,13 +29,10 @@ LIMIT_POINTS = 200
 def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple[MechanismResult, ...], tuple[Played, ...]]:
     """What the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     stated = {recipe.name: state(recipe, experiment) for recipe in experiment.recipes}
+    games_of = planted(experiment)
     results, everything = [], []
     for recipe in experiment.recipes:
-        games = [
-            play(experiment, recipe, game, stated[recipe.name], (store, progress))
-            for owner, game in experiment.pairs
-            if owner is recipe
-        ]
+        games = [play(experiment, game, stated[recipe.name], (store, progress)) for game in games_of if game.recipe is recipe]
         results.append(conclude(experiment, recipe, stated[recipe.name], games))
         everything += games
     return tuple(results), tuple(everything)

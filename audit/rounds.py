@@ -113,23 +113,46 @@ class Round:
         return ReferenceView(included=self.planting.included[own], **_shown(self.observed.of(own), access, steps))
 
 
-def play(experiment: Experiment, recipe: Recipe, game: Play, stated: Stated, tools: tuple[Store, Progress]) -> Played:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Planted:
+    """A game on a recipe with its canaries made and its coins drawn: nothing is trained yet."""
+
+    recipe: Recipe
+    game: Play
+    seed: Seed
+    planting: Planting
+
+
+def planted(experiment: Experiment) -> list[Planted]:
+    """All games on all recipes, so that one that cannot be played is refused before any other is trained for."""
+    found = []
+    for recipe, game in experiment.pairs:
+        seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
+        one = Planted(recipe=recipe, game=game, seed=seed, planting=plant(experiment, game, seed))
+        for _, attack in game.attacks:
+            rules = rules_of(game, one.planting, game.level(attack))
+            for estimator in game.estimators_of(attack):
+                rules.require(estimator.assumes, type(estimator).__name__)
+        found.append(one)
+    return found
+
+
+def play(experiment: Experiment, one: Planted, stated: Stated, tools: tuple[Store, Progress]) -> Played:
     """One game on one recipe, from coins to bounds. `tools`: where values are kept, and who hears of progress."""
     store, progress = tools
-    seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
-    planting = plant(experiment, game, seed)
+    recipe, game, seed, planting = one.recipe, one.game, one.seed, one.planting
     store.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": planting.included})
     shared = (experiment.dataset, planting.canaries)
     observed = train(orders(experiment, recipe, game, planting), shared, store, experiment.executor, progress)
     refuse_lost(game, observed)
-    one = Round(
-        experiment=experiment,
-        recipe=recipe,
-        game=game,
-        seed=seed,
-        planting=planting,
-        observed=observed,
+    return concluded(
+        Round(experiment=experiment, recipe=recipe, game=game, seed=seed, planting=planting, observed=observed), stated
     )
+
+
+def concluded(one: Round, stated: Stated) -> Played:
+    """All that attacks and statistics find in what was observed."""
+    recipe, game, seed, observed = one.recipe, one.game, one.seed, one.observed
     scores = [one.attack(name, attack) for name, attack in game.attacks]
     results = [
         judge_scores(one, attack, found, stated, seed.child("bounds", index))

@@ -137,6 +137,12 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, content)
 
+    def abandon(self) -> None:
+        """Removes the folder of a run that was refused before anything was computed; keeps any other."""
+        if not any((self.folder / "models").iterdir()):
+            shutil.rmtree(self.folder)
+        self._lock.close()
+
     def finish(self) -> Path:
         """The final folder, after writing the checksums of every file and taking the partial name away."""
         shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)

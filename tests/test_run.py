@@ -183,6 +183,7 @@ def test_what_cannot_be_run_is_said_with_exit_code_2(
     assert code == 2, message
     for part in parts:
         assert part in message
+    assert not list(tmp_path.iterdir()), "a refused run left something behind"
 
 
 def test_bad_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from audit.commands.ledger import Entry
 from audit.commands.plan import ConfigName, Overrides, bytes_needed, show
-from audit.core.errors import ConfigError
+from audit.core.errors import AuditError, ConfigError
 
 if TYPE_CHECKING:
     from audit.config import Resolved
@@ -73,12 +73,20 @@ class _Run:
         return found
 
     def go(self, as_json: bool) -> int:
-        from audit import assemble, summary
         from audit.store import Store
 
-        started = time.monotonic()
         store = Store.start(self.final, self.resolved.sha256, resume=self.resume)
         _log_to(store.folder / "audit.log")
+        try:
+            return self._go(store, as_json)
+        except AuditError:
+            store.abandon()
+            raise
+
+    def _go(self, store: Store, as_json: bool) -> int:
+        from audit import assemble, summary
+
+        started = time.monotonic()
         experiment = assemble.assemble(self.resolved.config)
         self.entry.check(experiment)
         store.ensure_space(bytes_needed(experiment))

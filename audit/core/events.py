@@ -140,7 +140,7 @@ def words(event: Event) -> str:
         case Composed(parts=parts):
             return "; then ".join(words(part) for part in parts) or "nothing"
     values = ((one.name, getattr(event, one.name)) for one in dataclasses.fields(event))
-    said = (f"{name} {words(value)}" if dataclasses.is_dataclass(value) else f"{name} {value}" for name, value in values)
+    said = (f"{name} {words(value)}" if isinstance(value, Event) else f"{name} {value}" for name, value in values)
     return f"{type(event).__name__} ({', '.join(said)})"
 
 
