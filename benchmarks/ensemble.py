@@ -14,13 +14,13 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import resource
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -164,7 +164,7 @@ def scaling(repeats: int, steps: int, plot: str | None) -> None:
         one = points[-1]
         print(
             f"  {what:7s}{value:6d}  {1e6 * one.seconds:9.0f} us  {one.speed:6.1f} GFLOP/s  {one.speed / peak:5.0%} of peak"
-            f"  {one.memory:5.2f} GB resident"
+            f"  {one.memory:5.2f} GB at most resident"
         )
     if plot:
         draw(points, peak, plot)
@@ -183,6 +183,7 @@ def curve_point(what: str, value: int, shape: tuple[int, int, int], repeats: int
     nothing = replace(one, mechanism=replace(one.mechanism, steps=0))
     taken: list[Taken] = []
     start: list[Taken] = []
+    forget_peak()
     for _ in range(repeats + 1):
         with measured(start):
             train(nothing, silent)
@@ -223,7 +224,14 @@ def matmul_peak() -> float:
 
 
 def peak_memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    """Largest resident memory in GB since the last `forget_peak`."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 2**20
+
+
+def forget_peak() -> None:
+    """Starts the measurement of the largest resident memory anew (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def main() -> None:
