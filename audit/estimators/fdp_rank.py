@@ -88,9 +88,15 @@ class FdpRank:
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family="dp_sgd",
             parameter=1 / signal if signal > 0 else math.inf,
-            selected=selected if signal > 0 else "",
+            selected=_said(selected, signal),
             seed=seed.integer(),
         )
+
+
+def _said(selected: str, signal: float) -> str:
+    if signal < MOST_SIGNAL:
+        return selected if signal > 0 else ""
+    return f"{selected}; refuted is DP-SGD of this sampling with any noise: the scores fit no member of the family"
 
 
 def _curve(mechanism: DpSgd) -> curves.Family:
