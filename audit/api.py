@@ -34,6 +34,7 @@ def lower_bound(
     confidence: float = 0.95,
     game: Game | str = "one_run",
     estimator: str | Mapping[str, Any] = "auto",
+    family: str | None = None,
     mechanism: Mechanism | None = None,
     seed: int = 0,
 ) -> LowerBound:
@@ -44,8 +45,10 @@ def lower_bound(
         nonmember_scores: one score for each canary that was left out.
         game: how the scores came about. "one_run": memberships were independent fair coins, scores may depend on each other.
             "independent_trials": each score is from a training of its own. Or a `Game`.
-        estimator: a plug-in's name, a mapping `{"kind": name, ...}`, or "auto": `rank_exact` for independent
-            trials, else `one_run`.
+        estimator: a plug-in's name, a mapping `{"kind": name, ...}`, or "auto": for any mechanism `rank_exact` where trials
+            are independent, else `one_run`; inside a family `gaussian` ("gdp") or `fdp_rank` ("dp_sgd"), else `one_run_fdp`.
+        family: of trade-off curves that the claim asserts, for "auto": None, "gdp" or "dp_sgd" (needs `mechanism`). The
+            bound then holds inside that family only, and says so.
         mechanism: what is claimed to have been run, for estimators inside the family of DP-SGD.
         seed: of tie-breaks and simulations.
 
@@ -53,6 +56,7 @@ def lower_bound(
 
     Raises:
         AssumptionError: the estimator relies on more than the game grants.
+        ConfigError: a family that does not exist.
         DataError: a side is empty or holds NaN.
 
     >>> import numpy as np
@@ -67,7 +71,7 @@ def lower_bound(
     included = np.arange(count) < len(members)
     scores = Scores(values=np.concatenate([members, nonmembers]), included=included, game=rules, mechanism=mechanism)
     checks.both_sides(included, "lower_bound")
-    spec = {"kind": _default(rules)} if estimator == "auto" else estimator
+    spec = _default_in(family, rules) if estimator == "auto" else estimator
     chosen = plugins.build(ESTIMATORS, {"kind": spec} if isinstance(spec, str) else spec)
     rules.require(chosen.assumes, type(chosen).__name__)
     found: LowerBound = chosen.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(seed))
@@ -287,6 +291,18 @@ def _game(name: str, count: int) -> Game:
         canaries=1 if alone else count,
         runs=count if alone else 1,
     )
+
+
+def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:
+    """The estimator for a claim that asserts a family of trade-off curves, or none."""
+    if family is None:
+        return {"kind": _default(game)}
+    ranked = {"gdp": "gaussian", "dp_sgd": "fdp_rank"}
+    if family not in ranked:
+        raise ConfigError(f"family is '{family}'; expected one of {', '.join(ranked)}, or None for any mechanism")
+    if Assumption.INDEPENDENT_TRIALS in game.grants:
+        return {"kind": ranked[family]}
+    return {"kind": "one_run_fdp", "family": family}
 
 
 def _default(game: Game) -> str:

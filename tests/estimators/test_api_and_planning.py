@@ -39,6 +39,23 @@ def test_the_game_decides_the_default_estimator() -> None:
     assert trials == api.lower_bound(list(MEMBERS), tuple(NONMEMBERS), delta=1e-5, game=game(runs=600))
 
 
+@pytest.mark.parametrize(
+    ("rules", "family", "name"),
+    [
+        ("independent_trials", "gdp", "gaussian"),
+        ("independent_trials", "dp_sgd", "fdp_rank"),
+        ("one_run", "gdp", "one_run_fdp"),
+    ],
+)
+def test_a_claimed_family_decides_the_default_too(rules: str, family: str, name: str) -> None:
+    found = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family=family, mechanism=SGD)
+    free = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules)
+    assert (found.estimator, found.family, free.family) == (name, family, None)
+    assert found.epsilon > free.epsilon
+    with pytest.raises(ConfigError, match="expected one of gdp, dp_sgd"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family="fdp")
+
+
 def test_options_reach_the_estimator() -> None:
     chosen = {"kind": "rank_exact", "family": "gdp"}
     found = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator=chosen)
