@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 
 from audit import certificates, planning, plugins
 from audit.core import checks
+from audit.core.bounds import Certificate, Estimate, LowerBound
 from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd, Mechanism
 from audit.core.records import Array, Scores
-from audit.core.results import Certificate, Estimate, LowerBound, RocCurve
+from audit.core.results import RocCurve
 from audit.core.seeds import Seed
 from audit.stats import curves, one_run, point_estimates, rank_exact, ranks, sgd_curve
 from audit.stats import roc as roc_statistics

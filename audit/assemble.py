@@ -8,11 +8,11 @@ from typing import Any
 from audit import calibration, plugins
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError
 from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
 from audit.core.protocols import Accountant, Attack
 from audit.core.records import Dataset
-from audit.core.results import Claim
 from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe
 from audit.subjects import side_of

@@ -16,11 +16,11 @@ import numpy as np
 
 from audit import planning
 from audit.core import checks
+from audit.core.bounds import Certificate, Claim, Detectable, LowerBound
 from audit.core.game import Game, Inclusion
 from audit.core.mechanism import DpSgd, Mechanism
 from audit.core.protocols import Estimator
 from audit.core.records import Scores
-from audit.core.results import Certificate, Claim, Detectable, LowerBound
 from audit.core.seeds import Seed
 from audit.stats.laws import Law
 

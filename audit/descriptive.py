@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit import evaluation
+from audit.core.evaluated import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread
 from audit.core.protocols import Attack
 from audit.core.records import Array, ReferenceView, TargetView
-from audit.core.results import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread
 from audit.core.seeds import Seed
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of

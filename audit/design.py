@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from audit import measure
+from audit.core.bounds import Claim
 from audit.core.game import Access, Assumption
 from audit.core.mechanism import Adjacency, Mechanism
 from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Trainer
 from audit.core.records import Dataset
-from audit.core.results import Claim, LimitCurve
+from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.errors import ConfigError, DataError
+from audit.core.evaluated import Calibrated, Fidelity, Spread
 from audit.core.protocols import Attack
 from audit.core.records import Array, ReferenceView, TargetView
-from audit.core.results import Calibrated, Fidelity, Spread
 from audit.core.seeds import Seed
 from audit.stats import roc, signals
 

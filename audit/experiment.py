@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from audit import calibration, verdict
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError
 from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.protocols import Progress
-from audit.core.results import Check, Claim, LimitCurve, MechanismResult, Status, Trajectory
+from audit.core.results import Check, LimitCurve, MechanismResult, Status, Trajectory
 from audit.design import Experiment, Recipe, Stated
 from audit.rounds import Played, planted, play
 from audit.stats import sgd_curve

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from audit.core.bounds import Claim, LowerBound
 from audit.core.errors import UnsupportedMechanism
 from audit.core.protocols import Estimator
 from audit.core.records import Scores
-from audit.core.results import Claim, LowerBound
 from audit.core.seeds import Seed
 from audit.stats import roots, tradeoff
 

@@ -19,11 +19,12 @@ from typing import Any
 
 from audit import subjects
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.errors import AuditError, ConfigError, DataError, OutputError
 from audit.core.events import decode, encode, words
 from audit.core.mechanism import Adjacency, Composed, Event, Laplace, Repeated
 from audit.core.protocols import Accountant
-from audit.core.results import BudgetLedger, BudgetRelease, Claim, Trajectory
+from audit.core.results import BudgetLedger, BudgetRelease, Trajectory
 
 VERSION = 1
 _HEAD = {"version", "budget_epsilon", "delta", "adjacency", "accountant", "releases"}

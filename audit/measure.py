@@ -21,16 +21,15 @@ import numpy as np
 
 from audit import __version__, group
 from audit.core import checks
+from audit.core.bounds import Claim, LowerBound
 from audit.core.game import Inclusion
 from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
 from audit.core.results import (
     AttackResult,
-    Claim,
     GroupResult,
     Histogram,
     LimitCurve,
-    LowerBound,
     NegativeControl,
     Provenance,
     RecordExposure,

@@ -9,22 +9,13 @@ from typing import Any
 import numpy as np
 
 from audit import certificates, descriptive, measure, verdict
+from audit.core.bounds import Certificate, Detectable, LowerBound
 from audit.core.errors import ObservationError
+from audit.core.evaluated import Evaluation
 from audit.core.game import Access, Game, Inclusion
 from audit.core.protocols import Attack, Progress
 from audit.core.records import Array, Planting, ReferenceView, Scores, TargetView
-from audit.core.results import (
-    AttackResult,
-    BoundTrajectory,
-    Certificate,
-    Check,
-    Detectable,
-    Evaluation,
-    GameResult,
-    GroupResult,
-    LowerBound,
-    RecordExposure,
-)
+from audit.core.results import AttackResult, BoundTrajectory, Check, GameResult, GroupResult, RecordExposure
 from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe, Stated
 from audit.store import Store

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit import plugins
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import single_phase
 from audit.core.mechanism import Adjacency, Event
 from audit.core.protocols import Accountant, Side
-from audit.core.results import Claim
 
 PACKAGE = "audit.accountants"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from audit import verdict
+from audit.core.bounds import LowerBound
 from audit.core.game import Access
 from audit.core.mechanism import DpSgd
 from audit.core.results import (
@@ -17,7 +18,6 @@ from audit.core.results import (
     DataSummary,
     GameResult,
     GateResult,
-    LowerBound,
     MechanismResult,
     Provenance,
     Status,

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from audit.core.bounds import Claim, LowerBound, Outcome, Verdict
 from audit.core.mechanism import DpSgd, Mechanism
 from audit.core.records import Array, Executed
-from audit.core.results import Check, Claim, LowerBound, Outcome, Status, Verdict
+from audit.core.results import Check, Status
 
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
 Z_LIMIT = 5.0  # standard errors beyond which an executed quantity counts as different: false alarm below 1e-6

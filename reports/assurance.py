@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from audit.core.bounds import Certificate, Detectable
 from audit.core.game import Inclusion
-from audit.core.results import Certificate, Detectable, GameResult
+from audit.core.results import GameResult
 from reports import wording
 from reports.blocks import Block, Missing, Paragraph, Piece, Strong
 from reports.phrases import listed, sentence

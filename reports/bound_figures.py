@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.core.results import AuditReport, Claim, GameResult, MechanismResult, Outcome
+from audit.core.bounds import Claim, Outcome
+from audit.core.results import AuditReport, GameResult, MechanismResult
 from reports import plots, reading, wording
 from reports.blocks import Tone
 from reports.phrases import listed

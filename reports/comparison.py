@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, Outcome
+from audit.core.bounds import Outcome
+from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult
 from reports import reading
 from reports.rounding import down, near, percent, up
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from audit.core.results import AuditReport, LowerBound, MechanismResult, Outcome, Status
+from audit.core.bounds import LowerBound, Outcome
+from audit.core.results import AuditReport, MechanismResult, Status
 from reports import figures, measured, plots, reading, wording
 from reports.blocks import (
     Block,

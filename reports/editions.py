@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from audit.core.results import AuditReport, BudgetLedger, Evaluation, GameResult
+from audit.core.evaluated import Evaluation
+from audit.core.results import AuditReport, BudgetLedger, GameResult
 
 SMALLEST_GROUP = 10
 MARK = "external edition"

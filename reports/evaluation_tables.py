@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.core.results import Evaluation, Spread
+from audit.core.evaluated import Evaluation, Spread
 from reports import wording
 from reports.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text
 from reports.phrases import sentence

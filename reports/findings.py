@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, Outcome, Status, Verdict
+from audit.core.bounds import Outcome, Verdict
+from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, Status
 from reports import reading
 from reports.rounding import down, percent, significant, up
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from audit.core.results import AttackResult, GameResult, LowerBound
+from audit.core.bounds import LowerBound
+from audit.core.results import AttackResult, GameResult
 from reports import reading, wording
 from reports.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
 from reports.rounding import NOTHING, confidence, count, down, near, percent, plural, rate, target, up

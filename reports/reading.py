@@ -6,18 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from audit.core.bounds import Claim, LowerBound, Outcome, Verdict
 from audit.core.game import Access, Inclusion
-from audit.core.results import (
-    AttackResult,
-    AuditReport,
-    Claim,
-    GameResult,
-    LowerBound,
-    MechanismResult,
-    Outcome,
-    TprAtFpr,
-    Verdict,
-)
+from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, TprAtFpr
 
 GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONSISTENT)
 

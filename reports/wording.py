@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from audit.core.bounds import Outcome
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
-from audit.core.results import Outcome, Status
+from audit.core.results import Status
 from reports.blocks import Tone
 
 VERDICTS = {

@@ -14,9 +14,9 @@ from audit.battery import Case, Finding, Question
 from audit.commands import accountant_answers, accountant_page
 from audit.commands.accountant_answers import Run
 from audit.commands.accountant_reproductions import reproduction
+from audit.core.bounds import Claim
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.mechanism import Adjacency, Event, Gaussian
-from audit.core.results import Claim
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = {case.id: case for case in battery.load()}

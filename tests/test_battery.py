@@ -16,10 +16,10 @@ from scipy.special import logsumexp
 from audit import battery, subjects
 from audit.accountants.reference import Reference
 from audit.battery import Case, Finding, Question
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import decode, encode
 from audit.core.mechanism import Adjacency, DpSgd, Event, Gaussian, Repeated
-from audit.core.results import Claim
 from audit.stats import renyi
 from audit.stats.pld import subsampled_gaussian_epsilon
 from audit.subjects import FunctionAccountant

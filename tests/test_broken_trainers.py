@@ -8,7 +8,8 @@ import pytest
 
 from audit import assemble, experiment
 from audit.config import parse
-from audit.core.results import MechanismResult, Outcome, Status
+from audit.core.bounds import Outcome
+from audit.core.results import MechanismResult, Status
 from audit.store import Store
 
 CONFIG = """

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from audit import plugins
 from audit.calibration import calibrate_noise, trajectory
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError
 from audit.core.mechanism import Adjacency, DpSgd, Mechanism
-from audit.core.results import Claim
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from audit import certificates, planning, plugins
+from audit.core.bounds import Certificate, Claim, LowerBound
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
-from audit.core.results import Certificate, Claim, LowerBound
 from audit.stats import thresholds
 
 

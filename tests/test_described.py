@@ -16,12 +16,13 @@ from attacks.scorers.lira import Lira
 from audit import descriptive, group
 from audit.assemble import assemble
 from audit.config import load
+from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.records import Array, Dataset, Records, ReferenceView, Scores
-from audit.core.results import LowerBound, MechanismResult
+from audit.core.results import MechanismResult
 from audit.core.seeds import Seed
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.gaussian import Gaussian

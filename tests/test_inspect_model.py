@@ -7,10 +7,11 @@ import zlib
 import numpy as np
 import pytest
 
+from audit.core.bounds import Outcome
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.game import Inclusion
 from audit.core.records import Records, TargetView
-from audit.core.results import Outcome, Status
+from audit.core.results import Status
 from audit.core.seeds import Seed
 from audit.inspect_model import Settings, blind, draw_coins, inspect, inspect_outputs, inspect_scores, record_name
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from audit import measure, plugins
+from audit.core.bounds import Claim, LowerBound
 from audit.core.errors import AssumptionError, DataError
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
 from audit.core.records import Scores
-from audit.core.results import Claim, LowerBound
 from audit.core.seeds import Seed
 
 

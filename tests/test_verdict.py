@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from audit import verdict
+from audit.core.bounds import Claim, LowerBound, Outcome
 from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.records import Executed
-from audit.core.results import Claim, LowerBound, Outcome, Status
+from audit.core.results import Status
 
 CLAIM = Claim(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")
 

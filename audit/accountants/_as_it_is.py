@@ -9,10 +9,10 @@ from types import ModuleType
 
 from dp_accounting.privacy_accountant import NeighboringRelation
 
+from audit.core.bounds import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, Event
-from audit.core.results import Claim
 
 RELATIONS = {
     Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from audit.accountants import _as_it_is
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import fold
 from audit.core.mechanism import (
@@ -24,7 +25,6 @@ from audit.core.mechanism import (
     RandomizedResponse,
     Repeated,
 )
-from audit.core.results import Claim
 
 _Parts = list[tuple[Any, int]]
 _EITHER = (Exponential, RandomizedResponse)  # the library states these without an adjacency of their own

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from audit.core.bounds import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import single_phase
 from audit.core.mechanism import Adjacency, Event
-from audit.core.results import Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import audit
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import decode, encode
 from audit.core.mechanism import (
@@ -23,7 +24,6 @@ from audit.core.mechanism import (
     RandomizedResponse,
     Repeated,
 )
-from audit.core.results import Claim
 from audit.stats.tradeoff import epsilon_of_gdp
 
 _Leaf = tuple[Event, float, int]

@@ -16,6 +16,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import UnsupportedEventError
 
 from audit.accountants import _as_it_is
+from audit.core.bounds import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import dp_events, fold
 from audit.core.mechanism import (
@@ -30,7 +31,6 @@ from audit.core.mechanism import (
     Repeated,
 )
 from audit.core.protocols import Side
-from audit.core.results import Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

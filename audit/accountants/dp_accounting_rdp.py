@@ -13,10 +13,10 @@ from dp_accounting import rdp
 from dp_accounting.privacy_accountant import UnsupportedEventError
 
 from audit.accountants import _as_it_is
+from audit.core.bounds import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import dp_events
 from audit.core.mechanism import Adjacency, Event
-from audit.core.results import Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, Event
 from audit.core.protocols import Side
-from audit.core.results import Claim
 from audit.stats.tradeoff import epsilon_of_gdp
 
 

@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import Any, ClassVar
 
 from audit.accountants import _as_it_is
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, Event, Gaussian, Repeated, SampledWithoutReplacement
-from audit.core.results import Claim
 
 _LARGEST_POPULATION = 10**12
 

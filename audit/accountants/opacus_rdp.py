@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit.accountants import _as_it_is
+from audit.core.bounds import Claim
 from audit.core.mechanism import Adjacency, Event
 from audit.core.protocols import Side
-from audit.core.results import Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,11 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
 from audit.core.protocols import Side
-from audit.core.results import Claim
 
 _RELATIONS = {
     Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,

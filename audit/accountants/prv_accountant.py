@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from audit.accountants import _as_it_is
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import fold
 from audit.core.mechanism import Adjacency, ApproximateDp, Composed, DpSgd, Event, Gaussian, Laplace, PoissonSampled, Repeated
 from audit.core.protocols import Side
-from audit.core.results import Claim
 
 _SIDES: tuple[Side, ...] = ("lower", "estimate", "upper")
 _Parts = list[tuple[Any, int]]

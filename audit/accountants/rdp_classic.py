@@ -12,8 +12,8 @@ import numpy as np
 from audit.accountants import _library_renyi
 from audit.accountants._library_renyi import Curve
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.mechanism import Adjacency, Event
-from audit.core.results import Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

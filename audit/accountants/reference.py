@@ -11,9 +11,9 @@ import audit
 from audit.accountants import _closed_forms, _pairs
 from audit.accountants._rewriting import alternatives, ungrouped
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.events import decode, encode, kinds
 from audit.core.mechanism import Adjacency, Concentrated, DpSgd, Event, Exponential
-from audit.core.results import Claim
 from audit.stats import pld
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 import audit
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import phases
 from audit.core.mechanism import Adjacency, Event, NonPrivate
-from audit.core.results import Claim
 from audit.stats import renyi
 
 

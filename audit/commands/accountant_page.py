@@ -47,7 +47,7 @@ def epsilon(noise_multiplier, sample_rate, steps, delta):
 """
 OWN_ADAPTER = """\
 from audit.core.events import phases
-from audit.core.results import Claim
+from audit.core.bounds import Claim
 
 class Mine:
     side = "upper"  # or "lower", or "estimate"

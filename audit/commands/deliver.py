@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError
-from audit.core.results import AttackResult, AuditReport, LowerBound
+from audit.core.results import AttackResult, AuditReport
 from reports.rounding import down
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from audit.core.results import Claim, Detectable
+    from audit.core.bounds import Claim, Detectable
     from audit.design import Experiment, Play, Recipe
 
 FEWEST = 10  # simulated audits at each number of scores

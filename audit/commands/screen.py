@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from audit.core.results import AuditReport, LowerBound, MechanismResult, Outcome
+from audit.core.bounds import LowerBound, Outcome
+from audit.core.results import AuditReport, MechanismResult
 from reports.rounding import down, up
 
 WORDS = {

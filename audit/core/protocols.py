@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
+from audit.core.bounds import Claim, LowerBound
 from audit.core.game import Access, Assumption
 from audit.core.mechanism import Adjacency, Mechanism
 from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, TargetView, TrainedModels
-from audit.core.results import AuditReport, Claim, LowerBound
+from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 
 Result = TypeVar("Result")

@@ -6,10 +6,10 @@ import functools
 from dataclasses import dataclass
 
 from audit.core import checks
+from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.records import Scores
-from audit.core.results import LowerBound
 from audit.core.seeds import Seed
 from audit.stats import one_run, ranks
 

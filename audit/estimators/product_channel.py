@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core import checks
+from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Scores
-from audit.core.results import LowerBound
 from audit.core.seeds import Seed
 from audit.stats import curves, one_run, product_channel, ranks, sgd_curve, tradeoff
 

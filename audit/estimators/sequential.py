@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core import checks
+from audit.core.bounds import LowerBound
 from audit.core.game import Assumption
 from audit.core.records import Scores
-from audit.core.results import LowerBound
 from audit.core.seeds import Seed
 from audit.stats import ranks, sequential
 

@@ -11,21 +11,9 @@ import numpy as np
 from attacks import views
 from audit import measure, verdict
 from audit.core import checks
+from audit.core.bounds import Certificate, Detectable, Outcome, Verdict
 from audit.core.records import Array, Scores, TargetView
-from audit.core.results import (
-    AttackResult,
-    AuditReport,
-    Certificate,
-    Check,
-    DataSummary,
-    Detectable,
-    GameResult,
-    GroupResult,
-    MechanismResult,
-    Metric,
-    Outcome,
-    Verdict,
-)
+from audit.core.results import AttackResult, AuditReport, Check, DataSummary, GameResult, GroupResult, MechanismResult, Metric
 from audit.inspect_model import blind, coins, compose, outputs
 from audit.inspect_model.case import Case, attack_results, game_of, scored
 from audit.inspect_model.evidence import Evidence, Side, gather, without_overlap

@@ -7,23 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit import certificates, measure, plugins, verdict
+from audit.core.bounds import Certificate, Detectable, LowerBound, Verdict
 from audit.core.errors import UnsupportedMechanism
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
 from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
-from audit.core.results import (
-    AttackResult,
-    AuditReport,
-    Certificate,
-    Check,
-    Detectable,
-    GameResult,
-    LowerBound,
-    MechanismResult,
-    Status,
-    Verdict,
-)
+from audit.core.results import AttackResult, AuditReport, Check, GameResult, MechanismResult, Status
 from audit.core.seeds import Seed
 from audit.inspect_model import compose
 from audit.inspect_model.settings import Settings

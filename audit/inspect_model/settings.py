@@ -12,10 +12,10 @@ import numpy as np
 
 from audit import measure
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError
 from audit.core.mechanism import Adjacency
 from audit.core.records import Array
-from audit.core.results import Claim
 from audit.core.seeds import Seed
 
 

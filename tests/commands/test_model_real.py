@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from audit.core.bounds import Outcome
 from audit.core.errors import DataError
-from audit.core.results import Outcome, Status
+from audit.core.results import Status
 from audit.core.seeds import Seed
 from audit.inspect_model import Settings, draw_coins, inspect
 from audit.training.data import load

@@ -9,8 +9,8 @@ import pytest
 
 from audit import assemble, cli, config
 from audit.commands import plan_power
+from audit.core.bounds import Claim
 from audit.core.mechanism import Adjacency
-from audit.core.results import Claim
 from tests.tiny import CONFIG
 
 

@@ -11,8 +11,8 @@ import pytest
 import reports
 from audit import store
 from audit.commands import report as commands
+from audit.core.bounds import Outcome
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.results import Outcome
 from tests.reports import sample
 
 

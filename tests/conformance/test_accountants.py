@@ -7,9 +7,9 @@ import math
 import pytest
 
 from audit import plugins, subjects
+from audit.core.bounds import Claim
 from audit.core.errors import AuditError, UnsupportedMechanism
 from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
-from audit.core.results import Claim
 from audit.stats.pld import subsampled_gaussian_epsilon
 from audit.stats.tradeoff import epsilon_of_gdp
 

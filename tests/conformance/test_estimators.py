@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit import plugins
+from audit.core.bounds import LowerBound
 from audit.core.errors import AssumptionError, DataError
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Scores
-from audit.core.results import LowerBound
 from audit.core.seeds import Seed
 
 PACKAGE = "audit.estimators"

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from audit.core.bounds import Outcome
 from audit.core.errors import OutputError
-from audit.core.results import AuditReport, Metric, Outcome
+from audit.core.results import AuditReport, Metric
 from reports import figures, pdf, report_json
 from reports.blocks import Missing
 from reports.sections import sections

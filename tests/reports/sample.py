@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from audit.core.bounds import Certificate, Claim, Detectable, Estimate, LowerBound, Outcome, Verdict
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.results import (
@@ -16,30 +17,23 @@ from audit.core.results import (
     AttackResult,
     AuditReport,
     BoundTrajectory,
-    Certificate,
     Check,
-    Claim,
     Coverage,
     DataSummary,
-    Detectable,
-    Estimate,
     GameResult,
     GateResult,
     GroupResult,
     Histogram,
     LimitCurve,
-    LowerBound,
     MechanismResult,
     Metric,
     NegativeControl,
-    Outcome,
     Provenance,
     RecordExposure,
     RocCurve,
     Status,
     TprAtFpr,
     Trajectory,
-    Verdict,
 )
 
 Floats = NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from audit.core.bounds import Certificate
 from audit.core.game import Inclusion
-from audit.core.results import Certificate
 from reports import assurance
 from reports.blocks import Missing, Paragraph
 from tests.reports import sample

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from audit.core.results import AuditReport, MechanismResult, Outcome
+from audit.core.bounds import Outcome
+from audit.core.results import AuditReport, MechanismResult
 from reports.comparison import Weight, changes, regressed
 from tests.reports import sample
 

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from audit.core.evaluated import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, Spread
 from audit.core.game import Access
-from audit.core.results import (
-    AuditReport,
-    Calibrated,
-    Evaluation,
-    Fidelity,
-    GameResult,
-    GroupSpread,
-    MechanismResult,
-    RecordSpread,
-    ScorerSpread,
-    Spread,
-)
+from audit.core.results import AuditReport, GameResult, MechanismResult
 from audit.summary import _weak
 from reports import bound_figures, evaluation_tables, figures, reading
 from reports.blocks import Paragraph, Table

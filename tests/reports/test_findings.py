@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from audit.core.results import AuditReport, Outcome
+from audit.core.bounds import Outcome
+from audit.core.results import AuditReport
 from reports import render
 from reports.findings import RULES, State, findings, rule_family
 from reports.sarif import line

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.core.results import AuditReport, Outcome
+from audit.core.bounds import Outcome
+from audit.core.results import AuditReport
 from reports import reading
 from reports.cover import box, quotable
 from reports.measured import finest

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from audit.core.bounds import Claim
 from audit.core.errors import DataError, OutputError
-from audit.core.results import AuditReport, Claim
+from audit.core.results import AuditReport
 from reports import report_json
 from tests.reports import sample
 

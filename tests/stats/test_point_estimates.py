@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from audit import api
+from audit.core.bounds import Estimate
 from audit.core.mechanism import DpSgd
-from audit.core.results import Estimate
 from audit.stats import one_run, point_estimates, sgd_curve
 
 

@@ -1,0 +1,142 @@
+"""What is claimed, what is proven, and how the two stand: types that cannot be mistaken for each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit.core.game import Assumption
+from audit.core.mechanism import Adjacency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An upper bound that somebody states: "this training is (epsilon, delta)-DP".
+
+    Attributes:
+        epsilon: may be infinite (no guarantee at this delta).
+        source: the accountant's name and version, or "declared".
+        unit: what one record protects ("example", "user", ...).
+        family: name of the trade-off family that the claim asserts as a whole, or None for a bare
+            (epsilon, delta) pair. A bound that tests that same family can refute the claim.
+        note: what the figure leaves out or assumes, in words.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    source: str
+    unit: str = "example"
+    family: str | None = None
+    note: str = ""
+
+    def can_be_refuted_by(self, bound: LowerBound) -> bool:
+        """True where a bound of this kind is evidence against a claim of that kind.
+
+        A bound inside a trade-off family speaks only about claims that assert that very family.
+        """
+        return bound.delta == self.delta and bound.family in (None, self.family)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBound:
+    """What the scores prove: epsilon is at least this, except with probability 1 - confidence.
+
+    Attributes:
+        epsilon: the bound, 0 where nothing is proved; never above `ceiling`.
+        confidence: of this bound on its own, after the report's error budget was split.
+        comparisons: size of the family of thresholds or guess counts searched, fixed before the data.
+        ceiling: the largest epsilon that perfect scores would have proved in this game.
+        assumes: what the game had to grant.
+        family: None where the bound holds for any mechanism; else the trade-off family ("gdp", "dp_sgd")
+            inside which it holds. Such an epsilon must never be printed without naming the family.
+        parameter: the family's parameter at the bound (mu of GDP, noise multiplier of DP-SGD), or None.
+        selected: what the search ended on, in words.
+        seed: of tie-breaks and simulations, or None where there was no randomness.
+    """
+
+    epsilon: float
+    delta: float
+    confidence: float
+    estimator: str
+    comparisons: int
+    ceiling: float
+    assumes: tuple[Assumption, ...]
+    family: str | None = None
+    parameter: float | None = None
+    selected: str = ""
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A figure without a guarantee (bootstrap, credible interval, point estimate). Never compared with a claim."""
+
+    epsilon: float
+    delta: float
+    estimator: str
+    warning: str
+
+
+class Outcome(StrEnum):
+    """What can be said of a claim. There is no word for "safe"."""
+
+    VIOLATED = "violated"  # a bound lies above the claim
+    CONSISTENT = "consistent"  # no bound above the claim, and one could have been
+    OUT_OF_REACH = "out_of_reach"  # no bound above the claim, and none could have been
+    INVALID = "invalid"  # the negative control failed or an assumption was found false
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One claim held against the bounds that are able to refute it."""
+
+    claim: Claim
+    outcome: Outcome
+    bound: LowerBound | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """How often the largest bound of a game was wrong in simulation: same estimators, attacks, number of scores, error share.
+
+    Attributes:
+        law: what the scores were drawn from: nothing leaks, or randomised response, where every threshold has the same
+            likelihood ratio and a search that is not paid for shows most.
+        epsilon: the truth under that law.
+        wrong: of `repetitions` simulated audits put a bound above it.
+        nominal: the error rate that all those bounds together promise.
+    """
+
+    law: str
+    epsilon: float
+    wrong: int
+    repetitions: int
+    nominal: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether the count is one that the promise explains: not above its mean by three standard deviations."""
+        mean = self.repetitions * self.nominal
+        spread = math.sqrt(mean * max(0.0, 1 - self.nominal))
+        return self.wrong <= mean + 3 * spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detectable:
+    """The least true epsilon of a Gaussian mechanism that an estimator in this game would have caught with chance `power`.
+
+    Attributes:
+        claim: what a bound has to lie above to count as a catch; 0 where nothing was claimed that it could refute.
+        epsilon: infinite where even an almost unprotected mechanism would have been missed.
+        draws: simulated audits behind each estimate of the chance.
+    """
+
+    estimator: str
+    family: str | None
+    claim: float
+    epsilon: float
+    power: float
+    draws: int

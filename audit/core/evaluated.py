@@ -1,0 +1,113 @@
+"""What the trained models of a game say about its attacks, each once the target: descriptive, proves no epsilon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A figure over targets: mean, sample standard deviation and range. Targets share references, so no interval."""
+
+    figure: str
+    mean: float
+    std: float
+    lowest: float
+    highest: float
+    targets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerSpread:
+    """One scorer with every trained model once its target."""
+
+    scorer: str
+    figures: tuple[Spread, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSpread:
+    """How exposed one record is over the targets that trained on it.
+
+    Attributes:
+        record: a keyed hash, never the row itself.
+        fpr: median over those targets of the share of nonmembers that score at least as high.
+        found: share of those targets in which the record is found.
+        targets: how many trained on it.
+    """
+
+    record: str
+    label: str
+    fpr: float
+    found: float
+    targets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpread:
+    """Attack AUC inside one value of a column, over targets."""
+
+    column: str
+    group: str
+    canaries: int
+    auc: Spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """A threshold that the adversary sets on its own models, and what it realises on the target; means over targets.
+
+    Attributes:
+        precision: share of members among those called members if `prior` of all candidates are; None where nobody is called.
+    """
+
+    nominal_fpr: float
+    realised_fpr: float
+    tpr: float
+    precision: float | None
+    prior: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity:
+    """Whether references resemble the target. `matches` False: the attack is weak, which says nothing for the model.
+
+    Attributes:
+        target_accuracy: on (members, non-members) of the target; `reference_accuracy`: means over references.
+        distance: Kolmogorov-Smirnov distance between the target's losses and all references', the larger
+            of members and non-members.
+        typical: the largest such distance of any one reference against the others.
+    """
+
+    target_accuracy: tuple[float, float]
+    reference_accuracy: tuple[float, float]
+    distance: float
+    typical: float
+    matches: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What the trained models of a game say about its attacks, each model once the target. Descriptive: proves no epsilon.
+
+    Attributes:
+        targets: models that were attacked with all others as references.
+        leading: the scorer with the largest mean AUC, whose scores all that follows is about.
+        at_fpr: false positive rate at which records count as found.
+        reproducibility: mean overlap (Jaccard) of the lists of records found in two targets that both trained on them;
+            None where all lists are empty. `chance`: the same for random lists of those lengths.
+        records: the most exposed ones, worst first.
+        fidelity: the worst over the target runs, None where fewer than three references were trained.
+    """
+
+    targets: int
+    scorers: tuple[ScorerSpread, ...]
+    leading: str
+    at_fpr: float
+    reproducibility: float | None
+    chance: float | None
+    records: tuple[RecordSpread, ...]
+    thresholds: tuple[Calibrated, ...]
+    groups: tuple[GroupSpread, ...]
+    fidelity: Fidelity | None
