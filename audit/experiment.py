@@ -18,7 +18,8 @@ from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.protocols import Progress
 from audit.core.results import Check, LimitCurve, MechanismResult, Status, Trajectory
 from audit.design import Experiment, Recipe, Stated
-from audit.rounds import Played, planted, play
+from audit.planting import planted
+from audit.rounds import Played, play
 from audit.stats import sgd_curve
 from audit.store import Store
 from audit.utility import utility

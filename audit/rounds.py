@@ -12,12 +12,13 @@ from audit import certificates, descriptive, measure, verdict
 from audit.core.bounds import Certificate, Detectable, LowerBound
 from audit.core.errors import ObservationError
 from audit.core.evaluated import Evaluation
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Access, Game
 from audit.core.protocols import Attack, Progress
 from audit.core.records import Array, Planting, ReferenceView, Scores, TargetView
 from audit.core.results import AttackResult, BoundTrajectory, Check, GameResult, GroupResult, RecordExposure
 from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe, Stated
+from audit.planting import Planted, rules_of
 from audit.store import Store
 from audit.training_run import Observed, orders, train
 
@@ -104,30 +105,6 @@ class Round:
         return ReferenceView(included=self.planting.included[own], **_shown(self.observed.of(own), access, steps))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Planted:
-    """A game on a recipe with its canaries made and its coins drawn: nothing is trained yet."""
-
-    recipe: Recipe
-    game: Play
-    seed: Seed
-    planting: Planting
-
-
-def planted(experiment: Experiment) -> list[Planted]:
-    """All games on all recipes, so that one that cannot be played is refused before any other is trained for."""
-    found = []
-    for recipe, game in experiment.pairs:
-        seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
-        one = Planted(recipe=recipe, game=game, seed=seed, planting=plant(experiment, game, seed))
-        for _, attack in game.attacks:
-            rules = rules_of(game, one.planting, game.level(attack))
-            for estimator in game.estimators_of(attack):
-                rules.require(estimator.assumes, type(estimator).__name__)
-        found.append(one)
-    return found
-
-
 def play(experiment: Experiment, one: Planted, stated: Stated, tools: tuple[Store, Progress]) -> Played:
     """One game on one recipe, from coins to bounds. `tools`: where values are kept, and who hears of progress."""
     store, progress = tools
@@ -186,30 +163,6 @@ def refuse_lost(game: Play, observed: Observed) -> None:
                 f"game '{game.name}': {left} of {game.references} reference models stayed finite, "
                 f"scorer '{name}' needs {attack.needs.references}; {advice}"
             )
-
-
-def plant(experiment: Experiment, game: Play, seed: Seed) -> Planting:
-    """The canaries, the same in all models of the game, and one coin per model and canary."""
-    canaries = game.maker.make(experiment.dataset, game.count, experiment.parameters, seed.child("canaries"))
-    coins = seed.child("coins").numpy().random((game.models, len(canaries)))
-    return Planting(canaries=canaries, included=coins < game.inclusion_probability, runs=game.runs)
-
-
-def rules_of(game: Play, planting: Planting, access: Access) -> Game:
-    """The game as an adversary with this access played it, and what it grants to statistics."""
-    canaries = planting.canaries
-    return Game(
-        adjacency=game.adjacency,
-        access=access,
-        inclusion=Inclusion.COINS,
-        canaries=len(canaries),
-        runs=game.runs,
-        references=game.references,
-        inclusion_probability=game.inclusion_probability,
-        independent_noise=canaries.orthogonal and access is Access.ALL_STEPS,
-        canary=canaries.description,
-        copies=canaries.copies,
-    )
 
 
 def judge_scores(one: Round, attack: Attack, scores: Scores, stated: Stated, seed: Seed) -> AttackResult:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe
 from audit.job import Order, fit_and_observe
-from audit.rounds import plant
+from audit.planting import plant
 from audit.training_run import orders
 
 TARGET_SECONDS = 2.0

@@ -80,7 +80,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     from audit import measure as measures
     from audit import timing
     from audit.core.records import Scores
-    from audit.rounds import plant, rules_of
+    from audit.planting import plant, rules_of
 
     rows, tops = [], {}
     for recipe, play in experiment.pairs:

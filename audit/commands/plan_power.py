@@ -45,7 +45,7 @@ def powers(
 
 def _path(experiment: Experiment, recipe: Recipe, play: Play) -> Any:
     from audit import certificates
-    from audit.rounds import plant, rules_of
+    from audit.planting import plant, rules_of
 
     planting = plant(experiment, play, experiment.seed.child("plan"))
     return certificates.Path(
