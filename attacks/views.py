@@ -118,6 +118,22 @@ def boundaries(target: TargetView, reference: ReferenceView, attack: str) -> tup
     return _observed("boundary", target, reference, attack, "a game whose models can be queried (audit run)")
 
 
+def products(values: Array, attack: str, *, per_step: bool) -> Array:
+    """Inner products with gradient canaries, `(m, steps)` or `(m,)` float64, checked.
+
+    Raises:
+        ObservationError: they have another shape or are not finite.
+    """
+    found = np.asarray(values, dtype=np.float64)
+    bad = int(found.size - np.isfinite(found).sum())
+    if found.ndim != 1 + per_step or bad:
+        raise ObservationError(
+            f"attack '{attack}' got products of shape {found.shape}, {bad} of them not finite; "
+            f"expected finite {'(m, steps)' if per_step else '(m,)'}"
+        )
+    return found
+
+
 def memberships(reference: ReferenceView, fewest: int, attack: str, *, online: bool) -> Array:
     """The references' coins `(k, m)`, checked to be what an online or offline attack can work with.
 

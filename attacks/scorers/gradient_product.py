@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attacks import views
 from audit.core.errors import ObservationError
 from audit.core.game import Access
 from audit.core.mechanism import DpSgd
@@ -40,12 +41,7 @@ class GradientProduct:
                 "attack 'gradient_product' reads inner products with gradient canaries and none were recorded; "
                 "use canaries dirac_gradient or random_gradient with access all_steps (final_weights: weight_difference)"
             )
-        products = np.asarray(target.products, dtype=np.float64)
-        if products.ndim != 2 or not np.isfinite(products).all():
-            raise ObservationError(
-                f"attack 'gradient_product' got products of shape {products.shape}, "
-                f"{int(products.size - np.isfinite(products).sum())} of them not finite; expected finite (m, steps)"
-            )
+        products = views.products(target.products, "gradient_product", per_step=True)
         mechanism = target.mechanism
         noisy_steps = isinstance(mechanism, DpSgd) and mechanism.noise_multiplier > 0 and products.shape[1] > 1
         if not (noisy_steps and isinstance(mechanism, DpSgd)):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from attacks import views
 from audit.core.errors import ObservationError
 from audit.core.game import Access
 from audit.core.protocols import Needs
@@ -36,13 +35,7 @@ class WeightDifference:
                 "attack 'weight_difference' reads inner products of the weight difference with gradient canaries and none were "
                 "recorded; use canaries dirac_gradient or random_gradient with access final_weights or all_steps"
             )
-        found = np.asarray(target.weight_products, dtype=np.float64)
-        if found.ndim != 1 or not np.isfinite(found).all():
-            raise ObservationError(
-                f"attack 'weight_difference' got products of shape {found.shape}, "
-                f"{int(found.size - np.isfinite(found).sum())} of them not finite; expected finite (m,)"
-            )
-        return found
+        return views.products(target.weight_products, "weight_difference", per_step=False)
 
 
 PLUGIN = WeightDifference

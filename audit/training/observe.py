@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from audit.core.errors import DataError, ObservationError
 from audit.core.records import Canaries, Records
 from audit.core.seeds import Seed
-from audit.training.clipping import Clip, Rows
+from audit.training.clipping import Clip, Gradients, Rows
 from audit.training.device import find_device
 from audit.training.gradients import gradients_of
 from audit.training.models import initialised
@@ -80,12 +80,8 @@ def reader(
     batch: int | None = None,
 ) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
     """`outputs` for models that are asked many times, as a function of inputs `(m, ...)`; `probe`: two records of the kind."""
-    place = find_device(device)
-    module = initialised(spec, probe.shape[1:], classes, Seed(0))
-    state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
-    models = gradients_of(module, state, torch.from_numpy(np.array(probe)).to(place, _floating(state)))
-    count = next(iter(state.values())).shape[0]
-    size = max(1, int(np.prod(probe.shape[1:])))
+    models, count = _loaded(spec, weights, probe, classes, device)
+    place, size = models.flat.device, max(1, int(np.prod(probe.shape[1:])))
     width = batch or max(1, min(1024, _NUMBERS_AT_ONCE // (size * count)))
 
     def read(inputs: NDArray[Any]) -> NDArray[np.float32]:
@@ -121,12 +117,8 @@ def gradient_norms(
         classes: number of classes, 0 for regression.
         device: where to compute.
     """
-    place = find_device(device)
-    module = initialised(spec, records.inputs.shape[1:], classes, Seed(0))
-    state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
-    probe = torch.from_numpy(np.array(records.inputs[:2])).to(place, _floating(state))
-    models = gradients_of(module, state, probe)
-    count, size = models.flat.shape[0], max(1, int(np.prod(records.inputs.shape[1:])))
+    models, count = _loaded(spec, weights, records.inputs[:2], classes, device)
+    place, size = models.flat.device, max(1, int(np.prod(records.inputs.shape[1:])))
     width = max(1, min(64, _NUMBERS_AT_ONCE // (size * count)))
     scratch = torch.zeros_like(models.flat)
     made = np.empty((count, len(records)), dtype=np.float32)
@@ -145,6 +137,17 @@ def gradient_norms(
             raise ObservationError("the engine gave no gradient norms")
         made[:, start : start + width] = seen.norms.float().cpu().numpy()
     return made
+
+
+def _loaded(
+    spec: Mapping[str, Any], weights: Mapping[str, NDArray[Any]], probe: NDArray[Any], classes: int, device: str
+) -> tuple[Gradients, int]:
+    """The trained models, ready to be run on `device`, and how many there are."""
+    place = find_device(device)
+    module = initialised(spec, probe.shape[1:], classes, Seed(0))
+    state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
+    models = gradients_of(module, state, torch.from_numpy(np.array(probe)).to(place, _floating(state)))
+    return models, next(iter(state.values())).shape[0]
 
 
 def _floating(state: Mapping[str, torch.Tensor]) -> torch.dtype:
