@@ -65,6 +65,7 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
     content = dataset_digest(experiment.dataset) + canaries_digest(canaries)
     initial = fitted_start(experiment, recipe, canaries, seed)
     queries = max(attack.needs.queries for _, attack in game.attacks)
+    copied, looks = multiplied(canaries), checkpoints(game, canaries, recipe.mechanism.steps)
     found = []
     for start in range(0, game.models, experiment.models_per_job):
         rows = range(start, min(start + experiment.models_per_job, game.models))
@@ -78,9 +79,9 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
             access=game.access,
             device=experiment.device,
             start=initial,
-            checkpoints=checkpoints(game, canaries, recipe.mechanism.steps),
+            checkpoints=looks,
         )
-        job = make(dataset=experiment.dataset, canaries=multiplied(canaries))
+        job = make(dataset=experiment.dataset, canaries=copied)
         order = Order(
             key=job_key(job, recipe.trainer, content, queries),
             trainer=recipe.trainer,
