@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from audit.commands.printing import print_json
 from audit.core.errors import ConfigError, OutputError
 
 KINDS = {
@@ -50,7 +50,10 @@ def ls(
     if kind == "accountants":
         return _list_accountants(as_json)
     names = shipped() if kind == "configs" else plugins.names(KINDS[kind])
-    print(json.dumps(list(names)) if as_json else "\n".join(names))
+    if as_json:
+        print_json(list(names))
+    else:
+        print("\n".join(names))
     return 0
 
 
@@ -62,7 +65,7 @@ def _list_accountants(as_json: bool) -> int:
     for name in plugins.names(subjects.PACKAGE):
         groups["subjects" if subjects.is_as_it_is(plugins.find(subjects.PACKAGE, name)) else "claims"].append(name)
     if as_json:
-        print(json.dumps(groups))
+        print_json(groups)
         return 0
     print("answer for their claims:", *groups["claims"], sep="\n  ")
     print("pass on what a library or a formula says, for `audit accountant check`:", *groups["subjects"], sep="\n  ")
@@ -92,7 +95,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
     """Versions, devices, whether packages are shadowed, and whether each part works. Exit 4 where a needed one does not."""
     found = _examine()
     if as_json:
-        print(json.dumps(found, indent=1))
+        print_json(found)
     else:
         print(
             "\n".join(

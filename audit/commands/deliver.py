@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from audit.commands.printing import print_json
 from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.results import AttackResult, AuditReport
@@ -59,7 +58,7 @@ def finish(
             "exit_code": code,
             "folder": None if written is None else str(written),
         }
-        print(json.dumps(found, indent=1))
+        print_json(found)
         return code
     print("\n".join(_lines(report, written)))
     return code
@@ -109,15 +108,11 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
             {
                 "estimator": bound.estimator,
                 "family": bound.family,
-                "epsilon": _number(bound.epsilon),
-                "ceiling": _number(bound.ceiling),
+                "epsilon": bound.epsilon,
+                "ceiling": bound.ceiling,
                 "confidence": bound.confidence,
             }
             for bound in attack.bounds
         ],
         "negative_control": None if attack.control is None else attack.control.passed,
     }
-
-
-def _number(value: float) -> float | str:
-    return value if math.isfinite(value) else "Infinity"

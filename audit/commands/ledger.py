@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.commands.printing import AsJson, print_json
 from audit.core.errors import ConfigError, DataError
 from reports.rounding import down, plural, up
 
@@ -28,7 +28,6 @@ app = typer.Typer(
 )
 DIGITS = 4
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger, a JSON file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 Noise = Annotated[float | None, typer.Option(help="A training: noise multiplier of DP-SGD.")]
 Rate = Annotated[float | None, typer.Option(help="A training: probability that a record takes part in a step.")]
 Steps = Annotated[int | None, typer.Option(help="A training: noisy steps.")]
@@ -112,7 +111,7 @@ def plan(
     most = book.most_repeats(accountant, found, most=10_000)
     if as_json:
         before = book.spent(accountant).epsilon if book.releases else 0.0
-        _print({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": most})
+        print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": most})
     else:
         verdict = "fits" if fits else "does NOT fit"
         often = f"at least {most:,} times" if most == 10_000 else f"{most:,} times"
@@ -248,7 +247,7 @@ def _say(book: BudgetLedger, as_json: bool) -> int:
             {"name": one.name, "when": one.when, "mechanism": one.mechanism, "note": one.note, "spent_after": one.epsilon}
             for one in book.releases
         ]
-        _print({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
+        print_json({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
                 "spent": spent, "remaining": left, "releases": rows})  # fmt: skip
     else:
         for one in book.releases:
@@ -258,14 +257,3 @@ def _say(book: BudgetLedger, as_json: bool) -> int:
         cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
         print(f"{cost} ({book.accountant}); {down(left, DIGITS)} is left")
     return 0 if spent <= book.budget else 1
-
-
-def _print(found: dict[str, Any]) -> None:
-    def finite(value: Any) -> Any:
-        if isinstance(value, float) and not math.isfinite(value):
-            return str(value)
-        if isinstance(value, dict):
-            return {name: finite(one) for name, one in value.items()}
-        return [finite(one) for one in value] if isinstance(value, list) else value
-
-    print(json.dumps(finite(found), indent=1))

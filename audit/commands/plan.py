@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.commands import plan_power
+from audit.commands.printing import print_json
 from audit.core.errors import ConfigError
 from reports.rounding import down, up
 
@@ -57,15 +56,10 @@ def show(resolved: Resolved, *, as_json: bool, measure: bool, violation: float |
     if plot is not None:
         plan_power.draw(rows["power"], plot)
     if as_json:
-        rows["power"] = [{key: _plain(value) for key, value in row.items()} for row in rows["power"]]
-        print(json.dumps(rows, indent=1))
+        print_json(rows)
     else:
         _print(rows)
     return 0
-
-
-def _plain(value: Any) -> Any:
-    return "Infinity" if value == math.inf else value
 
 
 def figures(experiment: Experiment, *, measure: bool = False, violation: float | None = None) -> dict[str, Any]:
@@ -100,7 +94,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
                     "game": play.name,
                     "estimator": bound.estimator,
                     "family": bound.family,
-                    "ceiling": bound.ceiling if math.isfinite(bound.ceiling) else "Infinity",
+                    "ceiling": bound.ceiling,
                     "scores": len(included),
                 }
             )
@@ -151,7 +145,7 @@ def _print(rows: dict[str, Any]) -> None:
         console.print(f"{name}: {stated}")
     table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
     for row in rows["ceilings"]:
-        ceiling = row["ceiling"] if isinstance(row["ceiling"], str) else down(row["ceiling"])
+        ceiling = down(row["ceiling"])
         table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
     console.print(table)
     if rows["power"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from audit.commands.printing import AsJson, print_json
 from audit.core.errors import ConfigError, DataError, OutputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ JSON = "report.json"
 PDF = "report.pdf"
 INTERNAL, EXTERNAL = "internal", "external"
 FAILED = 1
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 
 
 def report(
@@ -48,7 +47,7 @@ def report(
     if (folder / store.SUMS).is_file():
         _refresh_sums(folder, files)
     if as_json:
-        print(json.dumps({"folder": str(folder), "files": sorted(files)}))
+        print_json({"folder": str(folder), "files": sorted(files)})
     else:
         print(f"{len(files)} files written to {folder}")
     return 0
@@ -86,7 +85,7 @@ def verify(
     found = load(source)
     problems = _problems(source, found)
     if as_json:
-        print(json.dumps({"report": found.id, "verified": not problems, "problems": problems}))
+        print_json({"report": found.id, "verified": not problems, "problems": problems})
     else:
         for line in problems:
             print(f"differs: {line}")
@@ -170,7 +169,7 @@ def _renderers(found: AuditReport) -> list[str]:
 def _show(found: Sequence[Change], before: AuditReport, after: AuditReport, as_json: bool) -> None:
     if as_json:
         rows = [{"weight": one.weight.value, "subject": one.subject, "text": one.text} for one in found]
-        print(json.dumps({"old": before.id, "new": after.id, "changes": rows}))
+        print_json({"old": before.id, "new": after.id, "changes": rows})
         return
     for one in found:
         print(f"{one.weight.value:<6} {one.subject + ': ' if one.subject else ''}{one.text}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from audit.commands.ledger import Entry
 from audit.commands.plan import ConfigName, Overrides, bytes_needed, show
+from audit.commands.printing import print_json
 from audit.core.errors import AuditError, ConfigError
 
 if TYPE_CHECKING:
@@ -163,6 +163,6 @@ def _print_outcome(report: AuditReport, folder: Path, code: int, as_json: bool) 
     from audit.commands import screen
 
     if as_json:
-        print(json.dumps({**screen.digest(report), "exit_code": code, "folder": str(folder)}, indent=1))
+        print_json({**screen.digest(report), "exit_code": code, "folder": str(folder)})
         return
     print("\n".join(screen.lines(report, folder)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +47,11 @@ def _best(bounds: list[LowerBound]) -> dict[str, Any] | None:
     if not bounds:
         return None
     best = max(bounds, key=lambda bound: bound.epsilon)
-    reach = max(bound.ceiling for bound in bounds)
     return {
         "epsilon": best.epsilon,
         "estimator": best.estimator,
         "family": best.family,
-        "ceiling": reach if math.isfinite(reach) else "Infinity",
+        "ceiling": max(bound.ceiling for bound in bounds),
     }
 
 
