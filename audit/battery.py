@@ -11,11 +11,8 @@ import dataclasses
 import importlib.resources
 import json
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +23,7 @@ from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.events import decode, number, plain
 from audit.core.mechanism import Adjacency, Event
 from audit.core.protocols import Accountant, Side
+from audit.limits import TooLongError, limits
 from audit.subjects import side_of
 
 VERSION = 1
@@ -174,13 +172,13 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Answ
     epsilons: list[float] = []
     failure = message = ""
     try:
-        with _limits(seconds):
+        with limits(seconds, more_bytes=_BYTES):
             for one in case.asks:
                 claim = accountant.claim(one.event, delta=one.delta, adjacency=one.adjacency)  # type: ignore[arg-type]
                 epsilons.append(float(claim.epsilon))
     except UnsupportedMechanism as error:
         failure, message = "unsupported", str(error)
-    except _TooLongError as error:
+    except TooLongError as error:
         failure, message = "late", str(error)
     except Exception as error:  # noqa: BLE001 (whatever a foreign accountant raises is its finding; for nonsense it is right)
         failure, message = "raised", f"{type(error).__name__}: {error}"
@@ -295,47 +293,3 @@ def _outwards(value: float, side: int) -> Any:
         return plain(value)
     rounded = float(f"{value:.10g}")
     return rounded if (rounded - value) * side >= 0 else float(f"{value * (1 + side * 1e-9):.10g}")
-
-
-class _TooLongError(Exception):
-    """A case did not end within its time."""
-
-
-@contextmanager
-def _limits(seconds: float) -> Iterator[None]:
-    """So much CPU, and so much more memory than is in use; what goes beyond either raises."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(*_: Any) -> None:
-        raise _TooLongError(f"no answer in {seconds:g} s of CPU")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        with _memory_limit():
-            yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
-@contextmanager
-def _memory_limit() -> Iterator[None]:
-    """At most `_BYTES` more than the process has now, on systems that say how much that is."""
-    try:
-        import resource
-
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    except (ImportError, OSError):
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = used + _BYTES
-    limited = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limited, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
