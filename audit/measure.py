@@ -243,14 +243,19 @@ def exposures(
     )
 
 
-def group_results(scores: Scores, groups: Sequence[str], correct: Array | None = None) -> tuple[GroupResult, ...]:
-    """AUC and accuracy in each slice; None where a slice has one side only."""
+def group_results(
+    scores: Scores, groups: Sequence[str], confidence: float, correct: Array | None = None
+) -> tuple[GroupResult, ...]:
+    """AUC and accuracy in each slice; None where a slice has one side only. All intervals hold at once (Bonferroni)."""
     column = np.asarray(groups)
+    names = sorted(set(groups))
+    each = 1 - (1 - confidence) / len(names)
     found = []
-    for name in sorted(set(groups)):
+    for name in names:
         here = column == name
         members, nonmembers = scores.values[here & scores.included], scores.values[here & ~scores.included]
         both = len(members) > 0 and len(nonmembers) > 0
+        low, high = roc.auc_interval(members, nonmembers, each) if both else (None, None)
         found.append(
             GroupResult(
                 group=str(name),
@@ -258,6 +263,8 @@ def group_results(scores: Scores, groups: Sequence[str], correct: Array | None =
                 nonmembers=len(nonmembers),
                 auc=roc.auc(members, nonmembers) if both else None,
                 accuracy=None if correct is None else float(np.mean(correct[here])),
+                auc_lower=low,
+                auc_upper=high,
             )
         )
     return tuple(found)

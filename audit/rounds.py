@@ -277,5 +277,5 @@ def class_results(one: Round, scores: Scores) -> tuple[GroupResult, ...]:
     found: list[GroupResult] = []
     for column, values in columns(one).items():
         named = values.tolist() if column == "class" else [f"{column} {value}" for value in values]
-        found += measure.group_results(scores, named * one.planting.runs, correct)
+        found += measure.group_results(scores, named * one.planting.runs, one.experiment.confidence, correct)
     return tuple(found)

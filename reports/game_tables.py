@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from audit.core.bounds import LowerBound
-from audit.core.results import AttackResult, GameResult
+from audit.core.results import AttackResult, GameResult, GroupResult
 from reports import reading, wording
 from reports.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
 from reports.rounding import NOTHING, confidence, count, down, near, percent, plural, rate, target, up
@@ -191,24 +191,33 @@ def groups(game: GameResult) -> Table:
             count(one.members),
             count(one.nonmembers),
             NOTHING if one.auc is None else near(one.auc, 3),
+            _interval(one),
             NOTHING if one.accuracy is None else percent(one.accuracy),
             "few records, rough" if min(one.members, one.nonmembers) < FEW else "",
         )
         for one in game.groups
     )
     return Table(
-        caption="Leakage and accuracy in each group, with the counts behind them.",
+        caption="Leakage and accuracy in each group, with the counts behind them. The intervals of a column hold together "
+        f"with {percent(game.attacks[0].roc.confidence, 0)} confidence where scores are independent.",
         columns=(
             Column(title="Group", share=1),
             Column(title="Members", right=True, share=0.7),
             Column(title="Nonmembers", right=True, share=0.8),
             Column(title="Attack AUC", right=True, share=0.8),
+            Column(title="Interval", right=True, share=1),
             Column(title="Accuracy", right=True, share=0.7),
             Column(title="Remark", share=1),
         ),
         rows=rows,
         small=True,
     )
+
+
+def _interval(one: GroupResult) -> str:
+    if one.auc_lower is None or one.auc_upper is None:
+        return NOTHING
+    return f"{down(one.auc_lower, 3)} to {up(one.auc_upper, 3)}"
 
 
 def _proven(bound: LowerBound, leads: bool) -> Piece:

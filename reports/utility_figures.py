@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from audit.core.results import AuditReport, GameResult, MechanismResult, Metric
+from audit.core.results import AuditReport, GameResult, GroupResult, MechanismResult, Metric
 from reports import plots, reading, wording
 from reports.blocks import Tone
 from reports.plots import COLOURS, Plan
@@ -80,32 +80,33 @@ def groups(mechanism: MechanismResult, game: GameResult) -> Plan:
     """The attack's AUC in each group, the most exposed first."""
     known = [one for one in game.groups if one.auc is not None]
     shown = sorted(known, key=lambda one: -(one.auc or 0.0))[:MOST_GROUPS]
-    values = [(one.group, one.auc or 0.0) for one in shown]
-    said = [f"{name} {near(value, 3)}" for name, value in values]
+    said = [f"{one.group} {near(one.auc or 0.0, 3)}" for one in shown]
     missing = len(game.groups) - len(shown)
     return Plan(
         name=plots.file_name("groups", mechanism.name, game.name),
-        caption=f"{mechanism.name}, {game.name}: attack AUC in each group, the most exposed first; grey is chance."
-        + (f" {missing} of {len(game.groups)} groups not drawn." if missing else ""),
+        caption=f"{mechanism.name}, {game.name}: attack AUC in each group, the most exposed first, with the "
+        "intervals of the table; grey is chance." + (f" {missing} of {len(game.groups)} groups not drawn." if missing else ""),
         alt="Dot chart of attack AUC by group: " + ", ".join(said) + f". Chance is {percent(0.5, 0)}.",
         height_mm=FOOT_MM + 4.0 * len(shown) + 2,
-        paint=lambda figure: _paint_groups(figure, values),
+        paint=lambda figure: _paint_groups(figure, shown),
     )
 
 
-def _paint_groups(figure: Any, values: Sequence[tuple[str, float]]) -> None:
+def _paint_groups(figure: Any, shown: Sequence[GroupResult]) -> None:
     height = figure.get_figheight() * 25.4
     axes = figure.add_axes((0.22, FOOT_MM / height, 0.72, 1 - (FOOT_MM + 1) / height))
-    places = range(len(values) - 1, -1, -1)
+    places = range(len(shown) - 1, -1, -1)
     axes.axvline(0.5, color=COLOURS[Tone.CHANCE], linewidth=0.9, linestyle=plots.DASHES[1])
-    for y, (_, value) in zip(places, values, strict=True):
-        axes.plot([0.5, value], [y, y], color=COLOURS[Tone.MEASURED], linewidth=0.7, alpha=0.5)
+    for y, one in zip(places, shown, strict=True):
+        value = one.auc or 0.0
+        low, high = (value if end is None else end for end in (one.auc_lower, one.auc_upper))
+        axes.plot([low, high], [y, y], color=COLOURS[Tone.MEASURED], linewidth=0.9, alpha=0.6)
         axes.plot([value], [y], marker="o", markersize=4, color=COLOURS[Tone.MEASURED])
-        axes.annotate(near(value, 3), (max(value, 0.5), y), (5, 0), textcoords="offset points", va="center", fontsize=7)
-    axes.set_yticks(list(places), [elide(name, 28) for name, _ in values])
+        axes.annotate(near(value, 3), (max(high, 0.5), y), (5, 0), textcoords="offset points", va="center", fontsize=7)
+    axes.set_yticks(list(places), [elide(one.group, 28) for one in shown])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.1)
-    axes.set_ylim(-0.7, len(values) - 0.3)
+    axes.set_ylim(-0.7, len(shown) - 0.3)
     axes.set_xlabel("AUC", labelpad=1)
     plots.grid(axes, "x")

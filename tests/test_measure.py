@@ -14,6 +14,7 @@ from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency
 from audit.core.records import Scores
 from audit.core.seeds import Seed
+from audit.stats import roc
 
 
 def game(canaries: int, **changes: object) -> Game:
@@ -121,9 +122,21 @@ def test_exposed_records_are_the_highest_scores_under_names_that_hide_the_row() 
 def test_groups_with_one_side_have_no_auc() -> None:
     scores = drawn(60, 5.0)
     groups = ["even" if i % 2 == 0 else "odd" for i in range(59)] + ["alone"]
-    found = {row.group: row for row in measure.group_results(scores, groups, np.ones(60, bool))}
+    found = {row.group: row for row in measure.group_results(scores, groups, 0.9, np.ones(60, bool))}
     assert found["alone"].auc is None and found["alone"].accuracy == 1.0
     assert found["even"].auc is not None and found["even"].auc > 0.9
+
+
+def test_intervals_of_groups_pay_for_their_number() -> None:
+    scores = drawn(400, 1.0)
+    (alone,) = measure.group_results(scores, ["all"] * 400, 0.95)
+    among = next(one for one in measure.group_results(scores, ["all"] * 398 + ["a", "b"], 0.95) if one.group == "all")
+    assert alone.auc_lower is not None and alone.auc is not None and among.auc_lower is not None and among.auc is not None
+    assert 0.5 < alone.auc_lower < alone.auc
+    low, high = roc.auc_interval(
+        scores.values[:398][scores.included[:398]], scores.values[:398][~scores.included[:398]], 1 - 0.05 / 3
+    )
+    assert (among.auc_lower, among.auc_upper) == (low, high)
 
 
 def test_an_attack_with_one_side_only_is_refused_in_words() -> None:

@@ -103,13 +103,19 @@ class RecordExposure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResult:
-    """One slice (a class, or a value of the user's column)."""
+    """One slice (a class, or a value of the user's column).
+
+    Attributes:
+        auc_lower, auc_upper: limits that hold for all slices of the column at once where scores are independent.
+    """
 
     group: str
     members: int
     nonmembers: int
     auc: float | None
     accuracy: float | None
+    auc_lower: float | None = None
+    auc_upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -199,10 +199,11 @@ def _game_result(case: Case, attacks: tuple[AttackResult, ...], scores: Scores) 
     evidence = case.evidence
     labels = [""] * len(case.names) if case.view.labels is None else [str(label) for label in evidence.labels]
     groups: tuple[GroupResult, ...] = ()
+    level = case.settings.confidence
     if case.view.labels is not None:
-        groups += measure.group_results(scores, [f"class {label}" for label in labels], case.correct)
+        groups += measure.group_results(scores, [f"class {label}" for label in labels], level, case.correct)
     if evidence.groups is not None:
-        groups += measure.group_results(scores, [f"group {group}" for group in evidence.groups], case.correct)
+        groups += measure.group_results(scores, [f"group {group}" for group in evidence.groups], level, case.correct)
     certified, detectable = _simulated(case, attacks)
     return GameResult(
         name="membership",

@@ -236,6 +236,8 @@ def _groups(seed: int, names: tuple[str, ...] = DIGITS) -> tuple[GroupResult, ..
             nonmembers=int(generator.integers(8, 140)),
             auc=float(generator.uniform(0.52, 0.78)),
             accuracy=float(generator.uniform(0.84, 0.99)),
+            auc_lower=0.41,
+            auc_upper=0.89,
         )
         for name in names
     )
