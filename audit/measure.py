@@ -21,7 +21,7 @@ import numpy as np
 
 from audit import __version__, group
 from audit.core import checks
-from audit.core.bounds import Claim, LowerBound
+from audit.core.bounds import Claim, LowerBound, NegativeControl
 from audit.core.game import Inclusion
 from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
@@ -30,7 +30,6 @@ from audit.core.results import (
     GroupResult,
     Histogram,
     LimitCurve,
-    NegativeControl,
     Provenance,
     RecordExposure,
     RocCurve,

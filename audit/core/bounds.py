@@ -99,6 +99,16 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NegativeControl:
+    """The same statistics on coins shuffled anew: how often anything was "proved" from nothing."""
+
+    repetitions: int
+    false_alarms: int
+    allowed: int
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """How often the largest bound of a game was wrong in simulation: same estimators, attacks, number of scores, error share.
 

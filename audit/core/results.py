@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.bounds import Certificate, Claim, Detectable, Estimate, LowerBound, Outcome, Verdict
+from audit.core.bounds import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.evaluated import Evaluation
 from audit.core.game import Access, Game
 from audit.core.mechanism import Adjacency, Mechanism
+from audit.core.watched import Watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +57,6 @@ class Histogram:
     edges: tuple[float, ...]
     members: tuple[int, ...]
     nonmembers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NegativeControl:
-    """The same statistics on coins shuffled anew: how often anything was "proved" from nothing."""
-
-    repetitions: int
-    false_alarms: int
-    allowed: int
-    passed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +116,7 @@ class GameResult:
     Attributes:
         certificates: simulated error rates of the largest of its bounds.
         detectable: what its estimators would have caught.
+        watched: how training went where it could stop at the first proof, with the bounds of all attacks together.
     """
 
     name: str
@@ -137,6 +129,19 @@ class GameResult:
     certificates: tuple[Certificate, ...] = ()
     detectable: tuple[Detectable, ...] = ()
     evaluation: Evaluation | None = None
+    watched: Watched | None = None
+
+    @property
+    def bounds(self) -> tuple[LowerBound, ...]:
+        """All bounds: each attack's own, and those of all attacks together."""
+        together = self.watched.bounds if self.watched is not None else ()
+        return (*(bound for attack in self.attacks for bound in attack.bounds), *together)
+
+    @property
+    def controls(self) -> tuple[NegativeControl, ...]:
+        """All negative controls that were made."""
+        found = [attack.control for attack in self.attacks] + [self.watched.control if self.watched is not None else None]
+        return tuple(control for control in found if control is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
