@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audit import planning
+from audit import planning, refutation
 from audit.core import checks
-from audit.core.bounds import Certificate, Claim, Detectable, LowerBound
+from audit.core.bounds import Certificate, Claim, Detectable
 from audit.core.game import Game, Inclusion
-from audit.core.mechanism import DpSgd, Mechanism
+from audit.core.mechanism import Mechanism
 from audit.core.protocols import Estimator
 from audit.core.records import Scores
 from audit.core.seeds import Seed
@@ -26,23 +26,24 @@ from audit.stats.laws import Law
 
 REPETITIONS = 200
 FEWER = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
-DRAWS = (25, 15, 10)
-BUDGET, REACH_BUDGET = 2.0, 6.0  # about so many seconds on one core for each question; for the least that is told
+DRAWS = (100, 50, 20)
+LOOKS = 5  # at each simulated audit, until it is known what would have been caught
+BUDGET = 2.0  # about so many seconds on one core for each question
 
-# about how long one bound takes, and one on scores that show nothing, in seconds on one core
+# about how long a few thousand scores, and each further one, take to test one claim, in seconds on one core
 SECONDS = {
-    "clopper_pearson": (0.002, 0.002),
-    "fdp_rank": (0.15, 0.03),
-    "gaussian": (0.1, 0.02),
-    "one_run": (0.002, 0.001),
-    "one_run_fdp": (0.03, 0.003),
-    "product_channel": (0.01, 0.005),
-    "rank_exact": (0.005, 0.003),
-    "sequential": (0.02, 0.02),
+    "clopper_pearson": 0.0005,
+    "fdp_rank": 0.001,
+    "gaussian": 0.0005,
+    "one_run": 0.0005,
+    "one_run_fdp": 0.0015,
+    "product_channel": 0.001,
+    "rank_exact": 0.002,
+    "sequential": 0.018,
 }
-SAMPLED_FACTOR = {"fdp_rank": 2.0, "one_run_fdp": 50.0, "product_channel": 20.0}  # more for a curve without closed form
-FULL_SIZE = 2000  # scores from which on the simulations behind a bound no longer grow
-UNKNOWN = (0.1, 0.1)
+EACH = 2e-7
+FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
+UNKNOWN = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,8 @@ class Path:
 
     @property
     def simulable(self) -> bool:
-        """Whether coins decide, and a canary is one record: copies are judged by group privacy, which is not simulated."""
-        return self.game.inclusion is Inclusion.COINS and self.game.copies == 1
+        """Whether coins decide, so that scores of a known law mean what the game's mean."""
+        return self.game.inclusion is Inclusion.COINS
 
     @property
     def scores(self) -> int:
@@ -88,35 +89,38 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
 
     On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most.
     Estimators inside a family of trade-off curves are tried on scores of nothing only: randomised response is in no such
-    family. Nothing is returned where even twenty audits would take long, or the game decides no membership by coins or plants
-    copies.
+    family. Of canaries in copies the law is that of all copies together, and bounds are converted by group privacy as in the
+    audit itself. Nothing is returned where even twenty audits would take long, or the game decides no membership by coins.
     """
     if not path.simulable or not path.estimators:
         return ()
-    laws = (Law(kind="null", delta=path.delta), Law(kind="flat", parameter=1.0, delta=path.delta))
+    laws = (Law(kind="null", delta=path.delta), Law(kind="flat", parameter=FLAT * path.game.copies, delta=path.delta))
     found = []
     for law in laws:
         inside = {repr(one) for one in path.estimators if law.kind != "null" and family_of(one, path) is not None}
-        taking_part = [[one for one in attack if repr(one) not in inside] for attack in path.attacks]
-        costs = sum(_seconds(one, path)[law.kind == "null"] for attack in taking_part for one in attack)
-        count = _affordable(min(repetitions, FEWER[0]), costs, FEWER, BUDGET) if repetitions <= FEWER[0] else repetitions
+        taking_part = [[one for one in attack if repr(one) not in inside and _speaks(one, path)] for attack in path.attacks]
+        costs = sum(_seconds(one, path) for attack in taking_part for one in attack)
+        count = _affordable(repetitions, costs, FEWER) if repetitions <= FEWER[0] else repetitions
         if any(taking_part) and count:
             found.append(_tried(path, law, taking_part, count))
     return tuple(found)
 
 
 def _tried(path: Path, law: Law, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
-    wrong = 0
+    wrong, truth = 0, law.epsilon / path.game.copies
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.kind}", repetition)
         played = zip(attacks, _views(law, path, stream), strict=True)
-        bounds = [
-            one.lower_bound(view, delta=path.delta, confidence=path.level, seed=stream.child("bound", index)).epsilon
-            for index, (one, view) in enumerate((one, view) for attack, view in played for one in attack)
-        ]
-        wrong += max(bounds) > law.epsilon
+        pairs = enumerate((one, view) for attack, view in played for one in attack)
+        wrong += any(
+            refutation.refutes(
+                one, view, epsilon=truth, delta=path.delta, confidence=path.level, seed=stream.child("bound", index)
+            )
+            for index, (one, view) in pairs
+        )
     nominal = min(1.0, sum(len(attack) for attack in attacks) * (1 - path.level))
-    return Certificate(law=law.name, epsilon=law.epsilon, wrong=wrong, repetitions=repetitions, nominal=nominal)
+    name = law.name if path.game.copies == 1 else f"{law.name}, of {path.game.copies} copies together"
+    return Certificate(law=name, epsilon=truth, wrong=wrong, repetitions=repetitions, nominal=nominal)
 
 
 @functools.lru_cache(maxsize=512)
@@ -124,57 +128,48 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
     """For each estimator the least true epsilon that this audit would have caught with chance `power`.
 
     Caught means a bound above the smallest claim that the estimator can refute; above 0 where nothing is claimed that it could.
-    Scores are those of the best attack on a Gaussian mechanism of that epsilon. Estimators for which even ten simulated audits
-    at each epsilon would take long are left out.
+    Scores are those of the best attack on a Gaussian mechanism of that epsilon. Estimators for which even twenty simulated
+    audits at each epsilon would take long are left out, and those inside a family that copies of a canary leave.
     """
     if not path.simulable:
         return ()
     found = []
     for estimator in path.estimators:
-        seconds = 3 * _seconds(estimator, path)[0]
-        draws = _affordable(DRAWS[0], seconds, DRAWS, BUDGET) or _affordable(DRAWS[-1], seconds, DRAWS, REACH_BUDGET)
-        if not draws:
+        draws = _affordable(DRAWS[0], LOOKS * _seconds(estimator, path), DRAWS)
+        if not draws or not _speaks(estimator, path):
             continue
-        probe = _probe(estimator, path)
+        probe = refutation.probe(estimator, path.game, path.mechanism, path.delta)
         claim = min((one.epsilon for one in claims if one.can_be_refuted_by(probe)), default=0.0)
         claim = claim if math.isfinite(claim) else 0.0
         question = planning.Question(delta=path.delta, confidence=path.level, claim=claim, power=power, draws=draws)
-        tolerance = 0.05 if draws == DRAWS[0] else 0.15
-        epsilon = planning.detectable(estimator, path.game, question, path.mechanism, tolerance=tolerance)
+        epsilon = planning.detectable(estimator, path.game, question, path.mechanism)
         found.append(
             Detectable(estimator=probe.estimator, family=probe.family, claim=claim, epsilon=epsilon, power=power, draws=draws)
         )
     return tuple(found)
 
 
+def _speaks(estimator: Estimator, path: Path) -> bool:
+    """Whether its bounds speak of a single record: copies of a canary leave the family of DP-SGD."""
+    return path.game.copies == 1 or family_of(estimator, path) in (None, "gdp")
+
+
 def family_of(estimator: Estimator, path: Path) -> str | None:
     """The trade-off family inside which an estimator's bounds hold, or None."""
-    return _probe(estimator, path).family
+    return refutation.family_of(estimator, path.game, path.mechanism, path.delta)
 
 
-def _probe(estimator: Estimator, path: Path) -> LowerBound:
-    """A bound on a few scores that show nothing."""
-    count = min(max(path.scores, 2), 20)
-    included = np.arange(count) % 2 == 0
-    scores = Scores(values=np.arange(float(count)), included=included, game=path.game, mechanism=path.mechanism)
-    return estimator.lower_bound(scores, delta=path.delta, confidence=path.level, seed=Seed(0))
-
-
-def _seconds(estimator: Estimator, path: Path) -> tuple[float, float]:
+def _seconds(estimator: Estimator, path: Path) -> float:
+    """About how long one test of one claim takes."""
     kind = type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
-    usual, nothing = SECONDS.get(kind, UNKNOWN)
-    factor = 0.3 + 0.7 * min(path.scores / FULL_SIZE, 1.0) if kind in ("gaussian", "fdp_rank") else 1.0
-    inside = kind == "fdp_rank" or getattr(estimator, "family", None) == "dp_sgd"
-    if inside and isinstance(path.mechanism, DpSgd) and path.mechanism.sample_rate < 1:
-        factor *= SAMPLED_FACTOR.get(kind, 10.0)
-    return factor * usual, factor * nothing
+    return SECONDS.get(kind, UNKNOWN) + EACH * path.scores
 
 
-def _affordable(wanted: int, seconds: float, choices: tuple[int, ...], budget: float) -> int:
+def _affordable(wanted: int, seconds: float, choices: tuple[int, ...]) -> int:
     """`wanted`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
     if wanted < choices[-1]:
         return wanted
-    return max((count for count in (wanted, *choices) if count <= wanted and count * seconds <= budget), default=0)
+    return max((count for count in (wanted, *choices) if count <= wanted and count * seconds <= BUDGET), default=0)
 
 
 def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from audit import refutation
 from audit.core.bounds import Claim, LowerBound
-from audit.core.errors import UnsupportedMechanism
 from audit.core.protocols import Estimator
 from audit.core.records import Scores
 from audit.core.seeds import Seed
@@ -41,26 +41,21 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
     plain = at(delta)
     if plain.family == "gdp" and plain.parameter is not None:
         return _of_gdp(plain, copies, delta)
-    if plain.family is not None:
-        raise UnsupportedMechanism(
-            f"{plain.estimator} holds inside the family '{plain.family}', which {copies} copies of a canary leave; "
-            "use an estimator for any mechanism, or canaries without copies"
-        )
 
-    def exceeds(pick: str) -> float:
-        def refuted(epsilon: float) -> bool:
-            together, spent = tradeoff.group_privacy(epsilon, delta, copies)
-            return spent < 1 and getattr(at(spent), pick) > together
+    def refuted(epsilon: float) -> bool:
+        return refutation.refutes(estimator, scores, epsilon=epsilon, delta=delta, confidence=confidence, seed=seed)
 
-        return roots.last_rejected(refuted, largest=LARGEST, resolution=RESOLUTION)
+    def reached(epsilon: float) -> bool:
+        together, spent = refutation.of_group(None, epsilon, delta, copies)
+        return spent < 1 and at(spent).ceiling > together
 
-    epsilon = exceeds("epsilon")
-    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, exceeds("ceiling")), selected=_said(plain, copies))
+    epsilon, ceiling = (roots.last_rejected(one, largest=LARGEST, resolution=RESOLUTION) for one in (refuted, reached))
+    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, ceiling), selected=_said(plain, copies))
 
 
 def claim(one: Claim, copies: int) -> Claim:
     """What a claim for one record allows a group of `copies`."""
-    epsilon, delta = tradeoff.group_privacy(one.epsilon, one.delta, copies)
+    epsilon, delta = refutation.of_group(None, one.epsilon, one.delta, copies)
     return replace(one, epsilon=epsilon, delta=delta, unit=f"group of {copies}", family=None)
 
 

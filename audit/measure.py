@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from audit import __version__, group
+from audit import __version__, group, refutation
 from audit.core import checks
 from audit.core.bounds import Claim, LowerBound, NegativeControl
 from audit.core.game import Inclusion
@@ -89,8 +89,12 @@ def negative_control(
         if scores.game.inclusion is not Inclusion.COINS or coins.all() or not coins.any():
             coins = stream.numpy().permutation(scores.included)
         shuffled = replace(scores, included=coins)
-        found = bounds(shuffled, estimators, delta=delta, confidence=confidence, seed=stream)
-        alarms += any(bound.epsilon > 0 for bound in found)
+        alarms += any(
+            refutation.refutes(
+                one, shuffled, epsilon=0.0, delta=delta, confidence=confidence, seed=stream.child("estimator", index)
+            )
+            for index, one in enumerate(estimators)
+        )
     allowed = _allowed_alarms(CONTROL_REPETITIONS, min(1.0, len(estimators) * (1 - confidence)))
     return NegativeControl(repetitions=CONTROL_REPETITIONS, false_alarms=alarms, allowed=allowed, passed=alarms <= allowed)
 

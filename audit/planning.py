@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from audit import refutation
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.game import Game, Inclusion
@@ -21,7 +22,9 @@ from audit.core.seeds import Seed
 from audit.stats import tradeoff
 
 POWER = 0.8
-DRAWS = 25
+DRAWS = 100
+FEWER_DRAWS = 25  # where whole bounds are simulated
+NULLS = 4  # streams that simulating estimators share over simulated audits, so that what they simulate is made once
 LARGEST_MU = 40.0
 MOST_SCORES = 200_000
 
@@ -50,6 +53,11 @@ class Question:
         if self.draws < 1:
             raise ConfigError(f"draws is {self.draws}; expected at least one simulated audit")
 
+    @property
+    def needed(self) -> int:
+        """How many of the simulated audits have to catch for the wanted power."""
+        return math.ceil(self.power * self.draws - 1e-9)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRow:
@@ -75,13 +83,14 @@ class PlanRow:
 
 
 def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Mechanism | None = None) -> Scores:
-    """Scores as the best attack on a mu-GDP mechanism would give them in `game`, coins and all."""
-    count = game.canaries * game.runs
-    coins = seed.child("coins").numpy().random(count) < game.inclusion_probability
-    if count > 1 and (coins.all() or not coins.any()):
-        coins[0] = not coins[0]
-    values = seed.child("scores").numpy().normal(size=count) + mu * coins
-    return Scores(values=values, included=coins, game=game, attack="ideal", mechanism=mechanism)
+    """Scores as the best attack on a mu-GDP mechanism would give them in `game`, with as many members as coins give on average.
+
+    Copies of a canary show as many times mu.
+    """
+    count = max(game.canaries * game.runs, 2)
+    included = np.arange(count) < min(max(round(count * game.inclusion_probability), 1), count - 1)
+    values = seed.child("scores").numpy().normal(size=count) + mu * game.copies * included
+    return Scores(values=values, included=included, game=game, attack="ideal", mechanism=mechanism)
 
 
 def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None) -> float:
@@ -97,37 +106,62 @@ def bounds_at(
 ) -> tuple[float, ...]:
     """Bounds of `question.draws` simulated audits of a Gaussian mechanism whose true epsilon is `epsilon`, sorted."""
     mu = tradeoff.mu_of_gdp(epsilon, question.delta)
-    draws = range(question.draws)
-    found = [_simulated_bound(estimator, game, mu, draw, question=question, mechanism=mechanism) for draw in draws]
+    found = []
+    for draw in range(question.draws):
+        scores = ideal_scores(game, mu, _of_scores(draw), mechanism)
+        bound = estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=_of_estimator(draw))
+        found.append(bound.epsilon)
     return tuple(sorted(found))
 
 
-def _simulated_bound(
-    estimator: Estimator, game: Game, mu: float, draw: int, *, question: Question, mechanism: Mechanism | None
-) -> float:
-    seed = Seed(0).child("plan", draw)
-    scores = ideal_scores(game, mu, seed, mechanism)
-    return estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=seed).epsilon
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question put to one estimator in one game."""
+
+    estimator: Estimator
+    game: Game
+    question: Question
+    mechanism: Mechanism | None = None
+
+    def caught(self, epsilon: float, draw: int) -> bool:
+        """Whether simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
+        question = self.question
+        return refutation.refutes(
+            self.estimator,
+            ideal_scores(self.game, tradeoff.mu_of_gdp(epsilon, question.delta), _of_scores(draw), self.mechanism),
+            epsilon=question.claim,
+            delta=question.delta,
+            confidence=question.confidence,
+            seed=_of_estimator(draw),
+        )
+
+    def power(self, epsilon: float) -> float:
+        """The share of simulated audits that refute the claim when the true epsilon is `epsilon`."""
+        return sum(self.caught(epsilon, draw) for draw in range(self.question.draws)) / self.question.draws
+
+    def catches(self, epsilon: float) -> bool:
+        """Whether the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
+        draws, needed, missed = self.question.draws, self.question.needed, 0
+        for draw in range(draws):
+            missed += not self.caught(epsilon, draw)
+            if missed > draws - needed:
+                return False
+            if draw + 1 - missed >= needed:
+                return True
+        return False
+
+
+def _of_scores(draw: int) -> Seed:
+    return Seed(0).child("plan", draw)
+
+
+def _of_estimator(draw: int) -> Seed:
+    return Seed(0).child("plan estimator", draw % NULLS)
 
 
 def power_at(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None) -> float:
     """The share of simulated audits that refute `question.claim` when the true epsilon is `epsilon`."""
-    found = bounds_at(estimator, game, epsilon, question, mechanism)
-    return sum(bound > question.claim for bound in found) / len(found)
-
-
-def catches(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None) -> bool:
-    """Whether the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
-    mu = tradeoff.mu_of_gdp(epsilon, question.delta)
-    needed, missed = math.ceil(question.power * question.draws - 1e-9), 0
-    for draw in range(question.draws):
-        found = _simulated_bound(estimator, game, mu, draw, question=question, mechanism=mechanism)
-        missed += found <= question.claim
-        if missed > question.draws - needed:
-            return False
-        if draw + 1 - missed >= needed:
-            return True
-    return False
+    return Asked(estimator=estimator, game=game, question=question, mechanism=mechanism).power(epsilon)
 
 
 def detectable(
@@ -135,19 +169,24 @@ def detectable(
 ) -> float:
     """The smallest true epsilon that this audit catches with the wanted power, from above to `tolerance`; infinite if none.
 
-    Caught means that the bound lies above `question.claim`.
+    Caught means that the bound lies above `question.claim`. A simulated audit sees the same noise at every epsilon, so one
+    that catches an epsilon is taken to catch all larger ones, and is simulated only where the search does not know it.
     """
     game.require(estimator.assumes, type(estimator).__name__)
+    asked = Asked(estimator=estimator, game=game, question=question, mechanism=mechanism)
     low, high = question.claim, max(2 * question.claim, 1.0)
     largest = tradeoff.epsilon_of_gdp(LARGEST_MU, question.delta)
-    while not catches(estimator, game, high, question, mechanism):
-        if high >= largest:
+    sure, unsure, beyond = 0, list(range(question.draws)), False
+    while not beyond or high > low * (1 + tolerance) + 0.01:
+        at = (low + high) / 2 if beyond else high
+        caught = [draw for draw in unsure if asked.caught(at, draw)]
+        if sure + len(caught) >= question.needed:
+            high, unsure, beyond = at, caught, True
+            continue
+        if not beyond and high >= largest:
             return math.inf
-        low, high = high, min(2 * high, largest)
-    while high > low * (1 + tolerance) + 0.01:
-        middle = (low + high) / 2
-        caught = catches(estimator, game, middle, question, mechanism)
-        low, high = (low, middle) if caught else (middle, high)
+        low, sure, unsure = at, sure + len(caught), [draw for draw in unsure if draw not in set(caught)]
+        high = high if beyond else min(2 * high, largest)
     return high
 
 
@@ -158,15 +197,19 @@ def scores_needed(
 
     To ten per cent from above; None where 200,000 do not suffice.
     """
+
+    def suffices(scores: int) -> bool:
+        resize = resized(game, scores)
+        return Asked(estimator=estimator, game=resize, question=question, mechanism=mechanism).catches(truth)
+
     low, high = 1, 16
-    while not catches(estimator, resized(game, high), truth, question, mechanism):
+    while not suffices(high):
         if high >= MOST_SCORES:
             return None
         low, high = high, min(2 * high, MOST_SCORES)
     while high > 1.1 * low + 1:
         middle = (low + high) // 2
-        caught = catches(estimator, resized(game, middle), truth, question, mechanism)
-        low, high = (low, middle) if caught else (middle, high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
 
 
@@ -203,10 +246,8 @@ def _row(
 ) -> PlanRow:
     found = detectable(estimator, game, question, mechanism)
     probe = found if math.isfinite(found) else max(question.claim, 1.0)
-    typical = bounds_at(estimator, game, probe, question, mechanism)
-    family = estimator.lower_bound(
-        ideal_scores(game, 1.0, Seed(0), mechanism), delta=question.delta, confidence=question.confidence, seed=Seed(0)
-    ).family
+    typical = bounds_at(estimator, game, probe, replace(question, draws=min(question.draws, FEWER_DRAWS)), mechanism)
+    family = refutation.family_of(estimator, game, mechanism, question.delta)
     return PlanRow(
         estimator=name,
         canaries=game.canaries,

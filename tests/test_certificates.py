@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from audit import certificates, planning, plugins
+from audit import certificates, group, planning, plugins, refutation
 from audit.core.bounds import Certificate, Claim, LowerBound
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
-from audit.stats import thresholds
+from audit.core.seeds import Seed
+from audit.stats import thresholds, tradeoff
 
 
 def game(**changes: object) -> Game:
@@ -72,15 +73,14 @@ def test_families_are_tried_on_nothing_alone() -> None:
     assert [one.nominal for one in mixed] == [pytest.approx(0.1), pytest.approx(0.05)]
     assert certificates.certify(path(*estimators("one_run"), game=game(inclusion=Inclusion.SPLIT)), 20) == ()
     assert certificates.certify(path(), 20) == ()
-    copied = path(*estimators("one_run"), game=game(copies=2))
-    assert certificates.certify(copied, 20) == () == certificates.detectable(copied)
 
 
 def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificates, "BUDGET", 0.2)
+    monkeypatch.setattr(certificates, "BUDGET", 0.1)
     few = certificates.certify(path(*estimators("rank_exact"), attacks=2, level=0.96), 200)
     assert [one.repetitions for one in few] == [20, 20]
     assert certificates.certify(path(*estimators("rank_exact"), attacks=40), 200) == ()
+    assert certificates.detectable(path(Careless())) == ()
 
 
 @pytest.mark.parametrize(("wrong", "kept"), [(0, True), (16, True), (20, False)])
@@ -114,3 +114,49 @@ def test_claims_that_an_estimator_cannot_refute_do_not_count() -> None:
 def test_a_tiny_audit_would_have_caught_nothing() -> None:
     (found,) = certificates.detectable(path(*estimators("rank_exact"), game=game(runs=6), delta=1e-5), (claim(8.0),))
     assert found.epsilon == math.inf
+
+
+# ---------------------------------------------------------------------------------------- canaries in copies
+
+
+@pytest.mark.parametrize("kind", ["one_run", "rank_exact"])
+def test_copies_are_certified_as_a_group_and_judged_as_one_record(kind: str) -> None:
+    copied = path(*estimators(kind), game=game(copies=3))
+    nothing, flat = certificates.certify(copied, 40)
+    assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0) and "3 copies" in flat.law
+    assert nothing.kept and flat.kept
+    (found,) = certificates.detectable(copied, (claim(1.0),))
+    (alone,) = certificates.detectable(path(*estimators(kind)), (claim(1.0),))
+    assert found.claim == alone.claim == 0.0  # the claim is at another delta
+    (found,) = certificates.detectable(path(*estimators(kind), game=game(copies=3), delta=1e-5), (claim(1.0),))
+    bound = group_bound_at(copied.estimators[0], found.epsilon)
+    assert 0.3 < bound <= found.epsilon
+
+
+def group_bound_at(estimator: object, epsilon: float) -> float:
+    """The median bound of audits of three copies whose record has this epsilon."""
+    mu = tradeoff.mu_of_gdp(epsilon, 1e-5)
+    rules, found = game(copies=3), []
+    for draw in range(5):
+        scores = planning.ideal_scores(rules, mu, Seed(5).child("scores", draw))
+        found.append(group.bound(estimator, scores, delta=1e-5, confidence=0.95, seed=Seed(draw)).epsilon)
+    return sorted(found)[2]
+
+
+def test_a_careless_conversion_of_copies_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound on three copies together, passed on as one of a single record."""
+    monkeypatch.setattr(refutation, "of_group", lambda family, epsilon, delta, copies: (epsilon, delta))
+    certificates.certify.cache_clear()
+    flat = certificates.certify(path(*estimators("rank_exact"), game=game(copies=3), level=0.9501), 40)[1]
+    certificates.certify.cache_clear()
+    assert flat.wrong == 40 and not flat.kept
+
+
+def test_families_that_copies_leave_are_not_certified() -> None:
+    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    copied = path(*estimators("fdp_rank"), game=game(copies=2), mechanism=mechanism, delta=1e-5)
+    assert certificates.certify(copied, 20) == () == certificates.detectable(copied)
+    inside = path(*estimators("gaussian"), game=game(copies=2), delta=1e-5)
+    assert certificates.certify(inside, 20)[0].kept
+    (found,), (alone,) = certificates.detectable(inside), certificates.detectable(path(*estimators("gaussian"), delta=1e-5))
+    assert found.epsilon < alone.epsilon  # twice the signal for one record

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from audit.core.bounds import Claim, LowerBound
 from audit.core.game import Access, Assumption
@@ -12,6 +12,7 @@ from audit.core.mechanism import Adjacency, Mechanism
 from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, TargetView, TrainedModels
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
+from audit.core.watched import Evidence
 
 Result = TypeVar("Result")
 Side = Literal["upper", "lower", "estimate"]
@@ -72,12 +73,14 @@ class Needs:
     Attributes:
         gradients: it scores canaries that are gradients, not records.
         queries: label queries a record that its boundary distances take, 0 where it needs none.
+        hidden: it reads the records' hidden representations, which are kept only where an attack does.
     """
 
     access: Access = Access.FINAL_MODEL
     references: int = 0
     gradients: bool = False
     queries: int = 0
+    hidden: bool = False
 
 
 class Attack(Protocol):
@@ -90,12 +93,38 @@ class Attack(Protocol):
 
 
 class Estimator(Protocol):
-    """Turns scores with known coins into a lower bound on epsilon at delta."""
+    """Turns scores with known coins into a lower bound on epsilon at delta. Hashable, as frozen dataclasses are."""
 
     @property
     def assumes(self) -> frozenset[Assumption]: ...
 
+    def __hash__(self) -> int: ...
+
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound: ...
+
+
+@runtime_checkable
+class Refuter(Protocol):
+    """An estimator that also tests one claim alone, in less time than a whole bound takes.
+
+    `refutes(scores, epsilon=...)` says whether `lower_bound(scores)` would lie above `epsilon`, up to the precision of its
+    search. Estimators without it are asked for the bound.
+    """
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool: ...
+
+
+@runtime_checkable
+class AnytimeEstimator(Estimator, Protocol):
+    """An estimator whose bound holds at every time at once: only what it finds may decide how many models are trained.
+
+    `watch` looks at the scores of each attack on the same trials so far, in the order of training, and gives the bound of all
+    attacks together and its evidence against each claim that it can refute.
+    """
+
+    def watch(
+        self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float
+    ) -> tuple[LowerBound, tuple[Evidence, ...]]: ...
 
 
 class Accountant(Protocol):
@@ -118,12 +147,12 @@ Work = Callable[..., Result]
 class Executor(Protocol):
     """Runs independent jobs somewhere and yields `(index of the job, result)` as they are finished.
 
-    `shared` is sent once to each place, not with every job.
+    `shared` is sent once to each place, not with every job. Closing the generator gives up what has not finished.
     """
 
     def map(
         self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
-    ) -> Iterator[tuple[int, Result]]: ...
+    ) -> Generator[tuple[int, Result]]: ...
 
 
 class Target(Protocol):

@@ -63,17 +63,7 @@ class FdpRank:
             UnsupportedMechanism: the scores carry no DP-SGD mechanism to take sample rate and steps from.
             ConfigError: delta is 0, where every epsilon of DP-SGD is infinite.
         """
-        checks.both_sides(scores.included, "fdp_rank")
-        checks.open_probability(confidence, "confidence")
-        checks.open_probability(delta, "delta of fdp_rank")
-        mechanism = scores.mechanism
-        if not isinstance(mechanism, DpSgd):
-            raise UnsupportedMechanism(
-                f"fdp_rank needs scores of a DP-SGD training, got {type(mechanism).__name__}; use rank_exact or gaussian"
-            )
-        if scores.game.adjacency is Adjacency.REPLACE_ONE:
-            raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
-        ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+        ranked, mechanism = _ranked(scores, delta, confidence, seed), _mechanism(scores)
         signal, selected, tests = _refuted(self, ranked, mechanism, 1 - confidence, seed)
         members = int(ranked.sum())
         top = _ceiling(self, (members, len(ranked) - members), mechanism, confidence)
@@ -91,6 +81,47 @@ class FdpRank:
             selected=_said(selected, signal),
             seed=seed.integer(),
         )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
+        ranked, mechanism, significance = _ranked(scores, delta, confidence, seed), _mechanism(scores), 1 - confidence
+        signal = sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        if math.isinf(signal):
+            return False
+        sides = int(ranked.sum()), int((~ranked).sum())
+        if not self._simulated(sides, significance):
+            tests = rank_exact.precedence_tests(ranked, self.ratio)
+            return rank_exact.refutes(tests, _curve(mechanism)(signal), significance=significance)
+        scores_of_ranks = self._rank_scores(sides, mechanism)
+        if least_favourable.plainly_null(ranked, scores_of_ranks, significance):
+            return False
+        critical = _critical(self, sides, (mechanism, signal), significance, seed.child("simulate"))
+        return least_favourable.sum_of_scores(ranked, scores_of_ranks) > critical
+
+    def _simulated(self, sides: tuple[int, int], significance: float) -> bool:
+        return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
+
+    def _rank_scores(self, sides: tuple[int, int], mechanism: DpSgd) -> Counts:
+        if self.statistic == "auc":
+            return least_favourable.auc_scores(sum(sides))
+        return _likelihood_scores(mechanism, *sides)
+
+
+def _ranked(scores: Scores, delta: float, confidence: float, seed: Seed) -> Memberships:
+    checks.both_sides(scores.included, "fdp_rank")
+    checks.open_probability(confidence, "confidence")
+    checks.open_probability(delta, "delta of fdp_rank")
+    return ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+
+
+def _mechanism(scores: Scores) -> DpSgd:
+    if not isinstance(scores.mechanism, DpSgd):
+        raise UnsupportedMechanism(
+            f"fdp_rank needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; use rank_exact or gaussian"
+        )
+    if scores.game.adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
+    return scores.mechanism
 
 
 def _said(selected: str, signal: float) -> str:
@@ -113,16 +144,13 @@ def _refuted(
     estimator: FdpRank, ranked: Memberships, mechanism: DpSgd, significance: float, seed: Seed
 ) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
-    members, family = int(ranked.sum()), _curve(mechanism)
-    affordable = least_favourable.simulations_for(members, len(ranked) - members, significance) > 0
-    if estimator.statistic == "rank" or not affordable:
+    sides, family = (int(ranked.sum()), int((~ranked).sum())), _curve(mechanism)
+    if not estimator._simulated(sides, significance):
         tests = rank_exact.precedence_tests(ranked, estimator.ratio)
         signal, which = rank_exact.bound(tests, family, significance=significance, largest=MOST_SIGNAL, resolution=1e-4)
         return signal, which.describe() if which is not None else "", len(tests)
-    if estimator.statistic == "auc":
-        scores, words = least_favourable.auc_scores(len(ranked)), "AUC over all pairs"
-    else:
-        scores, words = _likelihood_scores(mechanism, members, len(ranked) - members), "likelihood ratios of the claimed curve"
+    scores = estimator._rank_scores(sides, mechanism)
+    words = "AUC over all pairs" if estimator.statistic == "auc" else "likelihood ratios of the claimed curve"
     if least_favourable.plainly_null(ranked, scores, significance):
         return 0.0, "", 1
     signal = least_favourable.rank_bound(
@@ -145,6 +173,20 @@ def _likelihood_scores(mechanism: DpSgd, members: int, nonmembers: int) -> Count
     return least_favourable.likelihood_scores(claimed, family(0.0), members, nonmembers)
 
 
+@functools.lru_cache(maxsize=256)
+def _critical(estimator: FdpRank, sides: tuple[int, int], at: tuple[DpSgd, float], significance: float, stream: Seed) -> int:
+    """The largest sum that does not refute a mechanism with a signal; kept for simulated audits, which share one stream."""
+    mechanism, signal = at
+    return least_favourable.critical_sum(
+        least_favourable.curve_shift(_curve(mechanism)),
+        signal,
+        estimator._rank_scores(sides, mechanism),
+        members=sides[0],
+        significance=significance,
+        generator=stream.numpy(),
+    )
+
+
 def _guess(ranked: Memberships, family: curves.Family, significance: float) -> float:
     """A signal that the AUC probably refutes, by the normal approximation."""
     target = least_favourable.auc_floor_guess(ranked, significance)
@@ -158,8 +200,7 @@ def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: DpSgd, confi
     """The signal refuted by perfect separation."""
     members, nonmembers = sides
     perfect = np.arange(members + nonmembers) < members
-    simulated = least_favourable.simulations_for(members, nonmembers, 1 - confidence) > 0
-    if estimator.statistic == "rank" or not simulated:
+    if not estimator._simulated(sides, 1 - confidence):
         return _refuted(estimator, perfect, mechanism, 1 - confidence, Seed(0))[0]
     top = rank_exact.separation(members, nonmembers)  # no other configuration reaches the largest sum of scores
     return rank_exact.bound((top,), _curve(mechanism), significance=1 - confidence, largest=MOST_SIGNAL, resolution=1e-4)[0]

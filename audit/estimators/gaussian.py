@@ -12,6 +12,7 @@ from audit.core.game import Assumption
 from audit.core.records import Scores
 from audit.core.seeds import Seed
 from audit.stats import least_favourable, ranks, tradeoff
+from audit.stats.ranks import Memberships
 
 STATISTICS = ("auto", "auc", "paired")
 
@@ -49,14 +50,11 @@ class Gaussian:
             DataError: one side is empty.
             ConfigError: delta is 0, at which no Gaussian mechanism has a finite epsilon, or "auc" has too many scores.
         """
-        checks.both_sides(scores.included, "gaussian")
-        checks.open_probability(delta, "delta of the gaussian estimator")
-        significance = 1 - checks.open_probability(confidence, "confidence")
-        members = int(scores.included.sum())
-        nonmembers = len(scores.included) - members
+        ranked = _ranked(scores, delta, confidence, seed)
+        significance, members = 1 - confidence, int(ranked.sum())
+        nonmembers = len(ranked) - members
         simulated = self._simulated(members, nonmembers, significance)
-        ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
-        generator = seed.child("simulate" if simulated else "pairs").numpy()
+        generator = _stream(seed, simulated).numpy()
         if simulated:
             mu = least_favourable.gdp_auc_bound(ranked, significance=significance, generator=generator)
         else:
@@ -77,6 +75,21 @@ class Gaussian:
             seed=seed.integer(),
         )
 
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether the statistic refutes the mu-GDP that has `epsilon` at `delta`."""
+        ranked = _ranked(scores, delta, confidence, seed)
+        significance, members = 1 - confidence, int(ranked.sum())
+        simulated = self._simulated(members, len(ranked) - members, significance)
+        stream, mu = _stream(seed, simulated), tradeoff.mu_of_gdp(epsilon, delta)
+        if not simulated:
+            least = least_favourable.paired_auc_lower(ranked, significance=significance, generator=stream.numpy())
+            return least > tradeoff.auc_of_gdp(mu)
+        auc = least_favourable.auc_scores(len(ranked))
+        if least_favourable.plainly_null(ranked, auc, significance):
+            return False
+        critical = _critical(members, len(ranked) - members, mu, significance, stream)
+        return least_favourable.sum_of_scores(ranked, auc) > critical
+
     def _simulated(self, members: int, nonmembers: int, significance: float) -> bool:
         affordable = least_favourable.simulations_for(members, nonmembers, significance) > 0
         if self.statistic == "auc" and not affordable:
@@ -85,6 +98,30 @@ class Gaussian:
                 f"{1 - significance:.6g}; use 'auto' or 'paired'"
             )
         return affordable and self.statistic != "paired"
+
+
+def _ranked(scores: Scores, delta: float, confidence: float, seed: Seed) -> Memberships:
+    checks.both_sides(scores.included, "gaussian")
+    checks.open_probability(delta, "delta of the gaussian estimator")
+    checks.open_probability(confidence, "confidence")
+    return ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+
+
+def _stream(seed: Seed, simulated: bool) -> Seed:
+    return seed.child("simulate" if simulated else "pairs")
+
+
+@functools.lru_cache(maxsize=256)
+def _critical(members: int, nonmembers: int, mu: float, significance: float, stream: Seed) -> int:
+    """The largest sum that does not refute mu-GDP; kept for simulated audits, which share one stream."""
+    return least_favourable.critical_sum(
+        least_favourable.gdp_shift,
+        mu,
+        least_favourable.auc_scores(members + nonmembers),
+        members=members,
+        significance=significance,
+        generator=stream.numpy(),
+    )
 
 
 @functools.lru_cache(maxsize=256)

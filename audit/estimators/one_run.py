@@ -12,6 +12,7 @@ from audit.core.game import Assumption
 from audit.core.records import Scores
 from audit.core.seeds import Seed
 from audit.stats import one_run, ranks
+from audit.stats.arrays import Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +47,8 @@ class OneRun:
         Raises:
             DataError: one side is empty.
         """
-        checks.both_sides(scores.included, "one_run")
-        checks.open_probability(confidence, "confidence")
-        checks.probability(delta, "delta")
         coins, tie_seed = len(scores.values), seed.child("ties")
-        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
-        guesses = one_run.guess_counts(coins, self.guess_fractions)
-        correct = one_run.correct_guesses(ranked, guesses)
+        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
         epsilon, at = one_run.grid_bound(guesses, correct, coins=coins, delta=delta, significance=1 - confidence)
         return LowerBound(
             epsilon=epsilon,
@@ -65,6 +61,22 @@ class OneRun:
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
             seed=tie_seed.integer(),
         )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the registered counts refutes (epsilon, delta)-DP."""
+        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        return one_run.refutes(
+            guesses, correct, coins=len(scores.values), epsilon=epsilon, delta=delta, significance=1 - confidence
+        )
+
+    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+        """Numbers of guesses, and of right ones among them."""
+        checks.both_sides(scores.included, "one_run")
+        checks.open_probability(confidence, "confidence")
+        checks.probability(delta, "delta")
+        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        guesses = one_run.guess_counts(len(scores.values), self.guess_fractions)
+        return guesses, one_run.correct_guesses(ranked, guesses)
 
 
 @functools.lru_cache(maxsize=256)

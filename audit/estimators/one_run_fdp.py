@@ -12,7 +12,7 @@ from audit.core import checks
 from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism
+from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Scores
 from audit.core.seeds import Seed
 from audit.stats import one_run, one_run_fdp, ranks, sgd_curve, tradeoff
@@ -59,21 +59,9 @@ class OneRunFdp:
             UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
             ConfigError: delta is 0, where every epsilon is infinite.
         """
-        checks.both_sides(scores.included, "one_run_fdp")
-        checks.open_probability(confidence, "confidence")
-        checks.open_probability(delta, "delta of one_run_fdp")
-        mechanism = scores.mechanism if self.family == "dp_sgd" else None
-        if self.family == "dp_sgd" and not isinstance(mechanism, DpSgd):
-            raise UnsupportedMechanism(
-                f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got {type(mechanism).__name__}; "
-                "use family 'gdp' or one_run"
-            )
-        if mechanism is not None and scores.game.adjacency is Adjacency.REPLACE_ONE:
-            raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
+        mechanism = self._mechanism(scores)
         coins, tie_seed = len(scores.values), seed.child("ties")
-        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
-        guesses = np.minimum(one_run.guess_counts(coins, self.guess_fractions), one_run_fdp.MOST_GUESSES)
-        correct = one_run.correct_guesses(ranked, guesses)
+        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
         found, at = _refuted(mechanism, guesses, correct, coins, 1 - confidence)
         top = _ceiling(mechanism, tuple(guesses.tolist()), coins, confidence)
         epsilon = _epsilon(found, mechanism, delta)
@@ -91,37 +79,70 @@ class OneRunFdp:
             seed=tie_seed.integer(),
         )
 
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
+        mechanism = self._mechanism(scores)
+        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        at = tradeoff.mu_of_gdp(epsilon, delta)
+        if mechanism is not None:
+            at = sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        return math.isfinite(at) and one_run_fdp.refutes(
+            _inverse(mechanism), guesses, correct, coins=len(scores.values), significance=1 - confidence, parameter=at
+        )
 
-def _refuted(
-    mechanism: Mechanism | None, guesses: Counts, correct: Counts, coins: int, significance: float
-) -> tuple[float, int]:
-    """The largest mu or signal (inverse noise) refuted, and the index of the count that does it."""
-    if not isinstance(mechanism, DpSgd):
-        return one_run_fdp.bound(one_run_fdp.gdp_inverse, guesses, correct, coins=coins, significance=significance)
+    def _mechanism(self, scores: Scores) -> DpSgd | None:
+        if self.family != "dp_sgd":
+            return None
+        if not isinstance(scores.mechanism, DpSgd):
+            raise UnsupportedMechanism(
+                f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; "
+                "use family 'gdp' or one_run"
+            )
+        if scores.game.adjacency is Adjacency.REPLACE_ONE:
+            raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
+        return scores.mechanism
+
+    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+        """Numbers of guesses, and of right ones among them."""
+        checks.both_sides(scores.included, "one_run_fdp")
+        checks.open_probability(confidence, "confidence")
+        checks.open_probability(delta, "delta of one_run_fdp")
+        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        guesses = np.minimum(one_run.guess_counts(len(ranked), self.guess_fractions), one_run_fdp.MOST_GUESSES)
+        return guesses, one_run.correct_guesses(ranked, guesses)
+
+
+def _inverse(mechanism: DpSgd | None) -> one_run_fdp.Inverse:
+    """Of the curves by mu, or by signal (inverse noise)."""
+    if mechanism is None:
+        return one_run_fdp.gdp_inverse
     rate, steps = mechanism.sample_rate, mechanism.steps
-    inverse = one_run_fdp.curve_inverse(
+    return one_run_fdp.curve_inverse(
         lambda signal: sgd_curve.symmetric_sgd(1 / signal if signal > 0 else math.inf, rate, steps)
     )
-    return one_run_fdp.bound(
-        inverse, guesses, correct, coins=coins, significance=significance, largest=1 / sgd_curve.LEAST_NOISE
-    )
 
 
-def _epsilon(found: float, mechanism: Mechanism | None, delta: float) -> float:
-    if not isinstance(mechanism, DpSgd):
+def _refuted(mechanism: DpSgd | None, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
+    """The largest mu or signal (inverse noise) refuted, and the index of the count that does it."""
+    inverse, largest = _inverse(mechanism), 40.0 if mechanism is None else 1 / sgd_curve.LEAST_NOISE
+    return one_run_fdp.bound(inverse, guesses, correct, coins=coins, significance=significance, largest=largest)
+
+
+def _epsilon(found: float, mechanism: DpSgd | None, delta: float) -> float:
+    if mechanism is None:
         return tradeoff.epsilon_of_gdp(found, delta)
     noise = 1 / found if found > 0 else math.inf
     return sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
 
 
-def _parameter(found: float, mechanism: Mechanism | None) -> float:
-    if not isinstance(mechanism, DpSgd):
+def _parameter(found: float, mechanism: DpSgd | None) -> float:
+    if mechanism is None:
         return found
     return 1 / found if found > 0 else math.inf
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(mechanism: Mechanism | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+def _ceiling(mechanism: DpSgd | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
     counts = np.array(guesses)
     return _refuted(mechanism, counts, counts, coins, 1 - confidence)[0]
 

@@ -16,6 +16,7 @@ from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Scores
 from audit.core.seeds import Seed
 from audit.stats import curves, one_run, product_channel, ranks, sgd_curve, tradeoff
+from audit.stats.arrays import Counts
 
 ASSUMES = frozenset({Assumption.INDEPENDENT_COINS, Assumption.INDEPENDENT_TRIALS})
 FAMILIES = ("any", "gdp", "dp_sgd")
@@ -60,14 +61,9 @@ class ProductChannel:
             UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
             ConfigError: delta is 0, where every epsilon is infinite.
         """
-        checks.both_sides(scores.included, "product_channel")
-        checks.open_probability(confidence, "confidence")
-        (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of product_channel")
         coins, tie_seed = len(scores.values), seed.child("ties")
+        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
         curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
-        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
-        guesses = one_run.guess_counts(coins, self.guess_fractions)
-        correct = one_run.correct_guesses(ranked, guesses)
         found, at = product_channel.bound(
             curve, guesses, correct, coins=coins, significance=1 - confidence, largest=curve.largest
         )
@@ -85,6 +81,24 @@ class ProductChannel:
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
             seed=tie_seed.integer(),
         )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
+        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
+        at = curve.with_epsilon(epsilon)
+        return math.isfinite(at) and product_channel.refutes(
+            curve(at), guesses, correct, coins=len(scores.values), significance=1 - confidence
+        )
+
+    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+        """Numbers of guesses, and of right ones among them."""
+        checks.both_sides(scores.included, "product_channel")
+        checks.open_probability(confidence, "confidence")
+        (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of product_channel")
+        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        guesses = one_run.guess_counts(len(ranked), self.guess_fractions)
+        return guesses, one_run.correct_guesses(ranked, guesses)
 
 
 def _mechanism(family: str, scores: Scores) -> DpSgd | None:
@@ -125,6 +139,12 @@ class _Family:
             noise = 1 / parameter if parameter > 0 else math.inf
             return sgd_curve.epsilon_floor(noise, self.mechanism.sample_rate, self.mechanism.steps, self.delta)
         return tradeoff.epsilon_of_gdp(parameter, self.delta) if self.name == "gdp" else parameter
+
+    def with_epsilon(self, epsilon: float) -> float:
+        """The parameter whose curve has this epsilon at delta."""
+        if self.mechanism is not None:
+            return sgd_curve.signal_of(epsilon, self.mechanism.sample_rate, self.mechanism.steps, self.delta)
+        return tradeoff.mu_of_gdp(epsilon, self.delta) if self.name == "gdp" else epsilon
 
     def parameter(self, parameter: float) -> float | None:
         """What a report names: mu, the noise multiplier, or nothing."""

@@ -141,6 +141,26 @@ def rank_bound(
     return roots.last_rejected(rejects, start=start, stride=stride, largest=largest, resolution=resolution)
 
 
+def critical_sum(
+    shift: Callable[[float, Array], Array],
+    parameter: float,
+    scores: Counts,
+    *,
+    members: int,
+    significance: float,
+    generator: np.random.Generator,
+) -> int:
+    """The largest sum of the members' rank scores that does not refute `parameter`: the test of `rank_bound` at one point.
+
+    It depends on no observation, so one simulation serves all samples of `members` among `len(scores)`.
+
+    Guarantee: as `rank_bound`.
+    """
+    draws = simulate(members, len(scores) - members, significance, generator)
+    sums = simulated_sums(shift(parameter, draws.members), draws.nonmembers, scores)
+    return int(np.partition(sums, len(sums) - draws.rank)[len(sums) - draws.rank])
+
+
 class _Pruned:
     """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it.
 

@@ -76,6 +76,20 @@ def guess_counts(coins: int, fractions: tuple[float, ...]) -> Counts:
     return np.unique(np.clip(even, 2, max(2 * (coins // 2), 0)))
 
 
+def refutes(guesses: Counts, correct: Counts, *, coins: int, epsilon: float, delta: float, significance: float) -> bool:
+    """Whether one of the pre-registered counts refutes (epsilon, delta)-DP: `grid_bound` at a single epsilon.
+
+    Guarantee: refutes a true pair with probability at most `significance` (Bonferroni over the counts).
+    """
+    level = _level(significance, guesses)
+    counts = zip(guesses.tolist(), correct.tolist(), strict=True)
+    return any(p_value(epsilon, guesses=count, correct=right, coins=coins, delta=delta) <= level for count, right in counts)
+
+
+def _level(significance: float, guesses: Counts) -> float:
+    return min(significance / max(len(guesses), 1), NEVER / 2)
+
+
 def grid_bound(guesses: Counts, correct: Counts, *, coins: int, delta: float, significance: float) -> tuple[float, int]:
     """The largest epsilon refuted by one of the pre-registered counts, and that count's index.
 
@@ -83,7 +97,7 @@ def grid_bound(guesses: Counts, correct: Counts, *, coins: int, delta: float, si
         of it (Bonferroni), and each test is monotone in epsilon.
     """
     best, index = 0.0, -1
-    level = min(significance / max(len(guesses), 1), NEVER / 2)
+    level = _level(significance, guesses)
     for j, (count, right) in enumerate(zip(guesses.tolist(), correct.tolist(), strict=True)):
 
         def chance(epsilon: float, count: int = count, right: int = right) -> float:

@@ -57,6 +57,18 @@ def refuted(parameters: Array, inverse: Inverse, *, guesses: int, correct: int, 
     return np.asarray(reached + missed > limit)
 
 
+def refutes(inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, significance: float, parameter: float) -> bool:
+    """Whether one of the pre-registered counts refutes the curve of `parameter`.
+
+    Guarantee: refutes a true curve with probability at most `significance` (Bonferroni over the counts).
+    """
+    level, asked = significance / max(len(guesses), 1), np.array([parameter])
+    return any(
+        2 * right > count and refuted(asked, inverse, guesses=count, correct=right, coins=coins, significance=level)[0]
+        for count, right in zip(guesses.tolist(), correct.tolist(), strict=True)
+    )
+
+
 def bound(
     inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, significance: float, largest: float = 40.0
 ) -> tuple[float, int]:

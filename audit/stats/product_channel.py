@@ -56,6 +56,19 @@ def error_rate(curve: Curve, share: Array) -> Array:
     return np.asarray(low / np.maximum(share, 1e-300))
 
 
+def refutes(curve: Curve, guesses: Counts, correct: Counts, *, coins: int, significance: float) -> bool:
+    """Whether one of the pre-registered counts refutes `curve`: `bound` at a single parameter.
+
+    Guarantee: refutes a true curve with probability at most `significance` (Bonferroni over the counts).
+    """
+    level = significance / max(len(guesses), 1)
+    counts = zip(guesses.tolist(), correct.tolist(), strict=True)
+    return any(
+        p_value(curve, guesses=count, correct=right, coins=coins, resolution=level * NEGLIGIBLE) <= level
+        for count, right in counts
+    )
+
+
 def bound(
     family: Family,
     guesses: Counts,

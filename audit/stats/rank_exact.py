@@ -124,6 +124,15 @@ def _turning_rates(count: int, sample: int) -> Array:
     return np.asarray(special.betaincinv(count, sample - count + 1, LEVELS))
 
 
+def refutes(tests: tuple[Precedence, ...], curve: Curve, *, significance: float) -> bool:
+    """Whether one of `tests` refutes `curve` at `significance / len(tests)`: `bound` at a single parameter.
+
+    Guarantee: refutes a curve that the mechanism satisfies with probability at most `significance`.
+    """
+    level = significance / max(len(tests), 1)
+    return any(p_value(test, curve, level * NEGLIGIBLE) <= level for test in sorted(tests, key=_promise, reverse=True))
+
+
 def bound(
     tests: tuple[Precedence, ...],
     family: Family,

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit.stats import curves, pld, tradeoff
+from audit.stats import curves, pld, roots, tradeoff
 from audit.stats.arrays import Array
 from audit.stats.curves import Curve
 
@@ -101,6 +101,22 @@ def epsilon_floor(noise_multiplier: float, sample_rate: float, steps: int, delta
         except MemoryError:
             continue
     return _floor(noise_multiplier, sample_rate, steps, delta, DENSITIES[-1])
+
+
+@functools.lru_cache(maxsize=256)
+def signal_of(epsilon: float, sample_rate: float, steps: int, delta: float) -> float:
+    """The least inverse noise multiplier at which `epsilon_floor` exceeds `epsilon`, from above; infinite beyond `LEAST_NOISE`.
+
+    >>> 0.4999 < signal_of(4.377, 1.0, 4, 1e-5) < 0.502
+    True
+    """
+
+    def within(signal: float) -> bool:
+        return signal == 0 or epsilon_floor(1 / signal, sample_rate, steps, delta) <= epsilon
+
+    largest, precision = 1 / LEAST_NOISE, 5e-4
+    found = roots.last_rejected(within, stride=0.5, largest=largest, resolution=precision)
+    return math.inf if found >= largest else found + 1.01 * precision * max(1.0, found)
 
 
 def _floor(noise: float, rate: float, steps: int, delta: float, density: float) -> float:

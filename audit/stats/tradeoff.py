@@ -6,6 +6,7 @@ function `f` of Dong, Roth and Su. Everything is vectorised over rates.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -90,6 +91,7 @@ def epsilon_of_gdp(mu: float, delta: float) -> float:
     return low
 
 
+@functools.lru_cache(maxsize=1024)
 def mu_of_gdp(epsilon: float, delta: float) -> float:
     """The largest mu whose mechanism is (epsilon, delta)-DP, from below; inverse of `epsilon_of_gdp`.
 
