@@ -88,13 +88,19 @@ def reference_logits(reference: ReferenceView, attack: str) -> Array:
     return _finite(reference.logits, attack)
 
 
-def log_gradient_norms(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:
-    """Logs of the l2 norms of the records' gradients: `(m,)` and `(k, m)`; a norm of zero counts as the least normal float.
+def log_lengths(target: TargetView, reference: ReferenceView, attack: str, signal: str) -> tuple[Array, Array]:
+    """Logs of a signal that is a length, `(m,)` and `(k, m)`; a length of zero counts as the least normal float.
+
+    Args:
+        signal: gradient_norms, last_gradient_norms or class_distances.
 
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    ours, theirs = _observed("gradient_norms", target, reference, attack, "access final_weights or all_steps")
+    source = "access final_weights or all_steps"
+    if signal != "gradient_norms":
+        source += " and a model whose outputs come from a linear layer"
+    ours, theirs = _observed(signal, target, reference, attack, source)
     least = np.finfo(np.float32).tiny
     return np.log(np.maximum(ours, least, dtype=np.float64)), np.log(np.maximum(theirs, least, dtype=np.float64))
 

@@ -30,6 +30,7 @@ class Order:
         steps: of each.
         code: digest of the code that the key stands for; another machine's must be the same.
         queries: label queries a record that attacks ask for.
+        hidden: an attack reads hidden representations.
     """
 
     key: str
@@ -39,6 +40,7 @@ class Order:
     steps: int
     code: str
     queries: int = 0
+    hidden: bool = False
 
 
 def fit_and_observe(
@@ -69,7 +71,7 @@ def fit_and_observe(
         job = replace(job, device=device)
     models = order.trainer.fit(job, progress)
     value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
-    value |= seen.observed(job, canaries, models, order.queries)
+    value |= seen.observed(job, canaries, models, queries=order.queries, hidden=order.hidden)
     for name, found in asdict(models.executed).items():
         value[f"executed/{name}"] = np.asarray(found)
     return _isolated(value)
@@ -98,7 +100,7 @@ def _isolated(value: dict[str, Array]) -> dict[str, Array]:
     return {**value, "diverged": diverged}
 
 
-def job_key(job: TrainingJob, trainer: Trainer, content: str, queries: int = 0) -> str:
+def job_key(job: TrainingJob, trainer: Trainer, content: str, *, queries: int = 0, hidden: bool = False) -> str:
     """The hash of everything that decides a job's result."""
     identity = {
         "version": __version__,
@@ -113,6 +115,7 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str, queries: int = 0) 
         "access": job.access.value,
         "checkpoints": job.checkpoints,
         "queries": queries,
+        "hidden": hidden,
         "device": job.device.split(":", maxsplit=1)[0],
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from audit import certificates, descriptive, measure, verdict
+from audit import certificates, descriptive, measure, stopping, verdict
 from audit.core.bounds import Certificate, Detectable, LowerBound
 from audit.core.errors import ObservationError
 from audit.core.evaluated import Evaluation
@@ -17,12 +17,16 @@ from audit.core.protocols import Attack, Progress
 from audit.core.records import Array, Planting, ReferenceView, Scores, TargetView
 from audit.core.results import AttackResult, BoundTrajectory, Check, GameResult, GroupResult, RecordExposure
 from audit.core.seeds import Seed
+from audit.core.watched import Watched
 from audit.design import Experiment, Play, Recipe, Stated
+from audit.job import Order
 from audit.planting import Planted, rules_of
+from audit.seen import OF_WEIGHTS
 from audit.store import Store
-from audit.training_run import Observed, orders, train
+from audit.training_run import Observed, gather, orders, train
 
 CHECKPOINTS = 8
+ADVICE = "lower the learning rate or the noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +42,7 @@ class Played:
     @property
     def bounds(self) -> tuple[LowerBound, ...]:
         """All bounds of the game."""
-        return tuple(bound for attack in self.result.attacks for bound in attack.bounds)
+        return self.result.bounds
 
 
 def _shown(signals: dict[str, Array | None], access: Access, steps: int | None) -> dict[str, Array | None]:
@@ -46,7 +50,7 @@ def _shown(signals: dict[str, Array | None], access: Access, steps: int | None) 
     logits, products = signals["logits"], signals["products"]
     if logits is not None and access is Access.LABEL_ONLY:
         logits = np.eye(logits.shape[-1], dtype=np.float32)[logits.argmax(axis=-1)]
-    inside = {name: signals[name] for name in ("weight_products", "gradient_norms") if access.shows(Access.FINAL_WEIGHTS)}
+    inside = {name: signals[name] for name in OF_WEIGHTS if access.shows(Access.FINAL_WEIGHTS)}
     if access is Access.ALL_STEPS:
         inside |= {"products": None if products is None else products[..., :steps], "trajectory": signals["trajectory"]}
     return {"logits": logits, "boundary": signals["boundary"], **inside}
@@ -58,7 +62,12 @@ def _target_view(signals: Mapping[str, Any], labels: Array | None) -> TargetView
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Round:
-    """A game on a recipe, after training: everything that attacks and statistics read."""
+    """A game on a recipe, after training: everything that attacks and statistics read.
+
+    Attributes:
+        planting: of the models that were observed, targets first: fewer than planned where the game stopped early.
+        first: number of the first target among all of the game.
+    """
 
     experiment: Experiment
     recipe: Recipe
@@ -66,6 +75,7 @@ class Round:
     seed: Seed
     planting: Planting
     observed: Observed
+    first: int = 0
 
     @property
     def rules(self) -> Game:
@@ -84,7 +94,7 @@ class Round:
         values = []
         for run in range(self.planting.runs):
             view = replace(self._target(run, level, steps), mechanism=mechanism)
-            values.append(attack.score(view, reference, self.seed.child(f"attack:{name}", run)))
+            values.append(attack.score(view, reference, self.seed.child(f"attack:{name}", self.first + run)))
         included = self.planting.included[: self.planting.runs].ravel()
         return Scores(
             values=np.concatenate(values),
@@ -108,18 +118,57 @@ class Round:
 def play(experiment: Experiment, one: Planted, stated: Stated, tools: tuple[Store, Progress]) -> Played:
     """One game on one recipe, from coins to bounds. `tools`: where values are kept, and who hears of progress."""
     store, progress = tools
-    recipe, game, seed, planting = one.recipe, one.game, one.seed, one.planting
-    store.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": planting.included})
-    shared = (experiment.dataset, planting.canaries)
-    observed = train(orders(experiment, recipe, game, planting), shared, store, experiment.executor, progress)
-    refuse_lost(game, observed)
-    return concluded(
-        Round(experiment=experiment, recipe=recipe, game=game, seed=seed, planting=planting, observed=observed), stated
+    store.arrays(f"coins-{one.recipe.name}-{one.game.name}", lambda: {"included": one.planting.included})
+    found = orders(experiment, one.recipe, one.game, one.planting)
+    jobs = list(zip(one.game.portions(experiment.models_per_job), found, strict=True))
+    watch = watch_of(experiment, one.game, stated)
+    scores: list[list[Scores]] = []
+
+    def enough(done: int) -> bool:
+        rows = jobs[done - 1][0]
+        if not watch.ends or rows.start >= one.game.runs:
+            return False
+        references = [job for job in jobs if job[0].start >= one.game.runs]
+        look = part(experiment, one, [*references, jobs[done - 1]], store)
+        refuse_lost_references(look)
+        scores.append([look.attack(name, attack) for name, attack in one.game.attacks])
+        return watch.proves(stopping.joined(scores))
+
+    count = train(found, (experiment.dataset, one.planting.canaries), (store, experiment.executor, progress), enough)
+    return concluded(part(experiment, one, jobs[:count], store), stated)
+
+
+def watch_of(experiment: Experiment, game: Play, stated: Stated) -> stopping.Watch:
+    """What the game is asked while it goes on: nothing where it does not stop."""
+    return stopping.Watch(
+        estimators=stopping.anytime(game.estimators) if game.stops else (),
+        claims=stated.claims,
+        delta=experiment.delta,
+        confidence=experiment.bound_confidence,
+        planned=game.runs,
+        looks=game.looks(experiment.models_per_job),
+    )
+
+
+def part(experiment: Experiment, one: Planted, jobs: Sequence[tuple[range, Order]], store: Store) -> Round:
+    """The game as far as these jobs, with the models that each trained, show it."""
+    ordered = sorted(jobs, key=lambda job: job[0].start)
+    rows = np.concatenate([np.arange(rows.start, rows.stop) for rows, _ in ordered])
+    runs = int(np.sum(rows < one.game.runs))
+    return Round(
+        experiment=experiment,
+        recipe=one.recipe,
+        game=one.game,
+        seed=one.seed,
+        planting=replace(one.planting, included=one.planting.included[rows], runs=runs),
+        observed=gather([order.key for _, order in ordered], store),
+        first=int(rows[0]),
     )
 
 
 def concluded(one: Round, stated: Stated) -> Played:
     """All that attacks and statistics find in what was observed."""
+    refuse_lost(one)
     recipe, game, seed, observed = one.recipe, one.game, one.seed, one.observed
     scores = [one.attack(name, attack) for name, attack in game.attacks]
     results = [
@@ -135,10 +184,11 @@ def concluded(one: Round, stated: Stated) -> Played:
             attacks=tuple(results),
             records=exposed_records(one, best),
             groups=class_results(one, best),
-            models=game.models,
+            models=len(observed.diverged),
             certificates=certified,
             detectable=detectable,
             evaluation=described(one),
+            watched=watched(one, scores, stated),
         ),
         trajectories=tuple(curve for name, attack in game.attacks for curve in trajectories(one, name, attack)),
         checks=(*verdict.check_executed(recipe.mechanism, observed.executed), verdict.check_finite(observed.diverged)),
@@ -147,38 +197,50 @@ def concluded(one: Round, stated: Stated) -> Played:
     )
 
 
-def refuse_lost(game: Play, observed: Observed) -> None:
+def refuse_lost(one: Round) -> None:
     """Nothing, or `ObservationError` where too few models stayed finite for the game to be played.
 
     A single target that diverged stays in: leaving runs out by their outcome would bias the bounds.
     """
-    lost = observed.diverged
-    advice = "lower the learning rate or the noise"
-    if lost[: game.runs].all():
-        raise ObservationError(f"game '{game.name}': all {game.runs} target runs diverged; {advice}")
-    left = int((~lost[game.runs :]).sum())
+    runs = one.planting.runs
+    if one.observed.diverged[:runs].all():
+        raise ObservationError(f"game '{one.game.name}': all {runs} target runs diverged; {ADVICE}")
+    refuse_lost_references(one)
+
+
+def refuse_lost_references(one: Round) -> None:
+    """Nothing, or `ObservationError` where fewer references stayed finite than some attack needs."""
+    game, left = one.game, int((~one.observed.diverged[one.planting.runs :]).sum())
     for name, attack in game.attacks:
         if left < attack.needs.references:
             raise ObservationError(
                 f"game '{game.name}': {left} of {game.references} reference models stayed finite, "
-                f"scorer '{name}' needs {attack.needs.references}; {advice}"
+                f"scorer '{name}' needs {attack.needs.references}; {ADVICE}"
             )
 
 
 def judge_scores(one: Round, attack: Attack, scores: Scores, stated: Stated, seed: Seed) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
-    experiment, estimators = one.experiment, one.game.estimators_of(attack)
-    level = experiment.bound_confidence
+    experiment, estimators = one.experiment, one.game.alone(attack)
+    level, looks = experiment.bound_confidence, one.game.looks(experiment.models_per_job)
     found = measure.attack_result(
         scores,
-        confidence=experiment.confidence,
+        confidence=measure.share(experiment.confidence, looks),
         seed=seed,
         bounds=measure.bounds(scores, estimators, delta=experiment.delta, confidence=level, seed=seed),
-        control=measure.negative_control(scores, estimators, delta=experiment.delta, confidence=level, seed=seed),
+        control=measure.negative_control(scores, estimators, delta=experiment.delta, confidence=level, seed=seed)
+        if estimators
+        else None,
         claim=stated.tightest,
         limit=stated.limit,
     )
-    return replace(found, access=one.game.level(attack))
+    return replace(stopping.paid(found, experiment.confidence, looks), access=one.game.level(attack))
+
+
+def watched(one: Round, scores: Sequence[Scores], stated: Stated) -> Watched | None:
+    """How training went and what all attacks show together, where it could stop at the first proof."""
+    watch = watch_of(one.experiment, one.game, stated)
+    return watch.result(scores, one.seed.child("watched")) if watch.ends else None
 
 
 def simulated(one: Round, stated: Stated) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
@@ -188,7 +250,7 @@ def simulated(one: Round, stated: Stated) -> tuple[tuple[Certificate, ...], tupl
         return (), ()
     path = certificates.Path(
         attacks=tuple(tuple(one.game.estimators_of(attack)) for _, attack in one.game.attacks),
-        game=one.rules,
+        game=replace(one.rules, runs=one.game.runs),
         mechanism=one.recipe.mechanism,
         delta=experiment.delta,
         level=experiment.bound_confidence,
@@ -199,8 +261,8 @@ def simulated(one: Round, stated: Stated) -> tuple[tuple[Certificate, ...], tupl
 def trajectories(one: Round, name: str, attack: Attack) -> list[BoundTrajectory]:
     """Proven epsilon over the steps seen so far, a curve per estimator; each point holds at its level on its own."""
     total = one.recipe.mechanism.steps
-    if one.observed.products is None or one.game.level(attack) is not Access.ALL_STEPS:
-        return []
+    if one.observed.products is None or one.game.level(attack) is not Access.ALL_STEPS or one.game.stops:
+        return []  # bounds of a fixed size say nothing of a sample that was chosen by what it showed
     checkpoints = sorted({max(1, round(total * (i + 1) / CHECKPOINTS)) for i in range(CHECKPOINTS)})
     rows = []
     for steps in checkpoints:
@@ -273,9 +335,10 @@ def class_results(one: Round, scores: Scores) -> tuple[GroupResult, ...]:
     records, logits = one.planting.canaries.records, one.observed.canary_logits
     if records is None or logits is None or not one.experiment.dataset.classes:
         return ()
+    level = measure.share(one.experiment.confidence, one.game.looks(one.experiment.models_per_job))
     correct: Array = (logits[: one.planting.runs].argmax(-1) == records.labels).ravel()
     found: list[GroupResult] = []
     for column, values in columns(one).items():
         named = values.tolist() if column == "class" else [f"{column} {value}" for value in values]
-        found += measure.group_results(scores, named * one.planting.runs, one.experiment.confidence, correct)
+        found += measure.group_results(scores, named * one.planting.runs, level, correct)
     return tuple(found)

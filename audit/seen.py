@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,38 +15,52 @@ from audit.core.records import Array, Canaries, Records, TrainedModels
 from audit.core.seeds import Seed
 from audit.stats import signals
 
-OF_CANARIES = ("canary_logits", "products", "weight_products", "gradient_norms", "trajectory", "boundary")
+if TYPE_CHECKING:
+    from audit.training import observe
+
+OF_WEIGHTS = ("weight_products", "gradient_norms", "last_gradient_norms", "class_distances", "hidden")
+OF_CANARIES = ("canary_logits", "products", *OF_WEIGHTS, "trajectory", "boundary")
 SIGNALS = (*OF_CANARIES, "test_logits")
 
 
-def observed(job: TrainingJob, canaries: Canaries, models: TrainedModels, queries: int) -> dict[str, Array]:
+def observed(
+    job: TrainingJob, canaries: Canaries, models: TrainedModels, *, queries: int = 0, hidden: bool = False
+) -> dict[str, Array]:
     """The signals of some models, by name, each with a leading axis of models.
 
     Args:
         job: that trained them.
         canaries: each once, however many copies of it the job planted.
         queries: label queries a record for the distance to the decision boundary, 0 to leave it out.
+        hidden: keep the records' hidden representations, the one signal that is larger than the logits.
     """
-    from audit.training import observe
-
-    read = functools.partial(observe.outputs, job.model, classes=job.dataset.classes, device=job.device)
-    value: dict[str, Array] = {"test_logits": read(models.weights, job.dataset.test.inputs)}
+    trained = _loaded(job, models.weights)
+    value: dict[str, Array] = {"test_logits": trained.outputs(job.dataset.test.inputs)}
     if canaries.records is None:
         return {**value, **_of_gradients(job, canaries, models)}
-    value["canary_logits"] = read(models.weights, canaries.records.inputs)
+    value["canary_logits"] = trained.outputs(canaries.records.inputs)
     if not job.dataset.classes:
         return value
     if job.access.shows(Access.FINAL_WEIGHTS):
-        value["gradient_norms"] = observe.gradient_norms(
-            job.model, models.weights, canaries.records, job.dataset.classes, device=job.device
-        )
+        value["gradient_norms"] = trained.gradient_norms(canaries.records)
+        inside = trained.representations(canaries.records)
+        if inside is not None:
+            value |= {"last_gradient_norms": inside.last_gradient_norms, "class_distances": inside.class_distances}
+            value |= {"hidden": inside.hidden} if hidden else {}
     if models.checkpoints:
-        outputs = [read(one, canaries.records.inputs) for one in models.checkpoints]
+        outputs = [_loaded(job, one).outputs(canaries.records.inputs) for one in models.checkpoints]
         losses = [signals.cross_entropy(one, canaries.records.labels) for one in outputs]
         value["trajectory"] = np.stack(losses, axis=-1).astype(np.float32)
     if queries:
         value["boundary"] = np.stack([_boundary(job, models.weights, canaries.records, queries, n) for n in range(len(models))])
     return value
+
+
+def _loaded(job: TrainingJob, weights: Mapping[str, Array]) -> observe.Trained:
+    """The models with these weights, ready to be asked."""
+    from audit.training import observe
+
+    return observe.Trained(job.model, weights, job.dataset.test.inputs[:2], job.dataset.classes, device=job.device)
 
 
 def _of_gradients(job: TrainingJob, canaries: Canaries, models: TrainedModels) -> dict[str, Array]:
@@ -65,13 +79,10 @@ def _of_gradients(job: TrainingJob, canaries: Canaries, models: TrainedModels) -
 
 def _boundary(job: TrainingJob, weights: Mapping[str, Array], records: Records, queries: int, model: int) -> Array:
     """Distances `(m,)` of one model; a model whose outputs are not finite predicts class 0 for everything and has none."""
-    from audit.training import observe
-
-    own = {name: value[model : model + 1] for name, value in weights.items()}
-    read = observe.reader(job.model, own, records.inputs[:2], job.dataset.classes, device=job.device)
+    trained = _loaded(job, {name: value[model : model + 1] for name, value in weights.items()})
 
     def predict(inputs: Array) -> Array:
-        return np.asarray(np.nan_to_num(read(inputs)[0]).argmax(axis=-1))
+        return np.asarray(np.nan_to_num(trained.outputs(inputs)[0]).argmax(axis=-1))
 
     seen = predict(records.inputs)
     if len(np.unique(seen)) < 2:

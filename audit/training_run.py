@@ -7,7 +7,8 @@ hash of everything that decides its result, so a finished job is never run again
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,8 @@ class Observed:
         products: `(models, m, steps)`, None unless gradient canaries were seen at all steps.
         weight_products: `(models, m)`, None unless gradient canaries were seen in the weights.
         gradient_norms: `(models, m)`, None unless the weights were seen and canaries are records.
+        last_gradient_norms: `(models, m)`, and class_distances: the same, and the outputs come from a linear layer.
+        hidden: `(models, m, d)`, None unless an attack asks for it besides.
         trajectory: `(models, m, checkpoints)` losses, None unless all steps were seen and canaries are records.
         boundary: `(models, m)`, None unless an attack asks for label queries.
         diverged: `(models,)` true where a model did not stay finite; its signals are zero.
@@ -49,6 +52,9 @@ class Observed:
     executed: Executed
     weight_products: Array | None = None
     gradient_norms: Array | None = None
+    last_gradient_norms: Array | None = None
+    class_distances: Array | None = None
+    hidden: Array | None = None
     trajectory: Array | None = None
     boundary: Array | None = None
 
@@ -59,16 +65,16 @@ class Observed:
 
 
 def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Planting) -> list[Order]:
-    """The jobs of one game on one recipe, at most `models_per_job` models each."""
+    """The jobs of one game on one recipe, at most `models_per_job` models each, in the order of `Play.portions`."""
     seed = model_seed(experiment, recipe, game)
     canaries = planting.canaries
     content = dataset_digest(experiment.dataset) + canaries_digest(canaries)
     initial = fitted_start(experiment, recipe, canaries, seed)
     queries = max(attack.needs.queries for _, attack in game.attacks)
+    hidden = any(attack.needs.hidden for _, attack in game.attacks)
     copied, looks = multiplied(canaries), checkpoints(game, canaries, recipe.mechanism.steps)
     found = []
-    for start in range(0, game.models, experiment.models_per_job):
-        rows = range(start, min(start + experiment.models_per_job, game.models))
+    for rows in game.portions(experiment.models_per_job):
         make = functools.partial(
             TrainingJob,
             included=np.repeat(planting.included[rows.start : rows.stop], canaries.copies, axis=1),
@@ -83,13 +89,14 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
         )
         job = make(dataset=experiment.dataset, canaries=copied)
         order = Order(
-            key=job_key(job, recipe.trainer, content, queries),
+            key=job_key(job, recipe.trainer, content, queries=queries, hidden=hidden),
             trainer=recipe.trainer,
             job=make,
             models=len(rows),
             steps=recipe.mechanism.steps,
             code=code_digest(),
             queries=queries,
+            hidden=hidden,
         )
         found.append(order)
     return found
@@ -108,14 +115,75 @@ def model_seed(experiment: Experiment, recipe: Recipe, game: Play) -> Seed:
 
 
 def train(
-    found: Sequence[Order], shared: tuple[Dataset, Canaries], store: Store, executor: Executor, progress: Progress
-) -> Observed:
-    """What was observed of all models; jobs that the store holds are not run again, others are stored as they finish."""
-    missing = [order for order in found if not store.intact(order.key)]
-    progress(sum(order.models * order.steps for order in found if order not in missing))
-    for index, value in executor.map(fit_and_observe, shared, missing, progress):
-        store.put(missing[index].key, value)
-    return gather([order.key for order in found], store)
+    found: Sequence[Order],
+    shared: tuple[Dataset, Canaries],
+    tools: tuple[Store, Executor, Progress],
+    enough: Callable[[int], bool],
+) -> int:
+    """How many of the jobs count, from the first: all, or as many as were enough.
+
+    Jobs that the store holds are not run again, others are stored as they finish. `enough` is asked in the order of the jobs,
+    so where it ends does not depend on which finished first, or in which process: a job that finished ahead of its turn
+    waits, and one behind the end does not count even if it was trained.
+
+    Args:
+        found: the jobs in their order.
+        shared: what all of them are about.
+        tools: where results are kept, who runs jobs, and who hears of progress.
+        enough: whether the first so many jobs, all of them stored, are enough.
+    """
+    store, executor, progress = tools
+    lacking = {order.key for order in found if not store.intact(order.key)}
+    missing = [order for order in found if order.key in lacking]
+    ledger = _Steps(total=sum(order.models * order.steps for order in found), progress=progress)
+    ledger(sum(order.models * order.steps for order in found if order.key not in lacking))
+    queue = _InOrder(keys=[order.key for order in found], lacking=lacking, enough=enough)
+    if queue.advance():
+        ledger.close()
+        return queue.count
+    with closing(executor.map(fit_and_observe, shared, missing, ledger)) as results:
+        for index, value in results:
+            store.put(missing[index].key, value)
+            lacking.discard(missing[index].key)
+            if queue.advance():
+                break
+    ledger.close()
+    return queue.count
+
+
+@dataclass(slots=True, kw_only=True)
+class _InOrder:
+    """Asks for each job in its turn, as soon as it and all before it are there, whether that is enough."""
+
+    keys: Sequence[str]
+    lacking: set[str]
+    enough: Callable[[int], bool]
+    count: int = 0
+
+    def advance(self) -> bool:
+        """Whether the jobs that count are known."""
+        while self.count < len(self.keys) and self.keys[self.count] not in self.lacking:
+            self.count += 1
+            if self.enough(self.count):
+                return True
+        return self.count == len(self.keys)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Steps:
+    """Passes progress on and says at the end that what was not needed is done with."""
+
+    total: int
+    progress: Progress
+    told: int = 0
+
+    def __call__(self, steps: int) -> None:
+        self.told += steps
+        self.progress(steps)
+
+    def close(self) -> None:
+        if self.told < self.total:
+            self.progress(self.total - self.told)
 
 
 def gather(keys: Sequence[str], store: Store) -> Observed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, NonPrivate
-from audit.core.protocols import TrainingJob
-from audit.core.records import Array, Dataset, Records, ReferenceView, Scores
+from audit.core.protocols import Needs, TrainingJob
+from audit.core.records import Array, Dataset, Records, ReferenceView, Scores, TargetView
 from audit.core.results import MechanismResult
 from audit.core.seeds import Seed
 from audit.estimators.clopper_pearson import ClopperPearson
@@ -84,6 +84,34 @@ def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: P
     assert [bound.estimator for bound in difference.bounds] == ["one_run"]  # not independent trials once steps are summed
     assert product.access is Access.ALL_STEPS and difference.access is Access.FINAL_WEIGHTS
     assert product.auc > 0.55
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadsHidden:
+    """A third party's attack: length of the hidden representation."""
+
+    width: int = 32
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(access=Access.FINAL_WEIGHTS, hidden=True)
+
+    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+        assert target.hidden is not None and target.hidden.shape == (60, self.width)
+        assert target.last_gradient_norms is not None and target.class_distances is not None
+        return np.asarray(np.linalg.norm(target.hidden, axis=1), dtype=np.float64)
+
+
+def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path: Path) -> None:
+    plain = [{"name": "plain", "kind": "non_private"}]
+    own = game(access="final_weights", scorers=["gradient_norm", {"kind": "tests.test_described:ReadsHidden"}])
+    others = game(access="final_weights", scorers=["white_box_classifier"])
+    changes = {"mechanisms": plain, "model": {"kind": "mlp", "hidden": [32]}}
+    (result,) = found(tmp_path / "own", games=[own], **changes)
+    assert [attack.scorer for attack in result.games[0].attacks] == ["gradient_norm", "ReadsHidden"]
+    found(tmp_path / "others", games=[others], **changes)
+    kept = [bool(list((tmp_path / name).rglob("*-hidden.npy"))) for name in ("own", "others")]
+    assert kept == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -269,8 +297,8 @@ def test_a_factory_may_train_its_model() -> None:
 
 def test_a_label_only_attack_is_given_labels_alone() -> None:
     logits: Array = np.array([[3.0, 1.0], [0.5, 0.7]], dtype=np.float32)
-    names = ("boundary", "weight_products", "gradient_norms", "products", "trajectory")
-    signals = {"logits": logits, **dict.fromkeys(names)}
+    names = ("boundary", "weight_products", "gradient_norms", "last_gradient_norms", "class_distances", "hidden", "products")
+    signals = {"logits": logits, **dict.fromkeys((*names, "trajectory"))}
     assert _shown(signals, Access.LABEL_ONLY, None)["logits"].tolist() == [[1, 0], [0, 1]]
     np.testing.assert_array_equal(_shown(signals, Access.FINAL_MODEL, None)["logits"], logits)
     assert "trajectory" not in _shown(signals, Access.FINAL_WEIGHTS, None)

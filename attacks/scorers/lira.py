@@ -30,7 +30,8 @@ class Lira:
     Attributes:
         online: use the references that trained on the canary, too.
         variance: "fixed": one standard deviation per side, that of residuals after centring each canary
-            on its own mean (degrees of freedom counted); "per_example": each canary its own, for about
+            on its own mean (degrees of freedom counted); "predictive": the same, widened by the error of the canary's
+            mean over n models, `sqrt(1 + 1 / n)`; "per_example": each canary its own, for about
             64 references and more; "shrunk": posterior of each canary's variance given the fixed one,
             with the Student-t predictive law that belongs to it.
         prior_strength: for "shrunk", how many observations the fixed variance counts for.
@@ -40,8 +41,8 @@ class Lira:
             costs the plain attack much of its power against DP training.
 
     Other implementations that differ: the offline score of the original research code (and of what copied
-    it) is the two-sided log-density, about ten times weaker at low false positive rates; its fixed
-    variance takes the spread of members for both sides.
+    it) is the two-sided log-density, two times (fixed variance) to ten times (per example) weaker at low false
+    positive rates; its fixed variance takes the spread of members for both sides.
 
     References:
         Carlini et al. 2022, arXiv 2112.03570, algorithm 1. For "shrunk": the conjugate normal-inverse-gamma

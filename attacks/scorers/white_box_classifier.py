@@ -1,4 +1,4 @@
-"""White-box classifier: confidence and gradient of a record, weighed as the references show they should be."""
+"""White-box classifier: outputs, gradients and hidden representation, weighed as the references show they should be."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from audit.stats import combination
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhiteBoxClassifier:
-    """Scores each canary with log odds of membership from its confidence and the norm of its gradient in the weights.
+    """Scores each canary with log odds of membership from its outputs, its gradient and its hidden representation.
 
-    Features: both signals, and their means over other models with and without the record. A ridge logistic
+    Signals: the logit-scaled confidence, and the logs of the norm of its loss gradient in all parameters, of that in the last
+    layer, and of the distance of its hidden representation to the mean of its class; the last two where the outputs come
+    from a linear layer. Features: each signal, and its means over other models with and without the record. A ridge logistic
     regression is fitted with every reference once in the target's place; the target and its coins take no part. Finite.
+
+    On trained classifiers the other signals follow the confidence closely: the score is about as strong as
+    `learned_combination`, which sees the outputs alone (docs/results.md).
 
     Attributes:
         rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
@@ -38,10 +43,16 @@ class WhiteBoxClassifier:
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = views.memberships(reference, 4, "white_box_classifier", online=True)
-        norms = views.log_gradient_norms(target, reference, "white_box_classifier")
-        confidences = views.mean_confidences(target, reference, "white_box_classifier")
-        ours, theirs = (np.stack([first, second], axis=-2) for first, second in zip(norms, confidences, strict=True))
-        return combination.log_odds_of_signals(ours, theirs, included, self.rows)
+        seen = [views.mean_confidences(target, reference, "white_box_classifier")]
+        seen += [views.log_lengths(target, reference, "white_box_classifier", one) for one in _signals(target)]
+        ours, theirs = (np.stack(side, axis=-2) for side in zip(*seen, strict=True))
+        return combination.log_odds_of_signals(ours, theirs, included, self.rows, squares=True)
+
+
+def _signals(target: TargetView) -> list[str]:
+    """The lengths that were observed; the gradient in all parameters must have been."""
+    known = [name for name in ("last_gradient_norms", "class_distances") if getattr(target, name) is not None]
+    return ["gradient_norms", *known]
 
 
 PLUGIN = WhiteBoxClassifier

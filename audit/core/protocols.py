@@ -152,7 +152,7 @@ class Executor(Protocol):
 
     def map(
         self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
-    ) -> Generator[tuple[int, Result]]: ...
+    ) -> Generator[tuple[int, Result], None, None]: ...
 
 
 class Target(Protocol):

@@ -134,6 +134,10 @@ class TargetView:
             gradient, divided by the clip norm (all steps).
         weight_products: `(m,)` inner product of first minus last weights with the canary's unit gradient (final weights).
         gradient_norms: `(m,)` l2 norm of each record's loss gradient in all parameters (final weights).
+        last_gradient_norms: `(m,)` the same in the parameters of the last linear layer, where one gives the outputs. The
+            gradient itself is the outer product of `softmax(logits) - one_hot(label)` with the layer's input `hidden`.
+        class_distances: `(m,)` distance of each record's hidden representation to the mean of its class (final weights).
+        hidden: `(m, d)` input of the last linear layer, `d` at most 256; where an attack asks for it (final weights).
         trajectory: `(m, checkpoints)` loss of each record under the model at some steps, the last included (all steps).
         boundary: `(m,)` l2 distance of each record to a point of another predicted label, 0 where its own is wrong.
         mechanism: what is publicly claimed to have been run, or None.
@@ -145,6 +149,9 @@ class TargetView:
     products: Array | None = None
     weight_products: Array | None = None
     gradient_norms: Array | None = None
+    last_gradient_norms: Array | None = None
+    class_distances: Array | None = None
+    hidden: Array | None = None
     trajectory: Array | None = None
     boundary: Array | None = None
     mechanism: Mechanism | None = None
@@ -160,6 +167,9 @@ class ReferenceView:
     products: Array | None = None
     weight_products: Array | None = None
     gradient_norms: Array | None = None
+    last_gradient_norms: Array | None = None
+    class_distances: Array | None = None
+    hidden: Array | None = None
     trajectory: Array | None = None
     boundary: Array | None = None
 

@@ -38,38 +38,39 @@ def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> 
     return fitted.log_odds(_features(ours, everyone, ratio, 1))
 
 
-def log_odds_of_signals(ours: Array, theirs: Array, included: Array, rows: int) -> Array:
+def log_odds_of_signals(ours: Array, theirs: Array, included: Array, rows: int, *, squares: bool = False) -> Array:
     """Log odds of membership of each record `(m,)` from several signals under target and references.
 
-    Features of each signal: its value, and its means over models with and without the record, with all products of two
-    where there are two signals at most, else with the product of "value minus midpoint of the means" and "difference of
-    the means". A ridge logistic regression is fitted to the memberships of the references, whose features come from
-    all *other* references; nothing of the target takes part.
+    Features of each signal: its value, and its means over models with and without the record, with all products of two of
+    these or, without `squares`, the product of "value minus midpoint of the means" and "difference of the means". A ridge
+    logistic regression is fitted to the memberships of the references, whose features come from all *other* references;
+    nothing of the target takes part.
 
     Args:
         ours: signals under the target, `(signals, m)`.
         theirs: under the references, `(k, signals, m)`.
         included: `(k, m)` bool.
         rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
+        squares: take all products of a signal's features; nine columns a signal in place of four.
     """
     used = max(1, min(len(theirs), rows // max(theirs.shape[-1], 1)))
     training, own = [], []
     for one, many in zip(ours, np.moveaxis(theirs, 1, 0), strict=True):
         signal = np.ascontiguousarray(many)
         everyone = reference_fit.sides(signal, included)
-        training.append(_of_signal(signal, reference_fit.leave_one_out(signal, included, used, everyone), used))
-        own.append(_of_signal(one, everyone, 1))
-    few = len(ours) <= 2
-    features = [np.concatenate([part[:, : 3 if few else 4] for part in parts], axis=1) for parts in (training, own)]
-    known, wanted = (logistic.with_squares(one) for one in features) if few else features
+        training.append(_of_signal(signal, reference_fit.leave_one_out(signal, included, used, everyone), used, squares))
+        own.append(_of_signal(one, everyone, 1, squares))
+    known, wanted = (np.concatenate(parts, axis=1) for parts in (training, own))
     return logistic.fit(known, included[:used].ravel(), ridge=_PRECISION / len(known)).log_odds(wanted)
 
 
-def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], used: int) -> Array:
-    """`(used * m, 4)`: value, both means, and the linear part of the log-likelihood ratio, in units of the spread."""
+def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], used: int, squares: bool) -> Array:
+    """`(used * m, 9 or 4)`: value and both means in units of the spread, and products of two or the log ratio's linear part."""
     member, nonmember = sides
     unit = nonmember.fixed_std
     value, inside, outside = (np.atleast_2d(one)[:used].ravel() / unit for one in (values, member.mean, nonmember.mean))
+    if squares:
+        return logistic.with_squares(np.stack([value, inside, outside], axis=1))
     return np.stack([value, inside, outside, (value - (inside + outside) / 2) * (inside - outside)], axis=1)
 
 

@@ -16,7 +16,7 @@ from audit.stats import normal, reference_fit
 
 Array = NDArray[Any]
 
-VARIANCES = ("fixed", "per_example", "shrunk")
+VARIANCES = ("fixed", "predictive", "per_example", "shrunk")
 
 
 def likelihood_ratio(
@@ -34,7 +34,7 @@ def likelihood_ratio(
         ours: signal of the target, `(m,)`.
         theirs: signal of the references, `(k, m)`.
         included: `(k, m)` bool.
-        variance: "fixed", "per_example" or "shrunk" (see `spread`).
+        variance: one of `VARIANCES` (see `spread`).
         prior_strength: for "shrunk".
         shrink_shift: means from `reference_fit.with_shrunk_shift`.
 
@@ -138,7 +138,8 @@ def smoothed_rank(ours: Array, theirs: Array, included: Array) -> Array:
 def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tuple[Array | None, Array]:
     """Degrees of freedom (None for a normal law) and scale of one side: the meaning of `variance`.
 
-    "fixed": one standard deviation for all records, of the residuals around each record's own mean.
+    "fixed": one standard deviation for all records, of the residuals around each record's own mean. "predictive": the same with
+    the error of that mean over `n` models, `sqrt(1 + 1 / n)` times as large: the law of one further signal.
     "per_example": each record its own. "shrunk": the posterior of each record's own given the fixed one.
 
     Raises:
@@ -146,6 +147,8 @@ def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tu
     """
     if variance == "fixed":
         return None, np.asarray(side.fixed_std)
+    if variance == "predictive":
+        return None, side.fixed_std * np.sqrt(1 + 1 / np.maximum(side.count, 1))
     if variance == "per_example":
         return None, reference_fit.per_example_std(side)
     if variance == "shrunk":

@@ -64,12 +64,14 @@ class Clipped:
 class Gradients(Protocol):
     """N models of one architecture whose flat parameters `(N, width)` are updated in place from outside.
 
-    `random` says that the forward pass draws numbers (dropout); `begin` then sets the streams of one step.
+    `random` says that the forward pass draws numbers (dropout); `begin` then sets the streams of one step. `module` is what
+    `forward` runs: once for all models, or once for each.
     """
 
     layout: Layout
     flat: Tensor
     random: bool
+    module: nn.Module
 
     def begin(self, seeds: Sequence[Seed]) -> None: ...
 
@@ -121,14 +123,14 @@ def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, laye
     if not clip.per_layer:
         shared = clip_factors(norms, clip.norm, mask)
         left = (norms * shared).nan_to_num_(nan=0.0)
-        return Clipped(norms=norms, left=left, finite=_all_finite(norms)), dict.fromkeys(squares, shared)
+        return Clipped(norms=norms, left=left, finite=all_finite(norms)), dict.fromkeys(squares, shared)
     real = mask & norms.isfinite()
     factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
     parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
-    return Clipped(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=_all_finite(norms)), factors
+    return Clipped(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=all_finite(norms)), factors
 
 
-def _all_finite(values: Tensor) -> bool:
+def all_finite(values: Tensor) -> bool:
     return math.isfinite(float(values.sum()))
 
 

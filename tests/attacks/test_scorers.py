@@ -105,6 +105,17 @@ def test_lira_fixed() -> None:
     np.testing.assert_allclose(score("lira", online=False), offline, rtol=1e-6, atol=1e-9)
 
 
+def test_lira_predictive_is_the_law_of_one_further_signal() -> None:
+    def law(i: int, side: bool) -> NormalDist:
+        values = of_side(i, side, THEIRS)
+        return NormalDist(mean(values), fixed_std(side) * math.sqrt(1 + 1 / len(values)))
+
+    online = each(lambda i: _log_pdf(law(i, True), OURS[i]) - _log_pdf(law(i, False), OURS[i]))
+    np.testing.assert_allclose(score("lira", variance="predictive"), online, rtol=1e-6, atol=1e-9)
+    offline = each(lambda i: (OURS[i] - law(i, False).mean) / law(i, False).stdev)
+    np.testing.assert_allclose(score("lira", variance="predictive", online=False), offline, rtol=1e-6, atol=1e-9)
+
+
 def test_lira_per_example() -> None:
     def law(i: int, side: bool) -> NormalDist:
         values = of_side(i, side, THEIRS)
@@ -275,7 +286,7 @@ def gaussian_toy(records: int, references: int, shift: float, seed: int = 0) -> 
     return target, ReferenceView(included=included[1:], losses=losses[1:]), included[0]
 
 
-@pytest.mark.parametrize("variance", ["fixed", "per_example", "shrunk"])
+@pytest.mark.parametrize("variance", ["fixed", "predictive", "per_example", "shrunk"])
 def test_lira_reaches_the_optimal_auc_of_a_gaussian_model(variance: str) -> None:
     """Members N(1, 1), non-members N(0, 1) around a known difficulty: the best AUC is Phi(1 / sqrt 2)."""
     target, reference, included = gaussian_toy(records=20_000, references=200, shift=1.0)
@@ -340,7 +351,7 @@ def test_queries_add_up() -> None:
     np.testing.assert_allclose(score("lira", target, reference), score("lira") + halved, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("variance", ["fixed", "per_example", "shrunk"])
+@pytest.mark.parametrize("variance", ["fixed", "predictive", "per_example", "shrunk"])
 def test_canaries_with_few_references(variance: str) -> None:
     """One canary never seen in training, one always, one with a single model a side: all get finite, right signs."""
     included = INCLUDED.copy()
@@ -373,7 +384,7 @@ def test_errors_say_what_to_do() -> None:
         score("lira", reference=ReferenceView(included=INCLUDED))
     with pytest.raises(ObservationError, match="regression"):
         score("loss", TargetView(labels=LABELS.astype(float), logits=LOGITS[0]))
-    with pytest.raises(ConfigError, match="fixed, per_example, shrunk"):
+    with pytest.raises(ConfigError, match="fixed, predictive, per_example, shrunk"):
         score("lira", variance="fixd")
     with pytest.raises(ConfigError, match="offline_weight"):
         score("rmia", offline_weight=0.0)

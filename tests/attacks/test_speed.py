@@ -25,7 +25,8 @@ def views(seed: int = 0) -> tuple[TargetView, ReferenceView]:
         model[np.arange(RECORDS), labels] += 3 + 1.5 * coins
     norms = random.random((REFERENCES + 1, RECORDS), dtype=np.float32)
     fitting = random.random((REFERENCES + 1, RECORDS, 8), dtype=np.float32)
-    signals = {"logits": logits, "gradient_norms": norms, "trajectory": fitting, "boundary": norms}
+    lengths = ("gradient_norms", "last_gradient_norms", "class_distances", "boundary")
+    signals = {"logits": logits, "trajectory": fitting, **dict.fromkeys(lengths, norms)}
     ours, theirs = ({name: signal[part] for name, signal in signals.items()} for part in (0, slice(1, None)))
     return TargetView(labels=labels, **ours), ReferenceView(included=included[1:], **theirs)
 

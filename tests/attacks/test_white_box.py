@@ -7,6 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from attacks.scorers.boundary import Boundary
 from attacks.scorers.gradient_norm import GradientNorm
@@ -17,31 +18,117 @@ from audit.core.errors import ConfigError, ObservationError
 from audit.core.records import Array, Records, ReferenceView, TargetView
 from audit.core.seeds import Seed
 from audit.stats import reference_fit, roc
+from audit.stats.representation import class_distances
 from audit.training import observe
 from audit.training.models import initialised
+from tests.training import cases
 
 SEED = Seed(4)
 NOTHING = ReferenceView(included=np.empty((0, 5), dtype=bool))
 
 
-@pytest.mark.parametrize(("spec", "shape"), [({"kind": "mlp", "hidden": [6]}, (5,)), ({"kind": "cnn"}, (1, 6, 6))])
-def test_gradient_norms_are_those_of_autograd(spec: dict[str, object], shape: tuple[int, ...]) -> None:
-    random = np.random.default_rng(0)
-    records = Records(inputs=random.standard_normal((70, *shape)).astype(np.float32), labels=random.integers(0, 3, 70))
-    modules = [initialised(spec, shape, 3, SEED.child("model", one)) for one in range(2)]
-    weights = {
-        name: np.stack([dict(module.named_parameters())[name].detach().numpy() for module in modules])
-        for name, _ in modules[0].named_parameters()
-    }
-    found = observe.gradient_norms(spec, weights, records, 3)
-    assert found.shape == (2, 70)
-    for module, norms in zip(modules, found, strict=True):
-        for one in (0, 33, 69):
+class Ending(nn.Module):
+    """A linear layer, and after it a log-softmax (the same cross-entropy), or a doubling (another one)."""
+
+    def __init__(self, ending: str) -> None:
+        super().__init__()
+        self.first, self.last, self.ending = nn.Linear(5, 4), nn.Linear(4, 3, bias=False), ending
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        made = self.last(torch.tanh(self.first(inputs)))
+        return torch.log_softmax(made, dim=1) if self.ending == "log_softmax" else 2 * made
+
+
+def spec_of(ending: str) -> dict[str, object]:
+    return {"factory": "tests.attacks.test_white_box:Ending", "arguments": {"ending": ending}}
+
+
+KINDS: list[tuple[dict[str, object], tuple[int, ...], str]] = [
+    ({"kind": "mlp", "hidden": [6]}, (5,), "2"),
+    ({"kind": "cnn"}, (1, 6, 6), "5"),
+    ({"kind": "logistic"}, (5,), ""),
+    (cases.factory("raw"), (5,), "last"),  # one model after another
+    (cases.factory("lstm"), (5,), "last"),  # one record after another, too
+    (spec_of("log_softmax"), (5,), "last"),
+]
+
+
+def some_models(spec: dict[str, object], shape: tuple[int, ...]) -> tuple[list[nn.Module], dict[str, Array], Records]:
+    records = cases.records(shape, 70, 0)
+    modules = [initialised(spec, shape, 3, SEED.child("model", one)).eval() for one in range(2)]
+    tables = [dict(module.named_parameters()) for module in modules]
+    return modules, {name: np.stack([table[name].detach().numpy() for table in tables]) for name in tables[0]}, records
+
+
+@pytest.mark.parametrize(("spec", "shape", "last"), KINDS)
+def test_gradient_norms_are_those_of_autograd(spec: dict[str, object], shape: tuple[int, ...], last: str) -> None:
+    modules, weights, records = some_models(spec, shape)
+    trained = observe.Trained(spec, weights, records.inputs[:2], 3, batch=32)
+    everything, inside = trained.gradient_norms(records), trained.representations(records)
+    assert inside is not None
+    assert everything.shape == inside.last_gradient_norms.shape == inside.class_distances.shape == (2, 70)
+    for module, norms, last_norms in zip(modules, everything, inside.last_gradient_norms, strict=True):
+        layers = dict(module.named_modules())
+        layer = layers[last] if last else next(one for one in layers.values() if isinstance(one, nn.Linear))
+        for row in (0, 33, 69):
             module.zero_grad()
-            output = module(torch.from_numpy(np.array(records.inputs[one : one + 1])))
-            torch.nn.functional.cross_entropy(output, torch.from_numpy(np.array(records.labels[one : one + 1]))).backward()
-            naive = np.sqrt(sum(float(parameter.grad.square().sum()) for parameter in module.parameters()))
-            assert norms[one] == pytest.approx(naive, rel=1e-4)
+            output = module(torch.from_numpy(np.array(records.inputs[row : row + 1])))
+            nn.functional.cross_entropy(output, torch.from_numpy(np.array(records.labels[row : row + 1]))).backward()
+            naive, own = (
+                np.sqrt(sum(float(one.grad.square().sum()) for one in part.parameters() if one.grad is not None))
+                for part in (module, layer)
+            )
+            assert norms[row] == pytest.approx(naive, rel=1e-4)
+            assert last_norms[row] == pytest.approx(own, rel=1e-4)
+
+
+@pytest.mark.parametrize(("spec", "shape", "last"), KINDS)
+def test_hidden_is_what_the_last_layer_is_given(spec: dict[str, object], shape: tuple[int, ...], last: str) -> None:
+    modules, weights, records = some_models(spec, shape)
+    inside = observe.Trained(spec, weights, records.inputs[:2], 3, batch=32).representations(records)
+    assert inside is not None
+    for number, module in enumerate(modules):
+        given: list[torch.Tensor] = []
+        layers = dict(module.named_modules())
+        layer = layers[last] if last else next(one for one in layers.values() if isinstance(one, nn.Linear))
+        layer.register_forward_hook(lambda _, inputs, made, given=given: given.append(inputs[0].detach()))
+        module(torch.from_numpy(np.array(records.inputs)))
+        np.testing.assert_allclose(inside.hidden[number], given[0].numpy(), rtol=1e-4, atol=1e-5)
+        for one in (0, 40):
+            others = (records.labels == records.labels[one]) & (np.arange(70) != one)
+            naive = np.linalg.norm(given[0].numpy()[one] - given[0].numpy()[others].mean(axis=0))
+            assert inside.class_distances[number, one] == pytest.approx(naive, rel=1e-3)
+
+
+def test_models_whose_outputs_are_not_a_linear_layers_have_no_last_layer() -> None:
+    _, weights, records = some_models(spec_of("doubled"), (5,))
+    assert observe.Trained(spec_of("doubled"), weights, records.inputs[:2], 3).representations(records) is None
+
+
+def test_wide_representations_keep_their_distances_under_the_map() -> None:
+    random = np.random.default_rng(0)
+    inputs = random.standard_normal((60, 900)).astype(np.float32)
+    records = Records(inputs=inputs, labels=random.integers(0, 3, 60))
+    spec = {"kind": "logistic"}
+    module = initialised(spec, (900,), 3, SEED)
+    weights = {name: value.detach().numpy()[None] for name, value in module.named_parameters()}
+    inside = observe.Trained(spec, weights, inputs[:2], 3, batch=7).representations(records)
+    assert inside is not None and inside.hidden.shape == (1, 60, 256)
+    before, after = (np.linalg.norm(one[:30] - one[30:], axis=1) for one in (inputs, inside.hidden[0]))
+    assert np.std(after / before) < 0.08 and np.mean(after / before) == pytest.approx(1.0, abs=0.04)
+    gradient = np.sqrt((inputs.astype(float) ** 2).sum(axis=1) + 1)
+    outputs = torch.softmax(module(torch.from_numpy(inputs)), 1).detach().numpy() - np.eye(3)[records.labels]
+    np.testing.assert_allclose(inside.last_gradient_norms[0], gradient * np.linalg.norm(outputs, axis=1), rtol=1e-4)
+
+
+def test_class_distances_do_not_depend_on_how_a_space_is_turned() -> None:
+    random = np.random.default_rng(1)
+    hidden, labels = random.standard_normal((1, 40, 5)), np.append(random.integers(0, 3, 39), 7)
+    turned = hidden @ np.linalg.qr(random.standard_normal((5, 5)))[0] + 3.0
+    found = class_distances(hidden, labels)
+    np.testing.assert_allclose(found, class_distances(turned, labels), rtol=1e-9)
+    assert found[0, 39] == pytest.approx(np.linalg.norm(hidden[0, 39] - hidden[0, :39].mean(axis=0)))  # alone in its class
+    assert class_distances(hidden[:, :1], labels[:1]).tolist() == [[0.0]]
 
 
 def drawn(records: int = 30, models: int = 7) -> tuple[Array, Array, Array]:
@@ -69,6 +156,8 @@ def test_calibrated_norms_and_distances_are_differences_from_models_without_the_
     by_loop = naive_difference(-np.log(ours), -np.log(theirs), included)
     np.testing.assert_allclose(GradientNorm(calibrated=True).score(target, reference, SEED), by_loop)
     np.testing.assert_allclose(GradientNorm().score(target, NOTHING, SEED), -np.log(ours))
+    target = TargetView(gradient_norms=theirs[0], last_gradient_norms=ours)
+    np.testing.assert_allclose(GradientNorm(layer="last").score(target, NOTHING, SEED), -np.log(ours))
     target, reference = TargetView(boundary=ours), ReferenceView(included=included, boundary=theirs)
     np.testing.assert_allclose(
         Boundary(calibrated=True).score(target, reference, SEED), naive_difference(ours, theirs, included)
@@ -122,10 +211,27 @@ def test_the_white_box_classifier_uses_both_signals() -> None:
     assert found <= NormalDist().cdf(2**0.5 / 2**0.5) + 0.01
 
 
+def test_the_white_box_classifier_reads_the_hidden_representation_where_it_was_observed() -> None:
+    """Two noisy looks at membership, one of them in the distances alone."""
+    included, losses = confidences(2, 1.0, 6)
+    flat = np.ones(losses.shape[:2])
+    distances = np.expm1(np.maximum(losses[..., 1], 1e-9))  # small for members, its log has unit spread
+    seen = {"losses": losses[..., 0], "gradient_norms": flat, "class_distances": distances}
+    target = TargetView(**{name: value[0] for name, value in seen.items()})
+    reference = ReferenceView(included=included[1:], **{name: value[1:] for name, value in seen.items()})
+    scores = WhiteBoxClassifier().score(target, reference, SEED)
+    found = roc.auc(scores[included[0]], scores[~included[0]])
+    assert NormalDist().cdf(1 / 2**0.5) + 0.04 < found <= NormalDist().cdf(2**0.5 / 2**0.5) + 0.01
+
+
 def test_what_was_not_observed_is_said() -> None:
     with pytest.raises(ObservationError, match="dirac_gradient"):
         WeightDifference().score(TargetView(), NOTHING, SEED)
     with pytest.raises(ObservationError, match="not finite"):
         WeightDifference().score(TargetView(weight_products=np.array([1.0, np.nan])), NOTHING, SEED)
+    with pytest.raises(ObservationError, match="outputs come from a linear layer"):
+        GradientNorm(layer="last").score(TargetView(gradient_norms=np.ones(5)), NOTHING, SEED)
+    with pytest.raises(ConfigError, match="all or last"):
+        GradientNorm(layer="first")
     with pytest.raises(ConfigError, match="at least 55"):
         Boundary(queries=54)

@@ -31,31 +31,11 @@ class Toy:
     included: Array
 
     def permuted(self, order: Array) -> Toy:
-        def along(array: Any, axis: int) -> Any:
-            return None if array is None else np.take(array, order, axis=axis)
-
-        one, many = self.target, self.reference
+        signals = {field.name: getattr(self.target, field.name) for field in fields(self.target) if field.name != "mechanism"}
+        mine = {name: None if array is None else np.take(array, order, axis=0) for name, array in signals.items()}
         return Toy(
-            target=TargetView(
-                labels=along(one.labels, 0),
-                logits=along(one.logits, 0),
-                losses=along(one.losses, 0),
-                products=along(one.products, 0),
-                weight_products=along(one.weight_products, 0),
-                gradient_norms=along(one.gradient_norms, 0),
-                trajectory=along(one.trajectory, 0),
-                boundary=along(one.boundary, 0),
-                mechanism=one.mechanism,
-            ),
-            reference=ReferenceView(
-                included=along(many.included, 1),
-                logits=along(many.logits, 1),
-                losses=along(many.losses, 1),
-                products=along(many.products, 1),
-                gradient_norms=along(many.gradient_norms, 1),
-                trajectory=along(many.trajectory, 1),
-                boundary=along(many.boundary, 1),
-            ),
+            target=TargetView(mechanism=self.target.mechanism, **mine),
+            reference=each(self.reference, lambda signal: np.take(signal, order, axis=1)),
             included=self.included[order],
         )
 
@@ -74,7 +54,9 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
         logits.append(6 * inputs @ weights)
     stacked = np.asarray(logits, dtype=np.float32)
     losses = signals.cross_entropy(stacked, labels)
-    norms = np.exp(signals.log_output_gradient_norm(stacked, labels)) * np.linalg.norm(inputs, axis=1)
+    slopes = np.exp(signals.log_output_gradient_norm(stacked, labels))
+    norms = slopes * np.linalg.norm(inputs, axis=1)
+    stray = slopes * (1 + 0.1 * random.random(slopes.shape))
     fitting = np.stack([losses * share + np.log(classes) * (1 - share) for share in (0.3, 1.0)], axis=-1)
     runner_up = np.sort(stacked, axis=-1)
     distance = np.where(signals.correct(stacked, labels), runner_up[..., -1] - runner_up[..., -2], 0.0)
@@ -83,6 +65,8 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
         return {
             "logits": stacked[models],
             "gradient_norms": norms[models],
+            "last_gradient_norms": norms[models],
+            "class_distances": stray[models],
             "trajectory": fitting[models],
             "boundary": distance[models],
         }
