@@ -32,6 +32,8 @@ class DpSgdTrainer:
         flip: views are mirrored at random.
         shift: views are moved at random by up to so many pixels.
         averaging: decay of the moving average of weights that is released; 0 releases the last ones.
+        compile: "on" computes chains of linear layers (MLPs) by code that the machine's C compiler makes, 2 to 4 times as fast;
+            "auto" where the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
     """
 
     model_chunk: int | None = None
@@ -43,9 +45,14 @@ class DpSgdTrainer:
     flip: bool = False
     shift: int = 0
     averaging: float = 0.0
+    compile: str = "off"
 
     def __post_init__(self) -> None:
         self._technique()
+        self._settings()
+
+    def _settings(self) -> Settings:
+        return Settings(model_chunk=self.model_chunk, compile=self.compile)
 
     def _technique(self) -> Technique:
         return Technique(
@@ -67,7 +74,7 @@ class DpSgdTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'dpsgd' clips and adds noise but the job demands {type(job.mechanism).__name__}; use trainer 'sgd'"
             )
-        return train(job, progress, Settings(model_chunk=self.model_chunk), self._technique())
+        return train(job, progress, self._settings(), self._technique())
 
 
 PLUGIN = DpSgdTrainer

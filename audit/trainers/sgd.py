@@ -23,6 +23,8 @@ class SgdTrainer:
         flip: views are mirrored at random.
         shift: views are moved at random by up to so many pixels.
         averaging: decay of the moving average of weights that is released; 0 releases the last ones.
+        compile: "on" computes chains of linear layers (MLPs) by code that the machine's C compiler makes, 2 to 4 times as fast;
+            "auto" where the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
     """
 
     model_chunk: int | None = None
@@ -30,9 +32,14 @@ class SgdTrainer:
     flip: bool = False
     shift: int = 0
     averaging: float = 0.0
+    compile: str = "off"
 
     def __post_init__(self) -> None:
         self._technique()
+        self._settings()
+
+    def _settings(self) -> Settings:
+        return Settings(model_chunk=self.model_chunk, compile=self.compile)
 
     def _technique(self) -> Technique:
         return Technique(copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging)
@@ -47,7 +54,7 @@ class SgdTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'sgd' trains without privacy but the job demands {type(job.mechanism).__name__}; use trainer 'dpsgd'"
             )
-        return train(job, progress, Settings(model_chunk=self.model_chunk), self._technique())
+        return train(job, progress, self._settings(), self._technique())
 
 
 PLUGIN = SgdTrainer

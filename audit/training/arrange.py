@@ -6,25 +6,36 @@ sum, so they depend on the model and the batch law alone, never on the machine's
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
+from audit.core.errors import ConfigError
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.training.chain import COMPILE, SOURCE, chain_of, worth_compiling
 from audit.training.clipping import Clip, Rows, stacked_state
 from audit.training.device import find_device
 from audit.training.gradients import why_one_by_one
+from audit.training.layers import Layout
 from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
+from audit.training.native import library
 from audit.training.passes import planned_rows
 from audit.training.sampling import ALIGNMENT, Law
 from audit.training.tape import TapeGradients
+from audit.training.technique import Technique
+
+log = logging.getLogger(__name__)
 
 _CACHE_BYTES = 5 * 2**20
 _PASS_BYTES = 2**28
+# parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
+_FLAT_BYTES = 2**21
 # below this many models the interpreter's share of a step outweighs the cache
 _FEW_MODELS, _FEW_BYTES = 4, 2**26
 
@@ -38,12 +49,20 @@ class Settings:
         dtype: of parameters, activations and noise.
         one_by_one: the path for modules that no ensemble layer covers, for any module.
         rows: of one pass; None derives them from the batch law and the size of the activations.
+        compile: "on" computes chains of linear layers (float32, CPU) by code that is compiled on this machine, "auto" where
+            the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums are as exact but not
+            the same to the last bit, so one audit keeps to one choice.
     """
 
     model_chunk: int | None = None
     dtype: torch.dtype = torch.float32
     one_by_one: bool = False
     rows: int | None = None
+    compile: str = "off"
+
+    def __post_init__(self) -> None:
+        if self.compile not in COMPILE:
+            raise ConfigError(f"compile is '{self.compile}'; expected one of {', '.join(COMPILE)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +74,8 @@ class Arrangement:
         rows: of one pass over a model's batch, a multiple of 16.
         workers: chunks trained at the same time, each on a thread of its own.
         one_by_one: the models need the slow path.
-        row_bytes: activations kept for one row of one model, 0 on the slow path.
+        row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
+        compiled: the models are chains whose sums compiled code makes.
     """
 
     model_chunk: int
@@ -63,9 +83,10 @@ class Arrangement:
     workers: int
     one_by_one: bool
     row_bytes: int
+    compiled: bool = False
 
 
-def arrange(job: TrainingJob, settings: Settings) -> Arrangement:
+def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = None) -> Arrangement:
     """The arrangement for `job`; also refuses models that mix examples where the job is private.
 
     Raises:
@@ -80,16 +101,51 @@ def arrange(job: TrainingJob, settings: Settings) -> Arrangement:
         refuse_mixing_outputs(module, probe)
     state = stacked_state([module], settings.dtype, device)
     probe = probe.to(device, settings.dtype)
-    slow = settings.one_by_one or why_one_by_one(module, state, probe) is not None
-    row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe, job.dataset.classes)
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     planted = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + planted, rate=job.mechanism.sample_rate)
-    rows = settings.rows or _rows(law, row_bytes)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
-    chunk = settings.model_chunk or _chunk(len(job.seeds), rows * row_bytes, workers, device)
-    chunks = -(-len(job.seeds) // chunk)
-    return Arrangement(model_chunk=chunk, rows=rows, workers=min(workers, chunks), one_by_one=slow, row_bytes=row_bytes)
+    compiled = _compiled(job, settings, technique or Technique(), module)
+    if compiled:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
+        slow, row_bytes, rows = False, 0, settings.rows or law.rows
+        fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
+    else:
+        slow = settings.one_by_one or why_one_by_one(module, state, probe) is not None
+        row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe, job.dataset.classes)
+        rows = settings.rows or _rows(law, row_bytes)
+        fit = _fitting(len(job.seeds), rows * row_bytes, device)
+    chunk = settings.model_chunk or _chunk(len(job.seeds), fit, workers)
+    return Arrangement(
+        model_chunk=chunk,
+        rows=rows,
+        workers=min(workers, -(-len(job.seeds) // chunk)),
+        one_by_one=slow,
+        row_bytes=row_bytes,
+        compiled=compiled,
+    )
+
+
+def _compiled(job: TrainingJob, settings: Settings, technique: Technique, module: nn.Module) -> bool:
+    """True where compiled code makes the sums; what speaks against it is logged where it was asked for."""
+    if settings.compile == "off":
+        return False
+    chain = chain_of(module)
+    reasons = {
+        "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
+        "the device is not a CPU": find_device(job.device).type != "cpu",
+        "numbers are not float32": settings.dtype != torch.float32,
+        "each example has several views": technique.copies > 1 or technique.augments,
+        "the path for one model after another was asked for": settings.one_by_one,
+    }
+    against = [reason for reason, holds in reasons.items() if holds]
+    if against or chain is None:
+        if settings.compile == "on":
+            log.warning("compile: on has no effect: %s", "; ".join(against))
+        return False
+    examples = len(job.seeds) * job.mechanism.steps * job.mechanism.sample_rate * (len(job.dataset.train) + len(job.canaries))
+    if settings.compile == "auto" and not worth_compiling(chain, examples):
+        return False
+    return library(SOURCE) is not None
 
 
 def _probe(job: TrainingJob) -> torch.Tensor:
@@ -108,11 +164,16 @@ def _rows(law: Law, row_bytes: int) -> int:
     return min(planned_rows(law), most)
 
 
-def _chunk(models: int, model_bytes: int, workers: int, device: torch.device) -> int:
+def _fitting(models: int, model_bytes: int, device: torch.device) -> int:
+    """How many models suit the cache or the memory, each with activations of `model_bytes`; all where that is not known."""
     if model_bytes == 0:
-        return -(-models // workers)
+        return models
     budget = _CACHE_BYTES if device.type == "cpu" else torch.cuda.get_device_properties(device).total_memory // 4
-    fit = max(1, budget // model_bytes, min(_FEW_MODELS, _FEW_BYTES // model_bytes))
+    return max(1, budget // model_bytes, min(_FEW_MODELS, _FEW_BYTES // model_bytes))
+
+
+def _chunk(models: int, fit: int, workers: int) -> int:
+    """Models of one chunk, so that all workers have as many chunks and no chunk has more than `fit`."""
     rounds = max(1, math.ceil(models / (fit * workers)))
     return max(1, math.ceil(models / (rounds * workers)))
 

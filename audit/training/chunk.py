@@ -17,6 +17,7 @@ from audit.core.protocols import Progress, TrainingJob
 from audit.core.records import Executed, TrainedModels
 from audit.training.adaptive import AdaptiveNorms, refuse_planted_gradients
 from audit.training.arrange import Arrangement
+from audit.training.chain import ChainGradients, compiled_chain
 from audit.training.clipping import Clip, Gradients, Rows, stacked_state
 from audit.training.gradients import gradients_of
 from audit.training.models import starting
@@ -69,7 +70,7 @@ class Chunk:
         self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
         self.recomputation: Recomputation | None = None
-        self.models = self._initial(one_by_one=arrangement.one_by_one)
+        self.models = self._initial(arrangement)
         self.optimizer = parse(job.optimizer).start(job.mechanism.steps)
         self.copies = technique.copies
         self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
@@ -90,11 +91,13 @@ class Chunk:
             noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
             self.noise = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
 
-    def _initial(self, *, one_by_one: bool) -> Gradients:
+    def _initial(self, arrangement: Arrangement) -> Gradients:
         shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
         modules = [starting(self.job.model, shape, classes, seed.child("init"), self.job.start) for seed in self.seeds]
         state = stacked_state(modules, self.inputs.dtype, self.device)
-        models = gradients_of(modules[0], state, force_loop=one_by_one)
+        models: Gradients | None = compiled_chain(modules[0], state) if arrangement.compiled else None
+        if models is None:
+            models = gradients_of(modules[0], state, force_loop=arrangement.one_by_one)
         if self.private is not None and not models.random:
             self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.mechanism.steps)
         return models
@@ -186,22 +189,29 @@ class Chunk:
     def _add_records(self, at: tuple[int, int], total: Tensor, measured: _Measured) -> None:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
         for number, (chosen, mask) in enumerate(self.passes.of_step(at[1])):
-            labels = self.labels.index_select(0, chosen)
-            rows = Rows(
-                inputs=self.augmentation.views(self.inputs.index_select(0, chosen)),
-                labels=labels.repeat_interleave(self.copies) if self.copies > 1 else labels,
-                mask=mask,
-                copies=self.copies,
-            )
-            clipped = self.models.add_sum(rows, self.clip, total)
+            if isinstance(self.models, ChainGradients):
+                rows, sums = None, (self.clip, total)
+                clipped = self.models.add_chosen((self.inputs, self.labels), chosen, mask, sums)
+            else:
+                rows = self._rows(chosen, mask)
+                clipped = self.models.add_sum(rows, self.clip, total)
             if clipped is not None and self.clip is not None:
                 torch.maximum(measured.largest, (clipped.left / self.clip.norm).amax(1), out=measured.largest)
                 if self.adaptive is not None:
                     self.adaptive.see(clipped, mask)
                 if self.recomputation is not None and self.recomputation.step == at[0] and number == 0:
-                    self.recomputation.compare(self.models, rows, self.clip)
+                    self.recomputation.compare(self.models, rows or self._rows(chosen, mask), self.clip)
                 if not clipped.finite:
                     measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
+
+    def _rows(self, chosen: Tensor, mask: Tensor) -> Rows:
+        labels = self.labels.index_select(0, chosen)
+        return Rows(
+            inputs=self.augmentation.views(self.inputs.index_select(0, chosen)),
+            labels=labels.repeat_interleave(self.copies) if self.copies > 1 else labels,
+            mask=mask,
+            copies=self.copies,
+        )
 
     def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measured: _Measured) -> TrainedModels:
         draws = self.models.layout.parameters * self.job.mechanism.steps if self.private is not None else 0

@@ -54,7 +54,7 @@ def train(
             f"coins of shape {job.included.shape} for {total} models and {len(job.canaries)} canaries; "
             "expected one row a model and one column a canary"
         )
-    arrangement = arrange(job, chosen)
+    arrangement = arrange(job, chosen, technique)
     data = training_tensors(job, chosen.dtype, device)
     parts = [slice(start, min(start + arrangement.model_chunk, total)) for start in range(0, total, arrangement.model_chunk)]
 

@@ -1,0 +1,52 @@
+"""C sources of this package, compiled on the machine that runs them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
+_COMPILERS = ("cc", "gcc", "clang", "g++")
+_SECONDS = 60
+
+
+@functools.cache
+def library(source: str) -> ctypes.CDLL | None:
+    """The functions of `source`, a C file beside this one; None where it cannot be compiled, which is logged once.
+
+    It is compiled once a process, for its processor, into a folder that is gone when this returns: nothing is kept
+    that another program could change. `CC` in the environment names the compiler.
+    """
+    found = compiler()
+    if found is None:
+        log.warning("no C compiler was found (looked for %s); going on with torch's kernels", ", ".join(_COMPILERS))
+        return None
+    file = Path(__file__).with_name(source)
+    with tempfile.TemporaryDirectory(prefix="epsilon-audit-") as folder:
+        target = Path(folder) / (file.stem + ".so")
+        command = [*found, *_FLAGS, "-o", str(target), "-x", "c", str(file), "-lm"]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS)
+            return ctypes.CDLL(str(target))
+        except (OSError, subprocess.SubprocessError) as error:
+            said = str(getattr(error, "stderr", None) or error).strip().splitlines()
+            log.warning("%s could not be compiled (%s); going on with torch's kernels", file.name, said[0] if said else error)
+            return None
+
+
+def compiler() -> list[str] | None:
+    """The command of a C compiler, or None where there is none."""
+    named = os.environ.get("CC")
+    if named:
+        return shlex.split(named)
+    found = next((path for path in map(shutil.which, _COMPILERS) if path), None)
+    return None if found is None else [found]
