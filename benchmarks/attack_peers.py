@@ -2,9 +2,10 @@
 
 Needs `pip install sacroml` (2.0.1 was used); its scoring function is called with the probabilities of
 the same models, so training and data are out of the comparison. Prints AUC, TPR at 1 % and 0.1 % FPR over
-the first TARGETS models, each against all others, and CPU seconds per target.
+the first TARGETS models (default: all), each against all others, CPU seconds per target, and the differences between
+counterparts, target by target.
 
-    python benchmarks/attack_peers.py [--models 17] [--targets 4] [--records 8000] [--seed 0] [--arrays FILE]
+    python benchmarks/attack_peers.py [--models 17] [--targets T] [--records 8000] [--seed 0] [--arrays FILE]
 
 FILE is an npz that `real_data.py` wrote (cifar10-without-dp-17-0.npz, say): its models in place of the problem's.
 """
@@ -19,11 +20,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from attack_battery import row, train_models
+from attack_battery import row
+from attack_problem import train_models
 
 from audit import evaluation, plugins
 from audit.core.records import Array, ReferenceView
 from audit.core.seeds import Seed
+from audit.stats import roc
+
+OURS: dict[str, dict[str, object]] = {
+    "lira": {"kind": "lira"},
+    "lira, variance predictive": {"kind": "lira", "variance": "predictive"},
+    "lira, variance per_example": {"kind": "lira", "variance": "per_example"},
+    "lira, online False": {"kind": "lira", "online": False},
+    "learned_combination": {"kind": "learned_combination"},
+}
+COUNTERPARTS = [
+    ("lira", "online-carlini, fix_variance True"),
+    ("lira, variance predictive", "online-carlini, fix_variance True"),
+    ("lira, variance per_example", "online-carlini, fix_variance False"),
+    ("lira, online False", "offline, fix_variance True"),
+    ("learned_combination", "online-carlini, fix_variance True"),
+]
 
 
 def sacro(models: ReferenceView, labels: Array, mode: str, fix_variance: bool) -> Callable[[int], Array]:
@@ -54,36 +72,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=int, default=17)
     parser.add_argument("--records", type=int, default=8000)
-    parser.add_argument("--targets", type=int, default=4)
+    parser.add_argument("--targets", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--arrays", type=Path, default=None)
     options = parser.parse_args()
     if options.arrays is None:
-        models, labels = train_models(options.models, options.records, "shuffled", Seed(options.seed))
+        models, labels = train_models(options.models, options.records, Seed(options.seed))
     else:
         with np.load(options.arrays, allow_pickle=False) as stored:
             models, labels = ReferenceView(included=stored["included"], logits=stored["logits"]), stored["labels"]
-    targets = list(range(options.targets))
-    for spec in (
-        {"kind": "lira"},
-        {"kind": "lira", "variance": "per_example"},
-        {"kind": "lira", "online": False},
-        {"kind": "learned_combination"},
-    ):
+    targets = list(range(options.targets or len(models)))
+    ours, theirs = {}, {}
+    for name, spec in OURS.items():
         began = time.process_time()
-        result = evaluation.leave_one_out(plugins.build("attacks.scorers", spec), models, labels, Seed(0), targets)
-        seconds = (time.process_time() - began) / len(targets)
-        print(
-            row("ours: " + ", ".join(f"{v}" if k == "kind" else f"{k} {v}" for k, v in spec.items()), result, "", seconds, True)
-        )
+        ours[name] = evaluation.leave_one_out(plugins.build("attacks.scorers", spec), models, labels, Seed(0), targets)
+        print(row(f"ours: {name}", ours[name], "", (time.process_time() - began) / len(targets), True), flush=True)
     for mode in ("online-carlini", "offline", "offline-carlini"):
         for fix_variance in (True, False):
             score = sacro(models, labels, mode, fix_variance)
             began = time.process_time()
             values = np.stack([score(one) for one in targets])
-            result = evaluation.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))
-            seconds = (time.process_time() - began) / len(targets)
-            print(row(f"SACRO-ML: {mode}, fix_variance {fix_variance}", result, "", seconds, True), flush=True)
+            found = evaluation.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))
+            name = f"{mode}, fix_variance {fix_variance}"
+            theirs[name] = found
+            print(row(f"SACRO-ML: {name}", found, "", (time.process_time() - began) / len(targets), True), flush=True)
+    print("\nours minus theirs, target by target: mean ± standard error")
+    for own, other in COUNTERPARTS:
+        gaps = figures(ours[own]) - figures(theirs[other])
+        cells = [f"{gap.mean():+.4f} ± {gap.std(ddof=1) / len(gap) ** 0.5:.4f}" for gap in gaps.T]
+        print(f"| {own} | {other} | " + " | ".join(cells) + " |")
+
+
+def figures(found: evaluation.LeaveOneOut) -> Array:
+    """AUC, TPR at 1 % and at 0.1 % FPR of each target, `(targets, 3)`."""
+    return np.array(
+        [
+            [roc.auc(values[coins], values[~coins]), *(evaluation.tpr_at(values, coins, fpr)[0] for fpr in evaluation.FPRS)]
+            for values, coins in zip(found.values, found.included, strict=True)
+        ]
+    )
 
 
 if __name__ == "__main__":
