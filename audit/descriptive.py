@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit import evaluation
-from audit.core.evaluated import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread
+from audit.core.evaluated import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
 from audit.core.protocols import Attack
 from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
 LEAST_REFERENCES = 3  # of the fidelity check
-MOST_TARGETS = 64
+LEAST_UNITS = 20  # values of a column under which it names groups, not units
+MOST_WORK = 100_000_000  # (target, reference, canary) triples an attack: about a minute or two
+LEAST_TARGETS = 64  # whatever they cost
 MOST_RECORDS = 20
 FPRS = (0.1, 0.01, 0.001)
 NOMINAL_FPRS = (0.01, 0.001)
@@ -49,7 +51,8 @@ class Models:
 def describe(attacks: Sequence[tuple[str, Attack]], models: Models, *, prior: float, seed: Seed) -> Evaluation | None:
     """Leave-one-out figures of every attack, and what the strongest says of records, groups and thresholds.
 
-    At most `MOST_TARGETS` models are targets, evenly spread; each is attacked with all others as references.
+    Every model is a target and attacked with all others as references. Only where that is more than `MOST_WORK`, in games of
+    hundreds of references, the targets are as many models as that allows, and `LEAST_TARGETS` at least, evenly spread.
 
     Args:
         attacks: names and attacks that read outputs.
@@ -64,7 +67,7 @@ def describe(attacks: Sequence[tuple[str, Attack]], models: Models, *, prior: fl
     sides = np.minimum(included.sum(axis=1), (~included).sum(axis=1))
     if len(included) < 2 or not able or included.shape[1] < LEAST_CANARIES or sides.min() < 2:
         return None
-    targets = np.unique(np.linspace(0, len(included) - 1, min(len(included), MOST_TARGETS)).round().astype(int))
+    targets = _targets(*included.shape)
     found = {
         name: evaluation.leave_one_out(attack, models.views, models.labels, seed.child(name), targets.tolist())
         for name, attack in able
@@ -88,7 +91,26 @@ def describe(attacks: Sequence[tuple[str, Attack]], models: Models, *, prior: fl
             for group, one in evaluation.by_group(found[leading], values).items()
         ),
         fidelity=_fidelity(models),
+        units=_units(found[leading], models.columns),
+        spared=len(included) - len(targets),
     )
+
+
+def _targets(models: int, canaries: int) -> Array:
+    """Which models are targets: all where that is affordable, else evenly spread ones."""
+    wanted = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
+    return np.unique(np.linspace(0, models - 1, wanted).round().astype(int))
+
+
+def _units(result: evaluation.LeaveOneOut, columns: Mapping[str, Array]) -> tuple[UnitSpread, ...]:
+    """The attack on a unit's records at once, for each of the user's columns that names enough units."""
+    made = []
+    for column, values in columns.items():
+        units, figures = evaluation.by_unit(result, values, FPRS) if column != "class" else (0, ())
+        if units >= LEAST_UNITS:
+            records = len(values) / len(np.unique(values))
+            made.append(UnitSpread(column=column, units=units, records=records, figures=figures))
+    return tuple(made)
 
 
 def _records(exposed: evaluation.Exposure, result: evaluation.LeaveOneOut, models: Models) -> tuple[RecordSpread, ...]:

@@ -136,6 +136,33 @@ def by_group(result: LeaveOneOut, groups: Array) -> dict[str, Spread]:
     return found
 
 
+def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) -> tuple[int, tuple[Spread, ...]]:
+    """How many units `column` `(m,)` names, and AUC and TPR over targets for an adversary who judges a unit's records at once.
+
+    In each target the records of a unit that the coins took in and those that they left out are two sets of records of one
+    unit: one that was trained on, one that was not. A set's score is the mean over its records. Coins decide record by record,
+    so this is no user-level game and says nothing of a user-level guarantee. Units without a set on both sides in every
+    target are left out; rates below one over the units are, too.
+    """
+    names, unit = np.unique(column, return_inverse=True)
+    sums, counts = (np.zeros((2, len(result.values), len(names))) for _ in range(2))
+    for row, (values, coins) in enumerate(zip(result.values, result.included, strict=True)):
+        for side, mask in enumerate((coins, ~coins)):
+            sums[side, row] = np.bincount(unit[mask], values[mask], minlength=len(names))
+            counts[side, row] = np.bincount(unit[mask], minlength=len(names))
+    kept = (counts > 0).all(axis=(0, 1))
+    total = int(kept.sum())
+    if not total:
+        return 0, ()
+    means = sums[:, :, kept] / counts[:, :, kept]
+    sets = LeaveOneOut(
+        values=np.concatenate(list(means), axis=1),
+        included=np.tile(np.repeat([True, False], total), (len(result.values), 1)),
+        models=result.models,
+    )
+    return total, spreads(sets, fprs)
+
+
 def calibrated(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrated:
     """What a threshold set on the non-members of all other models realises on each target.
 

@@ -18,6 +18,7 @@ def blocks(found: Evaluation) -> list[Block]:
     made += [thresholds(found)] if found.thresholds else []
     made += [Paragraph(text=_again(found)), *([records(found)] if found.records else [])]
     made += [groups(found)] if len(found.groups) > 1 else []
+    made += [units(found)] if found.units else []
     if found.fidelity is not None:
         title = "References. " if found.fidelity.matches else "Weak attack. "
         made.append(Paragraph(text=(Strong(title), sentence(found.fidelity.sentence))))
@@ -32,7 +33,7 @@ def spreads(found: Evaluation) -> Table:
         own = {one.figure: one for one in scorer.figures}
         rows.append((Mono(scorer.scorer), *(_spread(own.get(figure)) for figure in figures)))
     return Table(
-        caption=f"Each of {plural(found.targets, 'trained model')} once the target, all others its references: mean ± sample "
+        caption=f"{_whom(found)} once the target, all others its references: mean ± sample "
         "standard deviation over targets [smallest, largest]. Targets share references, so this is no confidence interval.",
         columns=(Column(title="Attack"), *(Column(title=_figure(figure), right=True, share=1) for figure in figures)),
         rows=tuple(rows),
@@ -99,6 +100,34 @@ def groups(found: Evaluation) -> Table:
         rows=tuple(rows),
         small=True,
     )
+
+
+def units(found: Evaluation) -> Table:
+    """The attack on all records of a unit at once."""
+    figures = list(dict.fromkeys(one.figure for unit in found.units for one in unit.figures))
+    rows: list[tuple[Text, ...]] = []
+    for unit in found.units:
+        own = {one.figure: one for one in unit.figures}
+        rows.append((unit.column, count(unit.units), near(unit.records, 1), *(_spread(own.get(figure)) for figure in figures)))
+    return Table(
+        caption=f"{found.leading} on several records of one unit at once, all trained on or none, scores averaged; over "
+        "targets. Coins decided record by record, so this says nothing of a guarantee for units.",
+        columns=(
+            Column(title="Unit", share=0.6),
+            Column(title="Units", right=True, share=0.5),
+            Column(title="Records a unit", right=True, share=0.6),
+            *(Column(title=_figure(figure), right=True, share=1) for figure in figures),
+        ),
+        rows=tuple(rows),
+        small=True,
+    )
+
+
+def _whom(found: Evaluation) -> str:
+    """Which models were targets, as the beginning of a sentence."""
+    if not found.spared:
+        return f"Each of {plural(found.targets, 'trained model')}"
+    return f"Each of {count(found.targets)} of {plural(found.targets + found.spared, 'trained model')}, evenly spread,"
 
 
 def _again(found: Evaluation) -> str:

@@ -13,6 +13,7 @@ import yaml
 
 from attacks.canaries.held_out import HeldOut
 from attacks.scorers.lira import Lira
+from attacks.scorers.loss import Loss
 from audit import descriptive, group
 from audit.assemble import assemble
 from audit.config import load
@@ -166,6 +167,33 @@ def toy(scale: float) -> descriptive.Models:
     column = {"group": np.where(np.arange(400) < 200, "a", "b")}
     views = ReferenceView(included=included, logits=logits.astype(np.float32))
     return descriptive.Models(views=views, labels=labels, runs=1, names=[str(i) for i in range(400)], columns=column)
+
+
+@pytest.mark.parametrize(
+    ("models", "canaries", "expected"), [(17, 1000, 17), (257, 1000, 257), (257, 5000, 77), (100, 10**6, 64)]
+)
+def test_every_model_is_a_target_where_that_is_affordable(models: int, canaries: int, expected: int) -> None:
+    found = descriptive._targets(models, canaries)
+    assert len(found) == expected and found[0] == 0 and found[-1] == models - 1
+
+
+def test_a_column_with_many_values_is_a_unit() -> None:
+    random = np.random.default_rng(1)
+    included = random.random((6, 400)) < 0.5
+    confidence = included + random.standard_normal((6, 400))
+    views = ReferenceView(included=included, losses=np.logaddexp(0.0, -confidence))
+    columns = {
+        "class": np.repeat(["a", "b"], 200),
+        "customer": np.arange(400) % 40,
+        "region": np.arange(400) % 4,
+    }
+    models = descriptive.Models(
+        views=views, labels=np.zeros(400), runs=1, names=[str(one) for one in range(400)], columns=columns
+    )
+    found = descriptive.describe([("loss", Loss())], models, prior=0.5, seed=SEED)
+    assert found is not None and found.spared == 0 and found.targets == 6
+    assert [(one.column, one.units, one.records) for one in found.units] == [("customer", 40, 10.0)]
+    assert found.units[0].figures[0].mean > found.scorers[0].figures[0].mean + 0.1
 
 
 def test_references_of_another_kind_are_reported_as_a_weak_attack() -> None:

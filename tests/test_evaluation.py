@@ -84,6 +84,25 @@ def test_groups() -> None:
     assert found["exposed"].mean == pytest.approx(NormalDist().cdf(3 / 2**0.5), abs=0.01)
 
 
+def test_units_are_judged_by_all_their_records_at_once() -> None:
+    """250 units of 8 records: means of about four records a side, each N(1 * member, 1)."""
+    users = np.random.default_rng(5).permutation(np.repeat(np.arange(250), 8)).astype(str)
+    result = evaluation.leave_one_out(Loss(), models(), None, SEED, targets=[0, 3, 7])
+    units, figures = evaluation.by_unit(result, users, fprs=(0.1, 0.001))
+    kept = [user for user in np.unique(users) if all(0 < c[users == user].sum() < 8 for c in result.included)]
+    assert 230 < units == len(kept) < 250
+    assert [one.figure for one in figures] == ["auc", "tpr at fpr 0.1"]  # 1 in 1000 is not resolved by 250 units
+    by_hand = []
+    for values, coins in zip(result.values, result.included, strict=True):
+        inside = [np.mean([values[i] for i in np.flatnonzero((users == user) & coins)]) for user in kept]
+        outside = [np.mean([values[i] for i in np.flatnonzero((users == user) & ~coins)]) for user in kept]
+        by_hand.append(np.mean([[(x > y) + 0.5 * (x == y) for y in outside] for x in inside]))
+    assert figures[0].mean == pytest.approx(np.mean(by_hand))
+    (single, *_) = evaluation.spreads(result)
+    assert figures[0].mean > single.mean + 0.08  # several records say more than one
+    assert evaluation.by_unit(result, np.arange(2000)) == (0, ())
+
+
 def test_calibrated_thresholds_realise_their_rate() -> None:
     result = evaluation.leave_one_out(Loss(), models(shift=2.0), None, SEED)
     found = evaluation.calibrated(result, 0.05, prior=0.1)

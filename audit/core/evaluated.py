@@ -54,6 +54,24 @@ class GroupSpread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnitSpread:
+    """An attack on a unit's records at once, where a column names the unit (a person, say) that each record belongs to.
+
+    The adversary is given several records of one unit, all of them trained on or none, and averages their scores.
+
+    Attributes:
+        units: values of the column with records on both sides in every target.
+        records: canaries a unit, on average.
+        figures: AUC and TPR over targets, with units in the place of records.
+    """
+
+    column: str
+    units: int
+    records: float
+    figures: tuple[Spread, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
     """A threshold that the adversary sets on its own models, and what it realises on the target; means over targets.
 
@@ -92,12 +110,14 @@ class Evaluation:
     """What the trained models of a game say about its attacks, each model once the target. Descriptive: proves no epsilon.
 
     Attributes:
-        targets: models that were attacked with all others as references.
+        targets: models that were attacked with all others as references. `spared`: models that were references only, because
+            attacking each of very many models takes too long.
         leading: the scorer with the largest mean AUC, whose scores all that follows is about.
         at_fpr: false positive rate at which records count as found.
         reproducibility: mean overlap (Jaccard) of the lists of records found in two targets that both trained on them;
             None where all lists are empty. `chance`: the same for random lists of those lengths.
         records: the most exposed ones, worst first.
+        units: the same attack on all records of a unit at once, for columns with enough units.
         fidelity: the worst over the target runs, None where fewer than three references were trained.
     """
 
@@ -111,3 +131,5 @@ class Evaluation:
     thresholds: tuple[Calibrated, ...]
     groups: tuple[GroupSpread, ...]
     fidelity: Fidelity | None
+    units: tuple[UnitSpread, ...] = ()
+    spared: int = 0

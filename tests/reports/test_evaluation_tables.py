@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from audit.core.evaluated import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, Spread
+from audit.core.evaluated import (
+    Calibrated,
+    Evaluation,
+    Fidelity,
+    GroupSpread,
+    RecordSpread,
+    ScorerSpread,
+    Spread,
+    UnitSpread,
+)
 from audit.core.game import Access
 from audit.core.results import AuditReport, GameResult, MechanismResult
 from audit.summary import _weak
@@ -81,6 +90,19 @@ def test_the_page_says_that_it_proves_nothing_and_what_was_found() -> None:
     assert "Weak attack" not in said
     assert "Weak attack" in words(evaluation(matches=False))
     assert "No record was found" in words(replace(evaluation(), reproducibility=None, chance=None))
+
+
+def test_units_and_spared_models_are_on_the_page() -> None:
+    found = evaluation()
+    assert "Each of 17 trained models once the target" in words(found)
+    unit = UnitSpread(column="customer", units=120, records=4.5, figures=found.scorers[0].figures)
+    said = words(replace(found, units=(unit,), spared=240))
+    for part in (
+        "customer 120 4.5 0.710",
+        "nothing of a guarantee for units",
+        "Each of 17 of 257 trained models, evenly spread,",
+    ):
+        assert part in said, part
 
 
 def test_references_of_another_kind_are_a_note_on_the_cover() -> None:
