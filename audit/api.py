@@ -5,22 +5,24 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit import certificates, planning, plugins
+from audit import certificates as simulations
+from audit import planning, plugins, refutation
 from audit.core import checks
-from audit.core.bounds import Certificate, Estimate, LowerBound
+from audit.core.bounds import Certificate, CertifiedBound, Estimate, LowerBound
 from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd, Mechanism
+from audit.core.protocols import Estimator
 from audit.core.records import Array, Scores
 from audit.core.results import RocCurve
 from audit.core.seeds import Seed
-from audit.stats import curves, one_run, point_estimates, rank_exact, ranks, sgd_curve
+from audit.stats import point_estimates, sgd_curve
 from audit.stats import roc as roc_statistics
 
 ESTIMATORS = "audit.estimators"
@@ -38,7 +40,8 @@ def lower_bound(
     family: str | None = None,
     mechanism: Mechanism | None = None,
     seed: int = 0,
-) -> LowerBound:
+    certificates: int | None = None,
+) -> CertifiedBound:
     """A lower bound on epsilon at `delta` from attack scores (higher = more likely a member).
 
     Args:
@@ -52,6 +55,9 @@ def lower_bound(
             bound then holds inside that family only, and says so.
         mechanism: what is claimed to have been run, for estimators inside the family of DP-SGD.
         seed: of tie-breaks and simulations.
+        certificates: simulated audits behind each of the bound's certificates: how often this estimator, at this number of
+            scores and this confidence, is wrong. None takes what fits into about a quarter of a second each (kept for later
+            calls of the same size), 0 none. More than 200 are made whatever they take.
 
     Guarantee: that of the estimator, given that the game was played as stated.
 
@@ -63,20 +69,16 @@ def lower_bound(
     >>> import numpy as np
     >>> draw = np.random.default_rng(0)
     >>> bound = lower_bound(draw.normal(2, 1, 500), draw.normal(0, 1, 500), delta=1e-5, game="independent_trials")
-    >>> bound.estimator, 2.5 < bound.epsilon < 10
-    ('rank_exact', True)
+    >>> bound.estimator, 2.5 < bound.epsilon < 10, [one.kept for one in bound.certificates]
+    ('rank_exact', True, [True, True])
     """
-    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
-    count = len(members) + len(nonmembers)
-    rules = _game(game, count) if isinstance(game, str) else game
-    included = np.arange(count) < len(members)
-    scores = Scores(values=np.concatenate([members, nonmembers]), included=included, game=rules, mechanism=mechanism)
-    checks.both_sides(included, "lower_bound")
-    spec = _default_in(family, rules) if estimator == "auto" else estimator
-    chosen = plugins.build(ESTIMATORS, {"kind": spec} if isinstance(spec, str) else spec)
-    rules.require(chosen.assumes, type(chosen).__name__)
+    scores = _scores(member_scores, nonmember_scores, game, mechanism)
+    chosen = _chosen(estimator, family, scores.game)
     found: LowerBound = chosen.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(seed))
-    return found
+    path = simulations.path_of(chosen, scores, delta=delta, level=confidence)
+    made = simulations.quick(path) if certificates is None else simulations.certify(path, certificates) if certificates else ()
+    stated = {field.name: getattr(found, field.name) for field in fields(found)}
+    return CertifiedBound(**stated, game=scores.game, certificates=made)
 
 
 def delta_lower_bound(
@@ -85,38 +87,31 @@ def delta_lower_bound(
     *,
     epsilon: float,
     confidence: float = 0.95,
-    game: Game | str = "independent_trials",
+    game: Game | str = "one_run",
+    estimator: str | Mapping[str, Any] = "auto",
+    family: str | None = None,
+    mechanism: Mechanism | None = None,
     seed: int = 0,
 ) -> float:
-    """The largest delta such that (epsilon, delta)-DP is refuted: the default tests of the game, inverted in delta.
+    """The largest delta such that (epsilon, delta)-DP is refuted: the estimator's own tests, inverted in delta.
 
-    Inside the family of mu-GDP it is `audit.stats.tradeoff.delta_of_gdp` at the `parameter` of a `LowerBound`.
+    Arguments are those of `lower_bound`. Inside a family it is the delta at `epsilon` of the member that is refuted.
 
-    Guarantee: exceeds the true delta at `epsilon` with probability at most `1 - confidence`, for scores that are
-        independent and identically distributed on each side (a training of its own for each) or, with the game "one_run",
-        for memberships decided by independent fair coins.
+    Guarantee: exceeds the true delta at `epsilon` with probability at most `1 - confidence`, given that the game was played as
+        stated (`audit.refutation.delta_refuted`).
 
-    >>> delta_lower_bound(range(100, 200), range(100), epsilon=1.0) > 0.5
+    Raises:
+        AssumptionError: the estimator relies on more than the game grants.
+        ConfigError: an estimator whose tests are not nested in delta.
+        DataError: a side is empty or holds NaN.
+
+    >>> delta_lower_bound(range(100, 200), range(100), epsilon=1.0, game="independent_trials") > 0.5
     True
     """
-    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
-    included = np.arange(len(members) + len(nonmembers)) < len(members)
-    checks.both_sides(included, "delta_lower_bound")
-    checks.nonnegative(epsilon, "epsilon")
-    significance = 1 - checks.open_probability(confidence, "confidence")
-    name = _default(_game(game, len(included)) if isinstance(game, str) else game)
-    default = plugins.build(ESTIMATORS, {"kind": name})
-    generator = Seed(seed).child("ties").numpy()
-    ranked = ranks.by_rank(np.concatenate([members, nonmembers]), included, generator)
-    if name == "one_run":
-        counts = one_run.guess_counts(len(ranked), default.guess_fractions)
-        correct = one_run.correct_guesses(ranked, counts)
-        return one_run.delta_bound(counts, correct, coins=len(ranked), epsilon=epsilon, significance=significance)
-    tests = rank_exact.precedence_tests(ranked, default.ratio)
-    found, _ = rank_exact.bound(
-        tests, functools.partial(curves.epsilon_delta, epsilon), significance=significance, largest=1.0, resolution=1e-9
-    )
-    return found
+    checks.open_probability(confidence, "confidence")
+    scores = _scores(member_scores, nonmember_scores, game, mechanism)
+    chosen = _chosen(estimator, family, scores.game)
+    return refutation.delta_refuted(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
 
 
 def certify(
@@ -128,7 +123,7 @@ def certify(
     game: Game | str = "one_run",
     estimators: tuple[str, ...] | None = None,
     mechanism: Mechanism | None = None,
-    repetitions: int = certificates.REPETITIONS,
+    repetitions: int = simulations.REPETITIONS,
 ) -> tuple[Certificate, ...]:
     """How often "the largest of these bounds over so many attacks" is wrong, by simulating that very path at this size.
 
@@ -145,8 +140,8 @@ def certify(
     for one in chosen:
         rules.require(one.assumes, type(one).__name__)
     level = 1 - (1 - checks.open_probability(confidence, "confidence")) / (attacks * len(chosen))
-    path = certificates.Path(attacks=(tuple(chosen),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
-    return certificates.certify(path, repetitions)
+    path = simulations.Path(attacks=(tuple(chosen),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
+    return simulations.certify(path, repetitions)
 
 
 def step_bound(
@@ -157,7 +152,7 @@ def step_bound(
     delta: float,
     confidence: float = 0.95,
     seed: int = 0,
-) -> LowerBound:
+) -> CertifiedBound:
     """White-box: the noise of one step from what single steps showed, composed over all steps of `mechanism`.
 
     Args:
@@ -271,6 +266,24 @@ def plan(
     chosen = {name: plugins.build(ESTIMATORS, {"kind": name}) for name in names}
     question = planning.Question(delta=delta, confidence=confidence, claim=claim, power=power)
     return planning.plan(chosen, [rules], question, mechanism=mechanism)
+
+
+def _scores(member_scores: ArrayLike, nonmember_scores: ArrayLike, game: Game | str, mechanism: Mechanism | None) -> Scores:
+    """Both sides together, with the game that they come from."""
+    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
+    included = np.arange(len(members) + len(nonmembers)) < len(members)
+    rules = _game(game, len(included)) if isinstance(game, str) else game
+    scores = Scores(values=np.concatenate([members, nonmembers]), included=included, game=rules, mechanism=mechanism)
+    checks.both_sides(included, "a bound")
+    return scores
+
+
+def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
+    """The estimator that is meant, once the game grants what it assumes."""
+    spec = _default_in(family, game) if estimator == "auto" else estimator
+    chosen: Estimator = plugins.build(ESTIMATORS, {"kind": spec} if isinstance(spec, str) else spec)
+    game.require(chosen.assumes, type(chosen).__name__)
+    return chosen
 
 
 def _side(values: ArrayLike, name: str) -> Array:

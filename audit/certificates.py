@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from audit import planning, refutation
 from audit.core import checks
 from audit.core.bounds import Certificate, Claim, Detectable
-from audit.core.game import Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.mechanism import Mechanism
-from audit.core.protocols import Estimator
+from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.records import Scores
 from audit.core.seeds import Seed
 from audit.stats.laws import Law
@@ -28,7 +29,8 @@ REPETITIONS = 200
 FEWER = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
 DRAWS = (100, 50, 20)
 LOOKS = 5  # at each simulated audit, until it is known what would have been caught
-BUDGET = 2.0  # about so many seconds on one core for each question
+BUDGET, QUICK = 2.0, 0.25  # about so many seconds on one core for each question, and where a caller waits for it
+NEAR = 0.1  # shares of members so close to the coins' are not told apart
 
 # about how long a few thousand scores, and each further one, take to test one claim, in seconds on one core
 SECONDS = {
@@ -39,9 +41,10 @@ SECONDS = {
     "one_run_fdp": 0.0015,
     "product_channel": 0.001,
     "rank_exact": 0.002,
-    "sequential": 0.018,
+    "sequential": 0.006,
 }
 EACH = 2e-7
+FRESH = {"gaussian": 0.006, "fdp_rank": 0.006}  # more where each audit simulates anew, as it does in a certificate
 FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
 UNKNOWN = 0.05
 
@@ -53,6 +56,7 @@ class Path:
     Attributes:
         level: confidence of each single bound.
         attacks: the estimators of each attack on the same runs; the largest bound of all is the path's.
+        together: each estimator bounds all attacks at once, and the audit may stop at any time.
     """
 
     text: str = field(init=False)
@@ -61,16 +65,30 @@ class Path:
     mechanism: Mechanism | None = field(compare=False)
     delta: float = field(compare=False)
     level: float = field(compare=False)
+    together: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.open_probability(self.level, "level")
-        parts = (self.attacks, self.game, self.mechanism, self.delta, self.level)
+        parts = (self.attacks, self.game, self.mechanism, self.delta, self.level, self.together)
         object.__setattr__(self, "text", repr(parts))
 
     @property
     def estimators(self) -> tuple[Estimator, ...]:
         """The estimators of all attacks, each once."""
         return tuple({repr(one): one for attack in self.attacks for one in attack}.values())
+
+    def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
+        """Whether a bound on the epsilon `truth` is above it; of one that may stop, whether it ever is, so at its worst time."""
+        if self.together:
+            anytime = [one for one in attacks[0] if isinstance(one, AnytimeEstimator)]
+            return any(one.ever_refutes(views, epsilon=truth, delta=self.delta, confidence=self.level) for one in anytime)
+        pairs = [(one, view) for attack, view in zip(attacks, views, strict=True) for one in attack]
+        return any(
+            refutation.refutes(
+                one, view, epsilon=truth, delta=self.delta, confidence=self.level, seed=seed.child("bound", index)
+            )
+            for index, (one, view) in enumerate(pairs)
+        )
 
     @property
     def simulable(self) -> bool:
@@ -81,6 +99,27 @@ class Path:
     def scores(self) -> int:
         """How many scores each attack gives."""
         return self.game.canaries * self.game.runs
+
+
+def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float) -> Path:
+    """The way from these scores to one bound.
+
+    Where trials are independent, a share of members far from the coins' is kept, to two digits.
+    """
+    count, share = len(scores.values), round(float(scores.included.mean()), 2)
+    game = scores.game
+    if game.canaries * game.runs != count:
+        game = planning.resized(game, count)
+    if Assumption.INDEPENDENT_COINS not in estimator.assumes and abs(share - game.inclusion_probability) > NEAR:
+        game = replace(game, inclusion_probability=min(max(share, 0.01), 0.99))
+    return Path(attacks=((estimator,),), game=game, mechanism=scores.mechanism, delta=delta, level=level)
+
+
+def quick(path: Path) -> tuple[Certificate, ...]:
+    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing where twenty do not."""
+    seconds = sum(_seconds(one, path, FRESH) for attack in path.attacks for one in attack)
+    count = _affordable(REPETITIONS, seconds, FEWER, QUICK)
+    return certify(path, count) if count else ()
 
 
 @functools.lru_cache(maxsize=512)
@@ -99,7 +138,7 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
     for law in laws:
         inside = {repr(one) for one in path.estimators if law.kind != "null" and family_of(one, path) is not None}
         taking_part = [[one for one in attack if repr(one) not in inside and _speaks(one, path)] for attack in path.attacks]
-        costs = sum(_seconds(one, path) for attack in taking_part for one in attack)
+        costs = sum(_seconds(one, path, FRESH) for attack in taking_part for one in attack)
         count = _affordable(repetitions, costs, FEWER) if repetitions <= FEWER[0] else repetitions
         if any(taking_part) and count:
             found.append(_tried(path, law, taking_part, count))
@@ -110,15 +149,9 @@ def _tried(path: Path, law: Law, attacks: Sequence[Sequence[Estimator]], repetit
     wrong, truth = 0, law.epsilon / path.game.copies
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.kind}", repetition)
-        played = zip(attacks, _views(law, path, stream), strict=True)
-        pairs = enumerate((one, view) for attack, view in played for one in attack)
-        wrong += any(
-            refutation.refutes(
-                one, view, epsilon=truth, delta=path.delta, confidence=path.level, seed=stream.child("bound", index)
-            )
-            for index, (one, view) in pairs
-        )
-    nominal = min(1.0, sum(len(attack) for attack in attacks) * (1 - path.level))
+        wrong += path.wrong(attacks, _views(law, path, stream), truth, stream)
+    bounds = sum(len(attack) for attack in (attacks[:1] if path.together else attacks))
+    nominal = min(1.0, bounds * (1 - path.level))
     name = law.name if path.game.copies == 1 else f"{law.name}, of {path.game.copies} copies together"
     return Certificate(law=name, epsilon=truth, wrong=wrong, repetitions=repetitions, nominal=nominal)
 
@@ -141,7 +174,8 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
         probe = refutation.probe(estimator, path.game, path.mechanism, path.delta)
         claim = min((one.epsilon for one in claims if one.can_be_refuted_by(probe)), default=0.0)
         claim = claim if math.isfinite(claim) else 0.0
-        question = planning.Question(delta=path.delta, confidence=path.level, claim=claim, power=power, draws=draws)
+        level = 1 - (1 - path.level) / len(path.attacks) if path.together else path.level  # one attack wins all it can
+        question = planning.Question(delta=path.delta, confidence=level, claim=claim, power=power, draws=draws)
         epsilon = planning.detectable(estimator, path.game, question, path.mechanism)
         found.append(
             Detectable(estimator=probe.estimator, family=probe.family, claim=claim, epsilon=epsilon, power=power, draws=draws)
@@ -159,17 +193,18 @@ def family_of(estimator: Estimator, path: Path) -> str | None:
     return refutation.family_of(estimator, path.game, path.mechanism, path.delta)
 
 
-def _seconds(estimator: Estimator, path: Path) -> float:
+def _seconds(estimator: Estimator, path: Path, more: Mapping[str, float] = MappingProxyType({})) -> float:
     """About how long one test of one claim takes."""
     kind = type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
-    return SECONDS.get(kind, UNKNOWN) + EACH * path.scores
+    return SECONDS.get(kind, UNKNOWN) + more.get(kind, 0.0) + EACH * path.scores
 
 
-def _affordable(wanted: int, seconds: float, choices: tuple[int, ...]) -> int:
+def _affordable(wanted: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
     """`wanted`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
     if wanted < choices[-1]:
         return wanted
-    return max((count for count in (wanted, *choices) if count <= wanted and count * seconds <= BUDGET), default=0)
+    limit = BUDGET if budget is None else budget
+    return max((count for count in (wanted, *choices) if count <= wanted and count * seconds <= limit), default=0)
 
 
 def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from audit.commands.printing import print_json
 from audit.core.bounds import LowerBound
 from audit.core.errors import ConfigError
-from audit.core.results import AttackResult, AuditReport
-from reports.rounding import down
+from audit.core.results import AttackResult, AuditReport, GameResult
+from reports.rounding import down, up
 
 
 def origin(device: str) -> dict[str, Any]:
@@ -55,6 +57,8 @@ def finish(
         found = {
             **screen.digest(report),
             "attacks": [_attack(attack) for attack in _attacks(report)],
+            "certificates": [asdict(one) | {"kept": one.kept} for game in _games(report) for one in game.certificates],
+            "detectable": [asdict(one) for game in _games(report) for one in game.detectable],
             "exit_code": code,
             "folder": None if written is None else str(written),
         }
@@ -64,8 +68,12 @@ def finish(
     return code
 
 
+def _games(report: AuditReport) -> list[GameResult]:
+    return [game for result in report.mechanisms for game in result.games]
+
+
 def _attacks(report: AuditReport) -> list[AttackResult]:
-    return [attack for result in report.mechanisms for game in result.games for attack in game.attacks]
+    return [attack for game in _games(report) for attack in game.attacks]
 
 
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
@@ -87,6 +95,7 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             control = attack.control
             word = "passed" if control.passed else "FAILED"
             found.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
+    found += [line for game in _games(report) for line in _simulated(game)]
     found += [f"note: {note}" for note in report.notes]
     return [*found, *([f"report: {folder / 'report.pdf'}"] if folder is not None else [])]
 
@@ -97,6 +106,21 @@ def _bound(bound: LowerBound) -> str:
         f"{bound.estimator}: epsilon at least {down(bound.epsilon)}{where} at delta {bound.delta:g}, confidence "
         f"{bound.confidence:.4g}; ceiling {down(bound.ceiling)}"
     )
+
+
+def _simulated(game: GameResult) -> list[str]:
+    """What simulated audits of this size say: how often they are wrong, and what they would have caught."""
+    found = [
+        f"  simulated on {one.law}: {one.wrong} of {one.repetitions} audits wrong, at most {one.nominal:.1%} promised"
+        f"{'' if one.kept else '; MORE THAN CHANCE EXPLAINS'}"
+        for one in game.certificates
+    ]
+    for caught in game.detectable:
+        what = "nothing at all" if math.isinf(caught.epsilon) else f"a true epsilon from {up(caught.epsilon)}"
+        inside = f" inside the family '{caught.family}'" if caught.family else ""
+        over = f"against a claim of {up(caught.claim)}" if caught.claim > 0 else "for the proof of any leakage"
+        found.append(f"  {caught.estimator}{inside} would have caught, {over}, {what} with {caught.power:.0%} probability")
+    return found
 
 
 def _attack(attack: AttackResult) -> dict[str, Any]:

@@ -21,7 +21,13 @@ _PARTS = ("mechanism", "game", "attack", "scorer")
 
 def scores(
     file: Annotated[Path, typer.Argument(help="npz, csv or parquet with a score and the coin of each record.")],
-    delta: Annotated[float, typer.Option(help="Delta of every epsilon.")],
+    delta: Annotated[float | None, typer.Option(help="Delta of every epsilon.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="In place of --delta: print the delta at this epsilon that each estimator refutes, and nothing else."
+        ),
+    ] = None,
     claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")] = None,
     confidence: Annotated[float, typer.Option(help="With which all bounds hold together.")] = 0.95,
     game: Annotated[
@@ -48,8 +54,16 @@ def scores(
 ) -> int:
     """All lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
     from audit import inspect_model
-    from audit.commands import deliver
+    from audit.commands import deliver, scores_delta
 
+    if epsilon is not None and delta is None and output is None and claim_epsilon is None:
+        asked = scores_delta.Asked(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
+        return scores_delta.show(scores_delta.found(*read_scores(file, score, member, where or []), asked), asked, as_json)
+    if delta is None or epsilon is not None:
+        raise ConfigError(
+            "give either --delta, to bound epsilon there, or --epsilon alone, to print what is proven of delta there "
+            "(without --output and --claim-epsilon)"
+        )
     settings = inspect_model.Settings(
         delta=delta,
         confidence=confidence,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.game import Assumption
+from audit.core.game import Assumption, Game
 from audit.core.mechanism import Adjacency
 
 
@@ -132,6 +132,20 @@ class Certificate:
         mean = self.repetitions * self.nominal
         spread = math.sqrt(mean * max(0.0, 1 - self.nominal))
         return self.wrong <= mean + 3 * spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedBound(LowerBound):
+    """A lower bound that stands by itself, outside of a report: with the game it holds in and its own error rate.
+
+    Attributes:
+        game: the rules that the scores were obtained under.
+        certificates: how often this estimator is wrong at this number of scores and this confidence, by simulation; empty
+            where it was not asked for or would have taken long.
+    """
+
+    game: Game
+    certificates: tuple[Certificate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

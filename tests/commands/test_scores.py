@@ -145,3 +145,40 @@ def test_the_verb_is_registered_and_answers_with_its_code(tmp_path, capsys):
     assert answer(["scores", path, "--delta", "2"]) == 2
     assert "error: delta is 2.0" in capsys.readouterr().err
     assert answer(["model", "--target", str(tmp_path / "absent.pt2")]) == 2
+
+
+# ---------------------------------------------------------------------------------------- simulated audits, delta at epsilon
+
+
+def test_what_simulation_says_of_the_bounds_is_printed(tmp_path, capsys):
+    path = table(tmp_path / "s.csv")
+    audit(path, "--delta", "1e-5", "--claim-epsilon", "0.5", "--certificates", "40", expect=1)
+    said = capsys.readouterr().out
+    assert "of 40 audits wrong, at most 5.0% promised" in said
+    assert "one_run would have caught, against a claim of 0.50, a true epsilon from" in said
+    audit(path, "--delta", "1e-5", "--certificates", "20", "--json", expect=0)
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["repetitions"] for one in printed["certificates"]] == [20, 20]
+    assert all(one["kept"] for one in printed["certificates"])
+    assert printed["detectable"][0]["estimator"] == "one_run" and printed["detectable"][0]["draws"] == 100
+    audit(path, "--delta", "1e-5", "--certificates", "0", "--json")
+    assert json.loads(capsys.readouterr().out)["certificates"] == []
+
+
+def test_delta_at_an_epsilon(tmp_path, capsys):
+    path = table(tmp_path / "s.csv")
+    audit(path, "--epsilon", "1", "--game", "independent", "--estimator", "rank_exact", "--estimator", "gaussian", "--json")
+    printed = json.loads(capsys.readouterr().out)
+    free, inside = printed["bounds"]
+    assert (free["estimator"], free["family"], inside["family"]) == ("rank_exact", None, "gdp")
+    assert 0.5 < free["delta"] < inside["delta"] < 1
+    assert free["confidence"] == pytest.approx(0.975)
+    audit(path, "--epsilon", "1")
+    said = capsys.readouterr().out
+    assert "delta at epsilon 1" in said and "one_run: delta at least 0.0" in said
+
+
+@pytest.mark.parametrize("extra", [(), ("--delta", "1e-5", "--epsilon", "1"), ("--epsilon", "1", "--claim-epsilon", "2")])
+def test_one_of_epsilon_and_delta_is_asked_for(tmp_path, extra):
+    with pytest.raises(AuditError, match="either --delta"):
+        audit(table(tmp_path / "s.csv"), *extra, expect=2)

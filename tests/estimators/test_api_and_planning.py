@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from audit import api, planning, plugins
+from audit import api, certificates, planning, plugins
 from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
@@ -235,3 +235,46 @@ def test_the_curve_of_sampled_training_is_not_used_for_replacement(spec: dict) -
     scores = Scores(values=np.arange(100.0), included=np.arange(100) >= 50, game=rules, mechanism=SGD)
     with pytest.raises(UnsupportedMechanism, match="replacing"):
         plugins.build("audit.estimators", spec).lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
+
+
+# ---------------------------------------------------------------------------------------- certificates of single bounds
+
+
+def test_a_bound_carries_its_game_and_its_own_error_rate() -> None:
+    found = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
+    assert found.game.runs == 600 and found.game.adjacency is Adjacency.ADD_REMOVE
+    assert [one.epsilon for one in found.certificates] == [0.0, 1.0]
+    assert all(one.kept and one.repetitions >= 20 and one.nominal == pytest.approx(0.05) for one in found.certificates)
+    inside = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator="gaussian", certificates=20)
+    assert [(one.epsilon, one.repetitions) for one in inside.certificates] == [(0.0, 20)]
+    assert api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, certificates=0).certificates == ()
+    asked = api.lower_bound(MEMBERS[:50], NONMEMBERS[:50], delta=1e-5, certificates=300)
+    assert {one.repetitions for one in asked.certificates} == {300}
+
+
+def test_the_certificate_is_of_these_numbers_of_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(certificates, "certify", lambda path, repetitions: seen.append(path) or ())
+    api.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, confidence=0.9, game=game(runs=7))
+    api.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, game=game(canaries=1000, runs=1))
+    lopsided, coins = seen
+    assert (lopsided.scores, lopsided.level, lopsided.game.inclusion_probability) == (330, 0.9, 0.09)
+    assert (coins.scores, coins.game.inclusion_probability) == (330, 0.5)
+
+
+def test_a_certificate_does_not_hold_up_a_large_table() -> None:
+    draw = np.random.default_rng(4)
+    started = time.process_time()
+    found = api.lower_bound(draw.normal(1, 1, 250_000), draw.normal(0, 1, 250_000), delta=1e-5)
+    assert found.certificates == () and time.process_time() - started < 3
+
+
+def test_delta_of_any_estimator() -> None:
+    free = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0)
+    trials = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, game="independent_trials")
+    inside = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, game="independent_trials", family="gdp")
+    assert 1e-4 < free < trials < inside < 0.6  # of mu 2 it is 0.523
+    with pytest.raises(AssumptionError, match="independent_trials"):
+        api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, estimator="rank_exact")
+    with pytest.raises(ConfigError, match="epsilon"):
+        api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=-1.0)
