@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from audit import calibration, plugins
+from audit import calibration, plugins, stopping
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
 from audit.core.bounds import Claim
@@ -170,6 +170,8 @@ def _play(config: Config, spec: GameSpec) -> Play:
                 f"'{spec.access.value}'; raise access or choose another scorer"
             )
     estimators = _named(f"{where}.estimators", "audit.estimators", spec.estimators)
+    if spec.stopping != "never":
+        stopping.refuse(where, estimators, spec.runs, config.execution.models_per_job)
     recipes = spec.mechanisms if spec.mechanisms is not None else [one.name for one in config.mechanisms]
     ((_, maker),) = _named(f"{where}.canaries", "attacks.canaries", [spec.canaries])
     return Play(
@@ -185,6 +187,7 @@ def _play(config: Config, spec: GameSpec) -> Play:
         attacks=tuple(attacks),
         estimators=tuple(plugin for _, plugin in estimators),
         recipes=frozenset(recipes),
+        stops=spec.stopping != "never",
     )
 
 

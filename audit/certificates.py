@@ -78,7 +78,7 @@ class Path:
         return tuple({repr(one): one for attack in self.attacks for one in attack}.values())
 
     def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
-        """Whether a bound on the epsilon `truth` is above it; of one that may stop, whether it ever is, so at its worst time."""
+        """Whether a bound on the epsilon `truth` lies above it: in a game that may stop, at any time, so at the worst one."""
         if self.together:
             anytime = [one for one in attacks[0] if isinstance(one, AnytimeEstimator)]
             return any(one.ever_refutes(views, epsilon=truth, delta=self.delta, confidence=self.level) for one in anytime)

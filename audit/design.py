@@ -30,7 +30,11 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Play:
-    """One game to play on some recipes."""
+    """One game to play on some recipes.
+
+    Attributes:
+        stops: at the first proof: `runs` is a maximum, and its estimators bound all attacks together.
+    """
 
     name: str
     access: Access
@@ -44,6 +48,7 @@ class Play:
     estimators: tuple[Estimator, ...]
     recipes: frozenset[str]
     prior: float = 0.01
+    stops: bool = False
 
     def level(self, attack: Attack) -> Access:
         """What the adversary of an attack sees: as much as it needs, which may be less than the game shows."""
@@ -59,10 +64,32 @@ class Play:
             return self.estimators
         return tuple(one for one in self.estimators if Assumption.INDEPENDENT_TRIALS not in one.assumes)
 
+    def alone(self, attack: Attack) -> tuple[Estimator, ...]:
+        """The estimators that bound this attack by itself: none where all attacks are bounded together."""
+        return () if self.stops else self.estimators_of(attack)
+
+    @property
+    def bounds(self) -> int:
+        """How many bounds the game has for one recipe."""
+        return len(self.estimators) if self.stops else sum(len(self.estimators_of(attack)) for _, attack in self.attacks)
+
     @property
     def models(self) -> int:
-        """Trainings that this game needs for one recipe."""
+        """Trainings that this game needs for one recipe, at most."""
         return self.runs + self.references
+
+    def portions(self, size: int) -> list[range]:
+        """The models trained together, targets being the first ones; in order of training.
+
+        Where targets may stop, references come first and in jobs of their own, since every look at targets needs them.
+        """
+        targets, references = range(self.runs), range(self.runs, self.models)
+        parts = [references, targets] if self.stops else [range(self.models)]
+        return [part[start : start + size] for part in parts for start in range(0, len(part), size)]
+
+    def looks(self, size: int) -> int:
+        """How often the game can end: once, or after each job of targets."""
+        return -(-self.runs // size) if self.stops else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +130,7 @@ class Experiment:
     @property
     def comparisons(self) -> int:
         """Bounds among which the error budget is split."""
-        return sum(len(play.estimators_of(attack)) for _, play in self.pairs for _, attack in play.attacks)
+        return sum(play.bounds for _, play in self.pairs)
 
     @property
     def bound_confidence(self) -> float:
@@ -112,5 +139,5 @@ class Experiment:
 
     @property
     def model_steps(self) -> int:
-        """Total work in model-steps, for progress."""
+        """Total work in model-steps, at most; for progress."""
         return sum(play.models * recipe.mechanism.steps for recipe, play in self.pairs)

@@ -72,8 +72,7 @@ def limit_curve(recipe: Recipe, adjacency: Adjacency) -> LimitCurve | None:
 def conclude(experiment: Experiment, recipe: Recipe, stated: Stated, games: Sequence[Played]) -> MechanismResult:
     """Bounds of all games held against each claim."""
     found = [bound for game in games for bound in game.bounds]
-    controls = [attack.control for game in games for attack in game.result.attacks]
-    trusted = all(control is None or control.passed for control in controls)
+    trusted = all(control.passed for game in games for control in game.result.controls)
     checks = _merged([check for game in games for check in game.checks])
     executed = all(check.status is not Status.FAILED for check in checks)
     verdicts = tuple(verdict.judge(claim, found, trusted=trusted, executed=executed) for claim in stated.claims)

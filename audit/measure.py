@@ -85,17 +85,27 @@ def negative_control(
     alarms = 0
     for repetition in range(CONTROL_REPETITIONS):
         stream = seed.child("control", repetition)
-        coins = stream.numpy().random(len(scores.values)) < scores.game.inclusion_probability
-        if scores.game.inclusion is not Inclusion.COINS or coins.all() or not coins.any():
-            coins = stream.numpy().permutation(scores.included)
-        shuffled = replace(scores, included=coins)
+        shuffled = replace(scores, included=fresh_coins(scores, stream))
         alarms += any(
             refutation.refutes(
                 one, shuffled, epsilon=0.0, delta=delta, confidence=confidence, seed=stream.child("estimator", index)
             )
             for index, one in enumerate(estimators)
         )
-    allowed = _allowed_alarms(CONTROL_REPETITIONS, min(1.0, len(estimators) * (1 - confidence)))
+    return control_of(alarms, len(estimators) * (1 - confidence))
+
+
+def fresh_coins(scores: Scores, seed: Seed) -> Array:
+    """Memberships `(n,)` drawn anew as the game draws them; those of the game shuffled where it drew none."""
+    coins = seed.numpy().random(len(scores.values)) < scores.game.inclusion_probability
+    if scores.game.inclusion is not Inclusion.COINS or coins.all() or not coins.any():
+        return np.asarray(seed.numpy().permutation(scores.included))
+    return np.asarray(coins)
+
+
+def control_of(alarms: int, rate: float) -> NegativeControl:
+    """The control that found so many false alarms in `CONTROL_REPETITIONS`, each of which may have one at this rate."""
+    allowed = _allowed_alarms(CONTROL_REPETITIONS, min(1.0, rate))
     return NegativeControl(repetitions=CONTROL_REPETITIONS, false_alarms=alarms, allowed=allowed, passed=alarms <= allowed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit import stopping
 from audit.core.game import Access, Game, Inclusion
 from audit.core.records import Planting
 from audit.core.seeds import Seed
@@ -26,6 +27,8 @@ def planted(experiment: Experiment) -> list[Planted]:
     for recipe, game in experiment.pairs:
         seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
         one = Planted(recipe=recipe, game=game, seed=seed, planting=plant(experiment, game, seed))
+        if game.stops:
+            stopping.refuse_copies(f"games.{game.name}", rules_of(game, one.planting, game.access))
         for _, attack in game.attacks:
             rules = rules_of(game, one.planting, game.level(attack))
             for estimator in game.estimators_of(attack):
@@ -49,7 +52,7 @@ def rules_of(game: Play, planting: Planting, access: Access) -> Game:
         access=access,
         inclusion=Inclusion.COINS,
         canaries=len(canaries),
-        runs=game.runs,
+        runs=planting.runs,
         references=game.references,
         inclusion_probability=game.inclusion_probability,
         independent_noise=canaries.orthogonal and access is Access.ALL_STEPS,

@@ -254,6 +254,7 @@ def simulated(one: Round, stated: Stated) -> tuple[tuple[Certificate, ...], tupl
         mechanism=one.recipe.mechanism,
         delta=experiment.delta,
         level=experiment.bound_confidence,
+        together=one.game.stops,
     )
     return certificates.certify(path, experiment.certificates), certificates.detectable(path, stated.claims)
 

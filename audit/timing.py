@@ -48,7 +48,7 @@ def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[]
     planting = plant(experiment, game, Seed(experiment.seed.root).child("timing"))
     shared = (experiment.dataset, planting.canaries)
     found = orders(experiment, recipe, game, planting)
-    first, total = found[0], recipe.mechanism.steps
+    first, total = max(found, key=lambda order: order.models), recipe.mechanism.steps
 
     def seconds(order: Order, steps: int) -> float:
         job = functools.partial(order.job, mechanism=replace(recipe.mechanism, steps=steps))

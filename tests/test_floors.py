@@ -44,6 +44,7 @@ FLOORS = [
     ("audit.summary", 3),
     ("audit.tables", 3),
     ("audit.rounds", 3),
+    ("audit.stopping", 3),
     ("audit.planting", 3),
     ("audit.timing", 3),
     ("audit.utility", 3),

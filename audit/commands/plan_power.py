@@ -54,6 +54,7 @@ def _path(experiment: Experiment, recipe: Recipe, play: Play) -> Any:
         mechanism=recipe.mechanism,
         delta=experiment.delta,
         level=experiment.bound_confidence,
+        together=play.stops,
     )
 
 

@@ -94,6 +94,7 @@ class GameSpec(Section):
     """One game: what is planted, what the adversary sees, how it is scored and bounded.
 
     `prior` is the share of members that an adversary expects among its candidates; only the precision of thresholds uses it.
+    With `stopping: first_proof` the runs are a maximum: they are trained job by job until a claim is refuted.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$")]
@@ -108,6 +109,7 @@ class GameSpec(Section):
     scorers: Annotated[list[Spec], Field(min_length=1)]
     estimators: Annotated[list[Spec], Field(min_length=1)]
     mechanisms: list[str] | None = None
+    stopping: Literal["never", "first_proof"] = "never"
 
 
 class Policy(Section):

@@ -17,7 +17,8 @@ from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Array, Scores
 from audit.core.seeds import Seed
 from audit.core.watched import Evidence, Stake
-from audit.stats import ranks, sequential
+from audit.stats import curves, ranks, sequential, sgd_curve, tradeoff
+from audit.stats.curves import Curve
 
 FAMILIES = ("any", "gdp", "dp_sgd")
 MOST_POINTS = 300
@@ -59,18 +60,42 @@ class Sequential:
             UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
             ConfigError: delta is 0 inside a family, where every epsilon is infinite.
         """
-        checks.both_sides(scores.included, "sequential")
-        ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
-        order = seed.child("order").numpy()
-        members = order.permutation(-np.flatnonzero(ranked).astype(np.float64))
-        nonmembers = order.permutation(-np.flatnonzero(~ranked).astype(np.float64))
-        pairs = min(len(members), len(nonmembers))
+        pairs, sides = _shuffled(scores, seed)
         against = self._hypotheses(scores, delta, ())
-        followed = sequential.follow(against, members[None, :pairs], nonmembers[None, :pairs])
+        followed = sequential.follow(against, *sides)
         found = self._bound(followed, against, delta, confidence)
         proved = _first(followed.joint[:, 0], -math.log(1 - confidence))
         when = f"leakage proved after {followed.pairs[proved]} of {pairs} pairs" if proved is not None else ""
         return replace(found, selected=when if found.epsilon > 0 else "", seed=seed.integer())
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
+        return self._ever(scores, _shuffled(scores, seed)[1], epsilon=epsilon, delta=delta, confidence=confidence)
+
+    def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
+        """Whether all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
+        return self._ever(scores[0], _in_order(scores)[1], epsilon=epsilon, delta=delta, confidence=confidence)
+
+    def _ever(self, like: Scores, sides: tuple[Array, Array], *, epsilon: float, delta: float, confidence: float) -> bool:
+        significance = 1 - checks.open_probability(confidence, "confidence")
+        curve = self._curve(like, epsilon, delta)
+        if curve is None:
+            return False
+        return sequential.refuted(sequential.follow(sequential.alone(curve, epsilon), *sides).end, significance) is not None
+
+    def _curve(self, like: Scores, epsilon: float, delta: float) -> Curve | None:
+        """What the family's member with this epsilon allows at most; None where it has none."""
+        self._check(delta)
+        if self.family == "any":
+            return curves.epsilon_delta(epsilon, delta)
+        if self.family == "gdp":
+            return curves.gdp(tradeoff.mu_of_gdp(epsilon, delta))
+        mechanism = _dp_sgd(like)
+        signal = sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        return None if math.isinf(signal) else sgd_curve.sgd(1 / signal, mechanism.sample_rate, mechanism.steps)
+
+    def _check(self, delta: float) -> None:
+        (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of sequential")
 
     def watch(
         self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float
@@ -84,15 +109,11 @@ class Sequential:
         Raises:
             UnsupportedMechanism, ConfigError: as `lower_bound`.
         """
-        first = scores[0]
-        sides = [np.flatnonzero(first.included), np.flatnonzero(~first.included)]
-        pairs = min(len(side) for side in sides)
-        members, nonmembers = (np.stack([one.values[side[:pairs]] for one in scores]) for side in sides)
-        finished = np.maximum(sides[0][:pairs], sides[1][:pairs]) // first.game.canaries + 1
-        against = self._hypotheses(first, delta, tuple(sorted({claim.epsilon for claim in claims})))
-        followed = sequential.follow(against, members, nonmembers)
+        finished, sides = _in_order(scores)
+        against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
+        followed = sequential.follow(against, *sides)
         bound = self._bound(followed, against, delta, confidence)
-        models = np.append(0, finished)[list(followed.pairs)]
+        models = np.append(0, finished // scores[0].game.canaries + 1)[list(followed.pairs)]
         attacks = [one.attack for one in scores]
         able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
         found = tuple(
@@ -101,22 +122,16 @@ class Sequential:
             if (place := against.against(claim.epsilon)) is not None
         )
         proved = min((one.proved for one in found if one.proved is not None), default=None)
-        told = f"a claim was refuted after {proved} runs" if proved is not None else f"{pairs} pairs of runs"
+        told = f"a claim was refuted after {proved} runs" if proved is not None else f"{len(finished)} pairs"
         return replace(bound, selected=told if bound.epsilon > 0 else ""), found
 
     def _hypotheses(self, scores: Scores, delta: float, claimed: tuple[float, ...]) -> sequential.Hypotheses:
-        checks.probability(delta, "delta")
+        self._check(delta)
         if self.family == "any":
             return sequential.any_mechanism(delta, claimed)
-        checks.open_probability(delta, f"delta of sequential inside the family '{self.family}'")
         if self.family == "gdp":
             return sequential.gaussian(delta, claimed)
-        mechanism = scores.mechanism
-        if not isinstance(mechanism, DpSgd) or scores.game.adjacency is Adjacency.REPLACE_ONE:
-            raise UnsupportedMechanism(
-                f"sequential with the family 'dp_sgd' needs scores of DP-SGD under adding or removing a record, got "
-                f"{type(mechanism).__name__} under '{scores.game.adjacency.value}'; use the family 'any'"
-            )
+        mechanism = _dp_sgd(scores)
         return sequential.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
 
     def _bound(
@@ -137,6 +152,37 @@ class Sequential:
             family=None if self.family == "any" else self.family,
             parameter=None if self.family == "any" else float(against.parameters[refuted or 0]),
         )
+
+
+def _dp_sgd(scores: Scores) -> DpSgd:
+    mechanism = scores.mechanism
+    if not isinstance(mechanism, DpSgd) or scores.game.adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism(
+            f"sequential with the family 'dp_sgd' needs scores of DP-SGD under adding or removing a record, got "
+            f"{type(mechanism).__name__} under '{scores.game.adjacency.value}'; use the family 'any'"
+        )
+    return mechanism
+
+
+def _shuffled(scores: Scores, seed: Seed) -> tuple[int, tuple[Array, Array]]:
+    """How many pairs finished scores give, and the pairs in random order, ties broken: members and nonmembers `(1, pairs)`."""
+    checks.both_sides(scores.included, "sequential")
+    ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+    order = seed.child("order").numpy()
+    members = order.permutation(-np.flatnonzero(ranked).astype(np.float64))
+    nonmembers = order.permutation(-np.flatnonzero(~ranked).astype(np.float64))
+    pairs = min(len(members), len(nonmembers))
+    return pairs, (members[None, :pairs], nonmembers[None, :pairs])
+
+
+def _in_order(scores: Sequence[Scores]) -> tuple[Array, tuple[Array, Array]]:
+    """Which trial completes each pair, and the pairs in the order of trials: members and nonmembers `(attacks, pairs)`."""
+    included = scores[0].included
+    members, nonmembers = np.flatnonzero(included), np.flatnonzero(~included)
+    pairs = min(len(members), len(nonmembers))
+    members, nonmembers = members[:pairs], nonmembers[:pairs]
+    sides = (np.stack([one.values[members] for one in scores]), np.stack([one.values[nonmembers] for one in scores]))
+    return np.maximum(members, nonmembers), sides
 
 
 def _evidence(followed: sequential.Followed, place: int, claim: Claim, told: tuple[Array, Sequence[str], float]) -> Evidence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ class Serial:
 
     def map(
         self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
-    ) -> Iterator[tuple[int, Result]]:
+    ) -> Generator[tuple[int, Result], None, None]:
         """The results in the order of the jobs."""
         for index, job in enumerate(jobs):
             yield index, work(shared, job, progress)

@@ -25,7 +25,9 @@ BETTORS = 2 * len(LEVELS) * len(STAKES)
 
 EPSILON_STEP, LARGEST_EPSILON = 0.05, 12.0
 MU_STEP, LARGEST_MU = 0.02, 8.0
-NOISE_FACTORS = (1.0, 1.005, 1.01, 1.02, 1.04, 1.07, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
+NOISE_FACTORS = np.unique(
+    np.concatenate([[1.0, 1.005, 1.01], 1.02 ** np.arange(1, 12), 1.05 ** np.arange(5, 15), 1.15 ** np.arange(5, 16)])
+)
 ABOVE = 1e-6  # relative distance of the claim that is bet against from the one that it refutes
 OUTLINE = np.concatenate([[0.0], np.geomspace(1e-9, 0.5, 200), 1 - np.geomspace(0.5, 1e-9, 200)[1:], [1.0]])
 
@@ -74,12 +76,17 @@ def dp_sgd(noise_multiplier: float, sample_rate: float, steps: int, delta: float
     `parameters` are noise multipliers, descending from infinity.
     """
     middle = max(noise_multiplier, sgd_curve.LEAST_NOISE)
-    noises = {factor * middle for factor in NOISE_FACTORS} | {middle / factor for factor in NOISE_FACTORS}
+    noises = {*(middle * NOISE_FACTORS).tolist(), *(middle / NOISE_FACTORS).tolist()}
     kept = sorted((one for one in noises if one >= sgd_curve.LEAST_NOISE), reverse=True)
     parameters = np.array([math.inf, *kept])
     found = [sgd_curve.sgd(one, sample_rate, steps) for one in parameters.tolist()]
     floors = np.array([sgd_curve.epsilon_floor(one, sample_rate, steps, delta) for one in parameters.tolist()])
     return _hypotheses(found, np.maximum.accumulate(floors), parameters)
+
+
+def alone(curve: Curve, epsilon: float) -> Hypotheses:
+    """One claim, whose refutation proves `epsilon`."""
+    return _hypotheses([curve], np.array([epsilon]), np.array([epsilon]))
 
 
 def _with(grid: Array, claimed: Sequence[float]) -> Array:
