@@ -4,7 +4,9 @@
         [--plot docs/images/ensemble-scaling.svg]
 
 Same data, architecture, first weights, Poisson batches and steps on both sides; noise from each side's own stream.
-Times are CPU seconds of this process (`time.process_time`) and wall seconds; medians over interleaved repeats.
+Times are CPU seconds of this process (`time.process_time`) and wall seconds; medians over interleaved repeats. "compiled" is
+the trainers' `compile: on`, whose compiler runs before the clock starts and is timed on the first lines. Shares of the peak
+count the products of a step, without padding, over all its time, against a 1024 x 1024 product by `torch.mm` in this process.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import math
 import os
 import platform
 import statistics
@@ -24,18 +27,23 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from ensemble_peers import digits, job, opacus_loop, plain_loop, purchase_like
+from ensemble_peers import digits, fresh, job, opacus_loop, plain_loop, purchase_like
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from audit import evaluation, plugins
 from audit.core.mechanism import NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.records import ReferenceView, TrainedModels
 from audit.core.seeds import Seed
+from audit.training.arrange import Settings
+from audit.training.chain import SOURCE, chain_of
 from audit.training.ensemble import train
+from audit.training.native import compiler, library
 from audit.training.observe import logits
 
 warnings.filterwarnings("ignore")
+COMPILED = Settings(compile="on")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +89,14 @@ def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
     runs: dict[str, tuple[Callable[[], TrainedModels | list[nn.Module]], int]] = {
         "ours, DP-SGD": (lambda: train(one, silent), models),
         "ours, not private": (lambda: train(plain, silent), models),
+        "ours, DP-SGD, compiled": (lambda: train(one, silent, COMPILED), models),
+        "ours, not private, compiled": (lambda: train(plain, silent, COMPILED), models),
         "torch loop, not private": (lambda: plain_loop(plain, peer_models), peer_models),
         "Opacus hooks": (lambda: opacus_loop(one, "hooks", peer_models), peer_models),
         "Opacus ghost": (lambda: opacus_loop(one, "ghost", peer_models), peer_models),
     }
+    if not compiles(one):
+        runs = {name: run for name, run in runs.items() if "compiled" not in name}
     if importlib.util.find_spec("opacus") is None:
         runs = {name: run for name, run in runs.items() if "Opacus" not in name}
     taken: dict[str, list[Taken]] = {name: [] for name in runs}
@@ -99,14 +111,34 @@ def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
             else:
                 reached[name] = accuracy_of(one, done)
     print(f"\n{problem.name}: N = {models} ({peer_models} for the loops), {steps} steps, {repeats} repeats")
-    ours = statistics.median(t.cpu for t in taken["ours, DP-SGD"]) / models / steps
+    work, peak = operations(one), matmul_peak()
+    cpu = {name: statistics.median(t.cpu for t in taken[name]) / count / steps for name, (_, count) in runs.items()}
     for name, (_, count) in runs.items():
-        cpu = statistics.median(t.cpu for t in taken[name]) / count / steps
         wall = statistics.median(t.wall for t in taken[name]) / count / steps
+        share = work / cpu[name] / peak / 1e9
         print(
-            f"  {name:26s}{1e6 * cpu:10.0f} us CPU {1e6 * wall:10.0f} us wall a model-step"
-            f"   {cpu / ours:6.2f} x ours, DP   accuracy {reached[name]:.3f}"
+            f"  {name:28s}{1e6 * cpu[name]:9.0f} us CPU {1e6 * wall:9.0f} us wall a model-step  {share:4.0%} of "
+            f"the peak  {cpu[name] / cpu['ours, DP-SGD']:6.2f} x ours, DP  accuracy {reached[name]:.3f}"
         )
+    best = min((cpu[name] for name in cpu if "Opacus" in name), default=math.nan)
+    for kind in ("", ", compiled"):
+        if f"ours, DP-SGD{kind}" in cpu:
+            private, free = cpu[f"ours, DP-SGD{kind}"], cpu[f"ours, not private{kind}"]
+            print(f"  DP-SGD{kind}: {best / private:.1f} x faster than the better Opacus; cost of privacy {private / free:.2f}")
+
+
+def compiles(one: TrainingJob) -> bool:
+    """True where compiled code can train the models of `one`."""
+    return chain_of(fresh(one, 0)) is not None and library(SOURCE) is not None
+
+
+def operations(one: TrainingJob) -> float:
+    """Floating-point operations of the products of one model-step: forward, signals back, one sum of gradients."""
+    module = fresh(one, 0)
+    mean = one.mechanism.sample_rate * (len(one.dataset.train) + len(one.canaries))
+    with FlopCounterMode(display=False) as counter:
+        module(torch.zeros(8, *one.dataset.train.inputs.shape[1:])).sum().backward()
+    return counter.get_total_flops() / 8 * mean
 
 
 def lira(repeats: int, models: int, epochs: int) -> None:
@@ -121,20 +153,22 @@ def lira(repeats: int, models: int, epochs: int) -> None:
         optimizer={"kind": "adam", "learning_rate": 1e-3},
         private=False,
     )
-    taken: list[Taken] = []
+    attack = plugins.build("attacks.scorers", {"kind": "lira"})
+    kinds = {"": Settings(), ", compiled": COMPILED} if compiles(one) else {"": Settings()}
+    taken: dict[str, list[Taken]] = {kind: [] for kind in kinds}
     for _ in range(repeats):
-        with measured(taken):
-            done = train(one, silent)
-            outputs = logits(one.model, done.weights, dataset.pool.inputs, 100)
-            seen = ReferenceView(included=one.included, logits=outputs)
-            evaluation.leave_one_out(plugins.build("attacks.scorers", {"kind": "lira"}), seen, dataset.pool.labels, Seed(0))
-    cpu, wall = (statistics.median(getattr(t, name) for t in taken) for name in ("cpu", "wall"))
+        for kind, settings in kinds.items():
+            with measured(taken[kind]):
+                done = train(one, silent, settings)
+                outputs = logits(one.model, done.weights, dataset.pool.inputs, 100)
+                seen = ReferenceView(included=one.included, logits=outputs)
+                evaluation.leave_one_out(attack, seen, dataset.pool.labels, Seed(0))
     member = (outputs.argmax(-1) == dataset.pool.labels)[one.included].mean()
-    print(
-        f"\n17-model problem: {models} models, {one.mechanism.steps} steps, {repeats} repeats: "
-        f"{cpu:.1f} s CPU, {wall:.1f} s wall; member accuracy {member:.3f}, "
-        f"test {accuracy_of(one, done):.3f}, peak {peak_memory():.2f} GB"
-    )
+    print(f"\n17-model problem: {models} models, {one.mechanism.steps} steps, {repeats} repeats, attack included")
+    for kind, some in taken.items():
+        cpu, wall = (statistics.median(getattr(t, name) for t in some) for name in ("cpu", "wall"))
+        print(f"  ours{kind}: {cpu:.1f} s CPU, {wall:.1f} s wall")
+    print(f"  member accuracy {member:.3f}, test {accuracy_of(one, done):.3f}, peak {peak_memory():.2f} GB")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +177,7 @@ class Point:
 
     what: str
     value: int
+    kind: str
     seconds: float
     speed: float
     memory: float
@@ -160,17 +195,20 @@ def scaling(repeats: int, steps: int, plot: str | None) -> None:
     points = []
     for what, value, models, width, batch in shapes:
         taken = max(4, steps * 16 * 64 * 128 // max(models, 16) // max(width, 64) // max(batch, 128))
-        points.append(curve_point(what, value, (models, width, batch), repeats, taken))
-        one = points[-1]
-        print(
-            f"  {what:7s}{value:6d}  {1e6 * one.seconds:9.0f} us  {one.speed:6.1f} GFLOP/s  {one.speed / peak:5.0%} of peak"
-            f"  {one.memory:5.2f} GB at most resident"
-        )
+        for kind, settings in (("torch", Settings()), ("compiled", COMPILED)):
+            if settings.compile == "on" and library(SOURCE) is None:
+                continue
+            points.append(curve_point((what, value, kind), (models, width, batch), repeats, taken, settings))
+            one = points[-1]
+            print(
+                f"  {what:7s}{value:6d}  {kind:9s}{1e6 * one.seconds:9.0f} us  {one.speed:6.1f} GFLOP/s  "
+                f"{one.speed / peak:5.0%} of peak  {one.memory:5.2f} GB at most resident"
+            )
     if plot:
         draw(points, peak, plot)
 
 
-def curve_point(what: str, value: int, shape: tuple[int, int, int], repeats: int, steps: int) -> Point:
+def curve_point(name: tuple[str, int, str], shape: tuple[int, int, int], repeats: int, steps: int, settings: Settings) -> Point:
     models, width, batch = shape
     one = job(
         digits(image=False),
@@ -186,13 +224,14 @@ def curve_point(what: str, value: int, shape: tuple[int, int, int], repeats: int
     forget_peak()
     for _ in range(repeats + 1):
         with measured(start):
-            train(nothing, silent)
+            train(nothing, silent, settings)
         with measured(taken):
-            train(one, silent)
+            train(one, silent, settings)
     setup, whole = (statistics.median(t.cpu for t in side[1:]) for side in (start, taken))
     seconds = max(whole - setup, 1e-9) / models / steps
-    multiplications = batch * (64 * width * 2 + width * 10 * 3)
-    return Point(what=what, value=value, seconds=seconds, speed=2 * multiplications / seconds / 1e9, memory=peak_memory())
+    what, value, kind = name
+    speed = operations(one) / seconds / 1e9
+    return Point(what=what, value=value, kind=kind, seconds=seconds, speed=speed, memory=peak_memory())
 
 
 def draw(points: list[Point], peak: float, path: str) -> None:
@@ -200,15 +239,18 @@ def draw(points: list[Point], peak: float, path: str) -> None:
     from matplotlib import pyplot
 
     pyplot.rcParams["svg.hashsalt"] = "ensemble"
-    figure, axes = pyplot.subplots(1, 3, figsize=(9, 3), layout="constrained")
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3), layout="constrained")
     for axis, what in zip(axes, ("models", "width", "batch"), strict=True):
-        some = [point for point in points if point.what == what]
-        axis.loglog([p.value for p in some], [1e6 * p.seconds for p in some], "o-", color="#00429d")
-        axis.set(xlabel=what, ylabel="CPU us a model-step")
-        axis.set_xticks([p.value for p in some], [str(p.value) for p in some])
         share = axis.twinx()
-        share.plot([p.value for p in some], [100 * p.speed / peak for p in some], "s--", color="#b2182b")
-        share.set(ylim=(0, 100), ylabel="% of matrix-product peak")
+        for kind, mark in (("torch", "o"), ("compiled", "s")):
+            some = [point for point in points if (point.what, point.kind) == (what, kind)]
+            values = [p.value for p in some]
+            axis.loglog(values, [1e6 * p.seconds for p in some], mark + "-", color="#00429d", label=kind)
+            share.plot(values, [100 * p.speed / peak for p in some], mark + "--", color="#b2182b")
+            axis.set_xticks(values, [str(value) for value in values])
+        axis.set(xlabel=what, ylabel="CPU us a model-step (blue)")
+        share.set(ylim=(0, 100), ylabel="% of the product peak (red)")
+    axes[0].legend()
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -248,7 +290,10 @@ def main() -> None:
         f"{cpu_name()}, {os.cpu_count()} cores, {chosen.threads} thread(s); "
         f"Python {platform.python_version()}, {', '.join(versions)}"
     )
-    print(f"load {os.getloadavg()[0]:.1f}; matrix product 1024: {matmul_peak():.0f} GFLOP/s CPU")
+    print(f"load {os.getloadavg()[0]:.1f}; matrix product 1024 by torch.mm: {matmul_peak():.0f} GFLOP/s CPU")
+    start = time.perf_counter()
+    built = "nothing: no compiler" if library(SOURCE) is None else f"{time.perf_counter() - start:.1f} s wall"
+    print(f"compiling took {built}; compiler: {' '.join(compiler() or ['none'])}")
     scale, sgd = chosen.scale, {"kind": "sgd", "learning_rate": 0.5}
     for name in chosen.problems.split(","):
         if name == "mlp":

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -172,7 +173,7 @@ class _Chain(ctypes.Structure):
 
 
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
-_ARGUMENTS = (ctypes.POINTER(_Chain), _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
+_ARGUMENTS: tuple[Any, ...] = (ctypes.POINTER(_Chain), _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
 
 
 def _numbers(values: tuple[int, ...]) -> ctypes.Array[ctypes.c_int64]:
