@@ -7,6 +7,7 @@ Logits may carry an axis of queries before the records, `(queries, m, classes)` 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,21 @@ def confidences(target: TargetView, reference: ReferenceView, attack: str) -> tu
         f"attack '{attack}' reads logits or losses of records and the target shows neither; "
         "gradient canaries are scored by gradient_product"
     )
+
+
+def augmented(target: TargetView, reference: ReferenceView, count: int, attack: str) -> tuple[TargetView, ReferenceView]:
+    """Target and references with the logits of the first `count` views of each record as queries; as they are for one.
+
+    Raises:
+        ObservationError: fewer views were observed.
+    """
+    if count == 1:
+        return target, reference
+    ours, theirs = _observed("augmented_logits", target, reference, attack, "a game whose models can be queried (audit run)")
+    if len(ours) < count:
+        raise ObservationError(f"attack '{attack}' asks about {count} views of each record and {len(ours)} were observed")
+    seen = theirs[:, :count] if len(reference) else None
+    return replace(target, logits=ours[:count]), replace(reference, logits=seen)
 
 
 def mean_confidences(target: TargetView, reference: ReferenceView, attack: str) -> tuple[Array, Array]:

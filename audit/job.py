@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,7 @@ class Order:
         models: trained together.
         steps: of each.
         code: digest of the code that the key stands for; another machine's must be the same.
-        queries: label queries a record that attacks ask for.
-        hidden: an attack reads hidden representations.
+        asked: what attacks ask to be read off the models besides.
     """
 
     key: str
@@ -39,8 +38,7 @@ class Order:
     models: int
     steps: int
     code: str
-    queries: int = 0
-    hidden: bool = False
+    asked: seen.Asked = field(default_factory=seen.Asked)
 
 
 def fit_and_observe(
@@ -71,7 +69,7 @@ def fit_and_observe(
         job = replace(job, device=device)
     models = order.trainer.fit(job, progress)
     value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
-    value |= seen.observed(job, canaries, models, queries=order.queries, hidden=order.hidden)
+    value |= seen.observed(job, canaries, models, order.asked)
     for name, found in asdict(models.executed).items():
         value[f"executed/{name}"] = np.asarray(found)
     return _isolated(value)
@@ -100,7 +98,7 @@ def _isolated(value: dict[str, Array]) -> dict[str, Array]:
     return {**value, "diverged": diverged}
 
 
-def job_key(job: TrainingJob, trainer: Trainer, content: str, *, queries: int = 0, hidden: bool = False) -> str:
+def job_key(job: TrainingJob, trainer: Trainer, content: str, asked: seen.Asked) -> str:
     """The hash of everything that decides a job's result."""
     identity = {
         "version": __version__,
@@ -114,8 +112,7 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str, *, queries: int = 
         "optimizer": dict(job.optimizer),
         "access": job.access.value,
         "checkpoints": job.checkpoints,
-        "queries": queries,
-        "hidden": hidden,
+        "asked": repr(asked),
         "device": job.device.split(":", maxsplit=1)[0],
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]

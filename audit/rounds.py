@@ -13,7 +13,7 @@ from audit.core.bounds import Certificate, Detectable, LowerBound
 from audit.core.errors import ObservationError
 from audit.core.evaluated import Evaluation
 from audit.core.game import Access, Game
-from audit.core.protocols import Attack, Progress
+from audit.core.protocols import Attack, Chooser, Progress
 from audit.core.records import Array, Planting, ReferenceView, Scores, TargetView
 from audit.core.results import AttackResult, BoundTrajectory, Check, GameResult, GroupResult, RecordExposure
 from audit.core.seeds import Seed
@@ -47,13 +47,19 @@ class Played:
 
 def _shown(signals: dict[str, Array | None], access: Access, steps: int | None) -> dict[str, Array | None]:
     """What an adversary with this access sees of the signals, of the first `steps` steps."""
-    logits, products = signals["logits"], signals["products"]
-    if logits is not None and access is Access.LABEL_ONLY:
-        logits = np.eye(logits.shape[-1], dtype=np.float32)[logits.argmax(axis=-1)]
+    outputs, products = {name: signals[name] for name in ("logits", "augmented_logits")}, signals["products"]
+    if access is Access.LABEL_ONLY:
+        outputs = {name: None if one is None else _labels_alone(one) for name, one in outputs.items()}
     inside = {name: signals[name] for name in OF_WEIGHTS if access.shows(Access.FINAL_WEIGHTS)}
     if access is Access.ALL_STEPS:
         inside |= {"products": None if products is None else products[..., :steps], "trajectory": signals["trajectory"]}
-    return {"logits": logits, "boundary": signals["boundary"], **inside}
+    return {**outputs, "boundary": signals["boundary"], **inside}
+
+
+def _labels_alone(logits: Array) -> Array:
+    """1 for the predicted class and 0 for all others, `(..., classes)`."""
+    shown: Array = np.eye(logits.shape[-1], dtype=np.float32)[logits.argmax(axis=-1)]
+    return shown
 
 
 def _target_view(signals: Mapping[str, Any], labels: Array | None) -> TargetView:
@@ -185,6 +191,7 @@ def concluded(one: Round, stated: Stated) -> Played:
             records=exposed_records(one, best),
             groups=class_results(one, best),
             models=len(observed.diverged),
+            note="; ".join(chosen(one)),
             certificates=certified,
             detectable=detectable,
             evaluation=described(one),
@@ -195,6 +202,18 @@ def concluded(one: Round, stated: Stated) -> Played:
         observed=observed,
         scores=tuple(scores),
     )
+
+
+def chosen(one: Round) -> list[str]:
+    """What attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
+    lost, runs = one.observed.diverged, one.planting.runs
+    own = one.planting.included[runs : len(lost)][~lost[runs:]]
+    found = []
+    for name, attack in one.game.attacks:
+        if isinstance(attack, Chooser):
+            kind, reason = attack.choose(len(own), own.shape[1], online=bool(own.any()))
+            found.append(f"'{name}' took {kind}: {reason}")
+    return found
 
 
 def refuse_lost(one: Round) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attacks.augmentations import views_of
 from attacks.boundary import boundary_distances
 from audit.core.errors import ObservationError
 from audit.core.game import Access
-from audit.core.protocols import TrainingJob
+from audit.core.protocols import Attack, TrainingJob
 from audit.core.records import Array, Canaries, Records, TrainedModels
 from audit.core.seeds import Seed
 from audit.stats import signals
@@ -19,20 +21,42 @@ if TYPE_CHECKING:
     from audit.training import observe
 
 OF_WEIGHTS = ("weight_products", "gradient_norms", "last_gradient_norms", "class_distances", "hidden")
-OF_CANARIES = ("canary_logits", "products", *OF_WEIGHTS, "trajectory", "boundary")
+OF_CANARIES = ("canary_logits", "augmented_logits", "products", *OF_WEIGHTS, "trajectory", "boundary")
 SIGNALS = (*OF_CANARIES, "test_logits")
 
 
-def observed(
-    job: TrainingJob, canaries: Canaries, models: TrainedModels, *, queries: int = 0, hidden: bool = False
-) -> dict[str, Array]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is read off models only where an attack asks for it.
+
+    Attributes:
+        queries: label queries a record for the distance to the decision boundary, 0 to leave it out.
+        hidden: keep the records' hidden representations.
+        augmentations: views of each record to keep the outputs for, 1 for the record alone.
+    """
+
+    queries: int = 0
+    hidden: bool = False
+    augmentations: int = 1
+
+    @classmethod
+    def by(cls, attacks: Sequence[Attack]) -> Asked:
+        """All that some attacks ask for."""
+        needs = [attack.needs for attack in attacks]
+        return cls(
+            queries=max((one.queries for one in needs), default=0),
+            hidden=any(one.hidden for one in needs),
+            augmentations=max((one.augmentations for one in needs), default=1),
+        )
+
+
+def observed(job: TrainingJob, canaries: Canaries, models: TrainedModels, asked: Asked) -> dict[str, Array]:
     """The signals of some models, by name, each with a leading axis of models.
 
     Args:
         job: that trained them.
         canaries: each once, however many copies of it the job planted.
-        queries: label queries a record for the distance to the decision boundary, 0 to leave it out.
-        hidden: keep the records' hidden representations, the one signal that is larger than the logits.
+        asked: what is read besides.
     """
     trained = _loaded(job, models.weights)
     value: dict[str, Array] = {"test_logits": trained.outputs(job.dataset.test.inputs)}
@@ -41,18 +65,23 @@ def observed(
     value["canary_logits"] = trained.outputs(canaries.records.inputs)
     if not job.dataset.classes:
         return value
+    if asked.augmentations > 1:
+        views = [trained.outputs(view) for view in views_of(canaries.records.inputs, asked.augmentations)]
+        value["augmented_logits"] = np.stack(views, axis=1)
     if job.access.shows(Access.FINAL_WEIGHTS):
         value["gradient_norms"] = trained.gradient_norms(canaries.records)
         inside = trained.representations(canaries.records)
         if inside is not None:
             value |= {"last_gradient_norms": inside.last_gradient_norms, "class_distances": inside.class_distances}
-            value |= {"hidden": inside.hidden} if hidden else {}
+            value |= {"hidden": inside.hidden} if asked.hidden else {}
     if models.checkpoints:
         outputs = [_loaded(job, one).outputs(canaries.records.inputs) for one in models.checkpoints]
         losses = [signals.cross_entropy(one, canaries.records.labels) for one in outputs]
         value["trajectory"] = np.stack(losses, axis=-1).astype(np.float32)
-    if queries:
-        value["boundary"] = np.stack([_boundary(job, models.weights, canaries.records, queries, n) for n in range(len(models))])
+    if asked.queries:
+        value["boundary"] = np.stack(
+            [_boundary(job, models.weights, canaries.records, asked.queries, n) for n in range(len(models))]
+        )
     return value
 
 

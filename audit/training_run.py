@@ -21,7 +21,7 @@ from audit.core.seeds import Seed
 from audit.design import Experiment, Play, Recipe
 from audit.fitted_start import fitted_start
 from audit.job import Order, canaries_digest, code_digest, dataset_digest, fit_and_observe, job_key, multiplied
-from audit.seen import OF_CANARIES, SIGNALS
+from audit.seen import OF_CANARIES, SIGNALS, Asked
 from audit.store import Store
 
 CHECKPOINTS = 8
@@ -33,6 +33,7 @@ class Observed:
 
     Attributes:
         canary_logits: `(models, m, classes)`, None for gradient canaries.
+        augmented_logits: `(models, augmentations, m, classes)`, None unless an attack asks for it.
         test_logits: `(models, n, classes)`.
         products: `(models, m, steps)`, None unless gradient canaries were seen at all steps.
         weight_products: `(models, m)`, None unless gradient canaries were seen in the weights.
@@ -51,6 +52,7 @@ class Observed:
     diverged: Array
     executed: Executed
     weight_products: Array | None = None
+    augmented_logits: Array | None = None
     gradient_norms: Array | None = None
     last_gradient_norms: Array | None = None
     class_distances: Array | None = None
@@ -70,8 +72,7 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
     canaries = planting.canaries
     content = dataset_digest(experiment.dataset) + canaries_digest(canaries)
     initial = fitted_start(experiment, recipe, canaries, seed)
-    queries = max(attack.needs.queries for _, attack in game.attacks)
-    hidden = any(attack.needs.hidden for _, attack in game.attacks)
+    asked = Asked.by([attack for _, attack in game.attacks])
     copied, looks = multiplied(canaries), checkpoints(game, canaries, recipe.mechanism.steps)
     found = []
     for rows in game.portions(experiment.models_per_job):
@@ -89,14 +90,13 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
         )
         job = make(dataset=experiment.dataset, canaries=copied)
         order = Order(
-            key=job_key(job, recipe.trainer, content, queries=queries, hidden=hidden),
+            key=job_key(job, recipe.trainer, content, asked),
             trainer=recipe.trainer,
             job=make,
             models=len(rows),
             steps=recipe.mechanism.steps,
             code=code_digest(),
-            queries=queries,
-            hidden=hidden,
+            asked=asked,
         )
         found.append(order)
     return found

@@ -115,6 +115,25 @@ def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path:
     assert kept == [True, False]
 
 
+def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 260)
+    images = random.standard_normal((260, 1, 6, 6)).astype(np.float32) + labels[:, None, None, None]
+    np.savez(tmp_path / "images.npz", x=images, y=labels)
+    data = {"kind": "npz", "path": "images.npz", "root": str(tmp_path), "train": 60, "pool": 120, "test": 60}
+    scorers = [{"kind": "lira", "augmentations": 4}, {"kind": "label_only", "augmentations": 2}, "loss"]
+    plain = [{"name": "plain", "kind": "non_private"}]
+    changes = {"mechanisms": plain, "data": data, "model": {"kind": "cnn", "channels": [4]}}
+    (result,) = found(tmp_path / "run", games=[game(scorers=scorers)], **changes)
+    assert [attack.access for attack in result.games[0].attacks] == [Access.FINAL_MODEL, Access.LABEL_ONLY, Access.FINAL_MODEL]
+    (seen,) = (tmp_path / "run").rglob("*-augmented_logits.npy")
+    (plain_logits,) = (tmp_path / "run").rglob("*-canary_logits.npy")
+    views, logits = np.load(seen), np.load(plain_logits)
+    assert views.shape == (6, 4, 60, 3)
+    np.testing.assert_allclose(views[:, 0], logits, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(views[:, 1], logits)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -142,11 +161,14 @@ def test_an_empty_train_split_is_refused(tmp_path: Path) -> None:
 def test_a_run_describes_its_models(tmp_path: Path) -> None:
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 150}
     only = [{"name": "plain", "kind": "non_private"}]
-    one = game(canaries="mislabelled", scorers=["loss", "lira"], runs=2, prior=0.2)
+    one = game(canaries="mislabelled", scorers=["loss", "lira", "auto"], runs=2, prior=0.2)
     (plain,) = found(tmp_path, games=[one], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
     evaluation = plain.games[0].evaluation
     assert evaluation is not None
     assert evaluation.targets == 7
+    assert (
+        plain.games[0].note == "'auto' took offset: 300 pairs of reference and canary are too few to learn a combination from"
+    )
     means = {scorer.scorer: scorer.figures[0].mean for scorer in evaluation.scorers}
     assert evaluation.leading == max(means, key=lambda name: means[name])
     assert means[evaluation.leading] > 0.6
@@ -325,7 +347,16 @@ def test_a_factory_may_train_its_model() -> None:
 
 def test_a_label_only_attack_is_given_labels_alone() -> None:
     logits: Array = np.array([[3.0, 1.0], [0.5, 0.7]], dtype=np.float32)
-    names = ("boundary", "weight_products", "gradient_norms", "last_gradient_norms", "class_distances", "hidden", "products")
+    names = (
+        "augmented_logits",
+        "boundary",
+        "weight_products",
+        "gradient_norms",
+        "last_gradient_norms",
+        "class_distances",
+        "hidden",
+        "products",
+    )
     signals = {"logits": logits, **dict.fromkeys((*names, "trajectory"))}
     assert _shown(signals, Access.LABEL_ONLY, None)["logits"].tolist() == [[1, 0], [0, 1]]
     np.testing.assert_array_equal(_shown(signals, Access.FINAL_MODEL, None)["logits"], logits)

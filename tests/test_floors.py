@@ -28,6 +28,7 @@ FLOORS = [
     ("attacks.views", 1),
     ("attacks.pool", 1),
     ("attacks.boundary", 1),
+    ("attacks.augmentations", 1),
     ("attacks.canaries", 2),
     ("attacks.scorers", 2),
     ("audit.experiment", 3),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks import views
+from attacks.augmentations import require_count
 from audit.core.game import Access
 from audit.core.protocols import Needs
 from audit.core.records import Array, ReferenceView, TargetView
@@ -24,20 +25,28 @@ class LabelOnly:
     Attributes:
         calibrated: subtract how often references without the canary are right about it, which makes a
             right answer count for more where other models are wrong.
+        augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most).
 
     References:
         Yeom et al. 2018, arXiv 1709.01604 (gap attack); Choquette-Choo et al. 2021, arXiv 2007.14321 (queries).
     """
 
     calibrated: bool = False
+    augmentations: int = 1
+
+    def __post_init__(self) -> None:
+        require_count(self.augmentations, "label_only")
 
     @property
     def needs(self) -> Needs:
         """Predicted labels; one reference where calibrated."""
-        return Needs(access=Access.LABEL_ONLY, references=1 if self.calibrated else 0)
+        references = 1 if self.calibrated else 0
+        return Needs(access=Access.LABEL_ONLY, references=references, augmentations=self.augmentations)
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Share of right predictions, minus the references' where calibrated, `(m,)` float64."""
+        known = reference if self.calibrated else views.NO_REFERENCE
+        target, reference = views.augmented(target, known, self.augmentations, "label_only")
         logits, labels = views.logits(target, "label_only")
         ours = np.asarray(signals.correct(logits, labels).mean(axis=0), dtype=np.float64)
         if not self.calibrated:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks import views
+from attacks.augmentations import require_count
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
 from audit.core.records import Array, ReferenceView, TargetView
@@ -39,6 +40,7 @@ class Lira:
             as far as that difference is more than noise over few models. With 8 models a side the plain
             difference of a weakly memorised canary is mostly noise and even its sign is often wrong, which
             costs the plain attack much of its power against DP training.
+        augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most).
 
     Other implementations that differ: the offline score of the original research code (and of what copied
     it) is the two-sided log-density, two times (fixed variance) to ten times (per example) weaker at low false
@@ -53,25 +55,26 @@ class Lira:
     variance: str = "fixed"
     prior_strength: float = 8.0
     shift: str = "own"
+    augmentations: int = 1
 
     def __post_init__(self) -> None:
         if self.variance not in membership.VARIANCES:
             raise ConfigError(f"lira.variance is '{self.variance}'; expected one of {', '.join(membership.VARIANCES)}")
         if not 0 < self.prior_strength < np.inf:
             raise ConfigError(f"lira.prior_strength is {self.prior_strength}; expected a finite number above 0")
-
+        require_count(self.augmentations, "lira")
         if self.shift not in ("own", "shrunk"):
             raise ConfigError(f"lira.shift is '{self.shift}'; expected own or shrunk")
 
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and at least two references."""
-        return Needs(references=2)
+        return Needs(references=2, augmentations=self.augmentations)
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log-likelihood ratio (online) or one-sided deviation (offline) of each canary, `(m,)` float64."""
         included = views.memberships(reference, 2, "lira", online=self.online)
-        ours, theirs = views.confidences(target, reference, "lira")
+        ours, theirs = views.confidences(*views.augmented(target, reference, self.augmentations, "lira"), "lira")
         queries = [(ours[q], theirs[:, q]) for q in range(len(ours))]
         variance, strength, shrink = self.variance, self.prior_strength, self.shift == "shrunk"
         if self.online:

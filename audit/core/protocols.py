@@ -74,6 +74,7 @@ class Needs:
         gradients: it scores canaries that are gradients, not records.
         queries: label queries a record that its boundary distances take, 0 where it needs none.
         hidden: it reads the records' hidden representations, which are kept only where an attack does.
+        augmentations: views of each record that it asks about, 1 for the record alone.
     """
 
     access: Access = Access.FINAL_MODEL
@@ -81,6 +82,7 @@ class Needs:
     gradients: bool = False
     queries: int = 0
     hidden: bool = False
+    augmentations: int = 1
 
 
 class Attack(Protocol):
@@ -90,6 +92,13 @@ class Attack(Protocol):
     def needs(self) -> Needs: ...
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array: ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """An attack that takes one of several for the number of references and canaries, and says which and why."""
+
+    def choose(self, references: int, canaries: int, *, online: bool) -> tuple[str, str]: ...
 
 
 class Estimator(Protocol):

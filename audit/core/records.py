@@ -129,6 +129,8 @@ class TargetView:
     Attributes:
         labels: `(m,)` true label of each canary, or None (gradient canaries).
         logits: `(m, classes)` float32 final-model outputs, or None.
+        augmented_logits: `(augmentations, m, classes)` outputs for views of each record, the record itself first; where an
+            attack asks for them.
         losses: `(m,)` per-canary loss where only losses are known, or None.
         products: `(m, steps)` inner product of each step's noisy residual sum with the canary's unit
             gradient, divided by the clip norm (all steps).
@@ -145,6 +147,7 @@ class TargetView:
 
     labels: Array | None = None
     logits: Array | None = None
+    augmented_logits: Array | None = None
     losses: Array | None = None
     products: Array | None = None
     weight_products: Array | None = None
@@ -163,6 +166,7 @@ class ReferenceView:
 
     included: Array
     logits: Array | None = None
+    augmented_logits: Array | None = None
     losses: Array | None = None
     products: Array | None = None
     weight_products: Array | None = None

@@ -109,4 +109,4 @@ def _scorers(settings: Settings, view: TargetView) -> list[tuple[str, Attack]]:
 def _outputs_suffice(scorer: Attack) -> bool:
     needs = scorer.needs
     inside = needs.gradients or not Access.FINAL_MODEL.shows(needs.access)
-    return not (inside or needs.references or needs.queries)
+    return not (inside or needs.references or needs.queries or needs.augmentations > 1)

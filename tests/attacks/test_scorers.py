@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from attacks import views
+from attacks.augmentations import views_of
 from attacks.scorers.auto import Auto
 from audit import plugins
 from audit.core.errors import ConfigError, ObservationError
@@ -349,6 +350,37 @@ def test_queries_add_up() -> None:
         "lira", TargetView(labels=LABELS, logits=LOGITS[0] * 0.5), ReferenceView(included=INCLUDED, logits=LOGITS[1:] * 0.5)
     )
     np.testing.assert_allclose(score("lira", target, reference), score("lira") + halved, rtol=1e-6, atol=1e-9)
+
+
+def test_augmented_queries_are_asked_for_and_used() -> None:
+    """Five views of each record, from which the attack takes three; the plain logits play no part then."""
+    views_seen = (RANDOM.standard_normal((K + 1, 5, M, CLASSES)) + 2 * np.eye(CLASSES)[LABELS]).astype(np.float32)
+    target = TargetView(labels=LABELS, logits=LOGITS[0], augmented_logits=views_seen[0])
+    reference = ReferenceView(included=INCLUDED, logits=LOGITS[1:], augmented_logits=views_seen[1:])
+    for kind in ("lira", "label_only"):
+        attack = plugins.build("attacks.scorers", {"kind": kind, "augmentations": 3})
+        assert attack.needs.augmentations == 3
+        asked = TargetView(labels=LABELS, logits=views_seen[0, :3])
+        known = ReferenceView(included=INCLUDED, logits=views_seen[1:, :3])
+        np.testing.assert_array_equal(attack.score(target, reference, SEED), score(kind, asked, known))
+        with pytest.raises(ObservationError, match="augmented_logits"):
+            score(kind, augmentations=3)
+        with pytest.raises(ObservationError, match="6 views"):
+            score(kind, target, reference, augmentations=6)
+        with pytest.raises(ConfigError, match="to 18"):
+            plugins.build("attacks.scorers", {"kind": kind, "augmentations": 19})
+
+
+def test_views_of_images() -> None:
+    images = np.arange(24, dtype=np.float32).reshape(2, 1, 3, 4)
+    seen = list(views_of(images, 18))
+    assert len(seen) == 18 and len({view.tobytes() for view in seen}) == 18
+    np.testing.assert_array_equal(seen[0], images)
+    np.testing.assert_array_equal(seen[1], images[..., ::-1])
+    np.testing.assert_array_equal(seen[10][:, :, 1:, 1:], images[:, :, :-1, :-1])  # one down, one to the right
+    assert not seen[10][:, :, 0].any() and not seen[10][..., 0].any()
+    with pytest.raises(ConfigError, match="images"):
+        list(views_of(images[:, 0, 0], 2))
 
 
 @pytest.mark.parametrize("variance", ["fixed", "predictive", "per_example", "shrunk"])
