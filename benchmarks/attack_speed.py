@@ -41,7 +41,8 @@ def main() -> None:
     trajectory = random.random((*shape, 8), dtype=np.float32)
 
     def seen(models: int | slice) -> dict[str, np.ndarray]:
-        each = {"logits": logits, "gradient_norms": norms, "trajectory": trajectory, "boundary": norms}
+        lengths = ("gradient_norms", "last_gradient_norms", "class_distances", "boundary")
+        each = {"logits": logits, "trajectory": trajectory, **dict.fromkeys(lengths, norms)}
         return {name: signal[models] for name, signal in each.items()}
 
     target = TargetView(labels=labels, **seen(0))
