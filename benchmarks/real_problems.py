@@ -163,7 +163,7 @@ def claim(recipe: Recipe) -> float:
 
 
 def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed: Seed) -> dict[str, Array]:
-    """Coins and logits of all models for the whole pool and the test records."""
+    """Coins, outputs and white-box signals of all models for the whole pool, and outputs for the test records."""
     began = time.process_time()
     included = seed.child("coins").numpy().random((count, len(dataset.pool))) < 0.5
     canaries = Canaries(
@@ -177,15 +177,22 @@ def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, see
         mechanism=recipe.mechanism,
         model=problem.model,
         optimizer=recipe.optimizer,
-        access=Access.FINAL_MODEL,
+        access=Access.FINAL_WEIGHTS,
     )
     weights = recipe.trainer.fit(job, lambda steps: None).weights
+    trained = observe.Trained(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
+    inside = trained.representations(dataset.pool)
+    if inside is None:
+        raise SystemExit("the model has no last linear layer")
     return {
         "included": included,
         "labels": dataset.pool.labels,
-        "logits": observe.logits(problem.model, weights, dataset.pool.inputs, dataset.classes),
+        "logits": trained.outputs(dataset.pool.inputs),
+        "gradient_norms": trained.gradient_norms(dataset.pool),
+        "last_gradient_norms": inside.last_gradient_norms,
+        "class_distances": inside.class_distances,
         "test_labels": dataset.test.labels,
-        "test_logits": observe.logits(problem.model, weights, dataset.test.inputs, dataset.classes),
+        "test_logits": trained.outputs(dataset.test.inputs),
         "seconds": np.asarray(time.process_time() - began),
     }
 

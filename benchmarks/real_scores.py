@@ -36,16 +36,22 @@ SCORERS: dict[str, dict[str, Any]] = {
     "LiRA, per-example variance": {"kind": "lira", "variance": "per_example"},
     "LiRA, shrunk variance": {"kind": "lira", "variance": "shrunk"},
     "LiRA, fixed variance": {"kind": "lira"},
+    "LiRA, predictive variance": {"kind": "lira", "variance": "predictive"},
     "LiRA, shrunk shift": {"kind": "lira", "shift": "shrunk"},
     "learned combination": {"kind": "learned_combination"},
+    "gradient norm (final weights)": {"kind": "gradient_norm"},
+    "gradient norm, calibrated (final weights)": {"kind": "gradient_norm", "calibrated": True},
+    "gradient norm of the last layer (final weights)": {"kind": "gradient_norm", "layer": "last"},
+    "white-box classifier (final weights)": {"kind": "white_box_classifier"},
 }
+SIGNALS = ("logits", "gradient_norms", "last_gradient_norms", "class_distances")
 DRAWN = ("loss", "label only, calibrated", "RMIA/BASE", "LiRA offline", "LiRA, fixed variance", "learned combination")
 
 
 def scored(found: dict[str, Array]) -> dict[str, Any]:
     """All that `real_data.py` prints of one recipe."""
     began = time.process_time()
-    models = ReferenceView(included=found["included"], logits=found["logits"])
+    models = ReferenceView(included=found["included"], **{name: found[name] for name in SIGNALS})
     right = signals.correct(found["logits"], found["labels"])
     test = signals.correct(found["test_logits"], found["test_labels"])
     result: dict[str, Any] = {
