@@ -22,7 +22,7 @@ from audit.core.results import (
     Provenance,
     Status,
 )
-from audit.design import Experiment, Play
+from audit.design import Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def report(experiment: Experiment, results: Sequence[MechanismResult], frame: Fr
         mechanisms=complete,
         outcome=outcome,
         notes=notes(complete, frame),
-        coverage=coverage(experiment),
+        coverage=coverage(complete),
         policy=gates(complete, frame.gates),
         config=frame.config,
         origins=frame.origins,
@@ -149,13 +149,24 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
         for check in result.checks:
             if check.status is Status.FAILED:
                 found.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
-        found += [note for game in result.games for note in _weak(result.name, game)]
+        found += [note for game in result.games for note in (*_stopped(result.name, game), *_weak(result.name, game))]
         skipped = _family_above(result)
         if skipped is not None:
             found.append(skipped)
         if isinstance(result.mechanism, DpSgd) and result.mechanism.noise_multiplier == 0:
             found.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
     return tuple(found)
+
+
+def _stopped(mechanism: str, game: GameResult) -> list[str]:
+    """A remark where training ended at a proof, before all planned runs."""
+    watched = game.watched
+    if watched is None or watched.proved is None:
+        return []
+    return [
+        f"{mechanism}, game {game.name}: a claim was refuted after {watched.proved} runs; {watched.used} of at most "
+        f"{watched.planned} were trained."
+    ]
 
 
 def _weak(mechanism: str, game: GameResult) -> list[str]:
@@ -182,21 +193,23 @@ def _family_above(result: MechanismResult) -> str | None:
 
 
 def _bounds(result: MechanismResult) -> list[LowerBound]:
-    return [bound for game in result.games for attack in game.attacks for bound in attack.bounds]
+    return [bound for game in result.games for bound in game.bounds]
 
 
-def coverage(experiment: Experiment) -> tuple[Coverage, ...]:
+def coverage(results: Sequence[MechanismResult]) -> tuple[Coverage, ...]:
     """Which classes of attack were run. What was not run is listed, not left out."""
-    inside = [play for _, play in experiment.pairs if play.access in (Access.ALL_STEPS, Access.FINAL_WEIGHTS)]
-    outside = [play for _, play in experiment.pairs if play.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)]
+    games = [game for result in results for game in result.games]
+    inside = [game for game in games if game.game.access in (Access.ALL_STEPS, Access.FINAL_WEIGHTS)]
+    outside = [game for game in games if game.game.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)]
 
-    def done(plays: Sequence[Play]) -> str:
-        names = sorted({name for play in plays for name, _ in play.attacks})
-        canaries = sum(play.count * play.runs for play in plays)
-        return f"{canaries:,} canaries over {sum(play.runs for play in plays)} training run(s), scorers {', '.join(names)}"
+    def done(played: Sequence[GameResult]) -> str:
+        names = sorted({attack.scorer for game in played for attack in game.attacks})
+        canaries = sum(game.game.canaries * game.game.runs for game in played)
+        runs = sum(game.game.runs for game in played)
+        return f"{canaries:,} canaries over {runs} training run(s), scorers {', '.join(names)}"
 
-    def row(name: str, plays: Sequence[Play]) -> Coverage:
-        return Coverage(attack_class=name, done=done(plays) if plays else "none", status="run" if plays else "not run")
+    def row(name: str, played: Sequence[GameResult]) -> Coverage:
+        return Coverage(attack_class=name, done=done(played) if played else "none", status="run" if played else "not run")
 
     return (
         row("Membership inference, black box", outside),

@@ -15,7 +15,7 @@ from reports.rounding import SPACE, at_most, count, percent, up
 
 def blocks(game: GameResult) -> list[Block]:
     """Two paragraphs, or the remark that something was not simulated; nothing where no bound was asked for."""
-    if game.game.inclusion is not Inclusion.COINS or not any(attack.bounds for attack in game.attacks):
+    if game.game.inclusion is not Inclusion.COINS or not game.bounds:
         return []
     return [
         Paragraph(text=(Strong("What it would have caught. "), *_caught(game.detectable)))

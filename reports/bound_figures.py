@@ -105,7 +105,7 @@ def _part(proven: float, claim: Claim) -> str:
 
 def _bars(report: AuditReport) -> list[Bar]:
     """A bar for each game, or for each training where that would be too many."""
-    games = [(one, game) for one in reading.ordered(report) for game in one.games if any(a.bounds for a in game.attacks)]
+    games = [(one, game) for one in reading.ordered(report) for game in one.games if game.bounds]
     if len(games) <= MOST_ROWS:
         return [_bar(f"{one.name}\n{game.name}", one, (game,)) for one, game in games]
     owners = list({id(one): one for one, _ in games}.values())
@@ -113,7 +113,7 @@ def _bars(report: AuditReport) -> list[Bar]:
 
 
 def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
-    bounds = [bound for game in games for attack in game.attacks for bound in attack.bounds]
+    bounds = [bound for game in games for bound in game.bounds]
     return Bar(
         name=name,
         free=max((one.epsilon for one in bounds if one.family is None), default=0.0),

@@ -112,6 +112,9 @@ def _of_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
 
 
 def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:
+    together = [{one.estimator for one in game.watched.bounds} if game.watched else set() for game in (old, new)]
+    for name in sorted(together[0] - together[1]):
+        yield Change(weight=Weight.GONE, subject=f"{owner}.{old.name}", text=f"no bound of {name} on all attacks together")
     attacks = {one.scorer: one for one in new.attacks}
     for attack in old.attacks:
         subject = f"{owner}.{old.name}.{attack.scorer}"

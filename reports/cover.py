@@ -157,7 +157,7 @@ def _proven(report: AuditReport, mechanism: MechanismResult, proven: Placed | No
     if proven is None:
         return Number(label=label, value="none", detail="No bound could be computed", tone=Tone.MEASURED)
     bound = proven.bound
-    detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {proven.attack.scorer}"
+    detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {proven.attack}"
     other = reading.free(mechanism) if bound.family else reading.in_family(mechanism)
     if other is not None and (bound.family or other.bound.epsilon > bound.epsilon):
         detail += f". {_capital(_scope(other.bound))}: {down(other.bound.epsilon)}"
@@ -198,7 +198,7 @@ def unprotected(report: AuditReport, head: Headline) -> tuple[Block, ...]:
         text: Text = (
             Strong("Without protection. "),
             f"The same training as “{one.name}”, for which nothing is claimed, is shown to leak: {proof(report, best)} "
-            f"(game {best.game.name}, attack {best.attack.scorer}).{compared}",
+            f"(game {best.game.name}, attack {best.attack}).{compared}",
         )
         if best.bound.epsilon > 0:
             said.append(Paragraph(text=text))

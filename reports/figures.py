@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from audit.core.results import AuditReport
-from reports import bound_figures, ledger_figure, plots, reading, score_figures, utility_figures
+from reports import bound_figures, evidence_figure, ledger_figure, plots, reading, score_figures, utility_figures
 from reports.plots import Drawing, Plan
 
 
@@ -34,7 +34,7 @@ def drawings(report: AuditReport) -> Mapping[str, Drawing]:
 
 def plans(report: AuditReport) -> Iterator[Plan]:
     """The figures in the order of the pages."""
-    if any(attack.bounds for one in report.mechanisms for game in one.games for attack in game.attacks):
+    if any(game.bounds for one in report.mechanisms for game in one.games):
         yield bound_figures.overview(report)
     for mechanism in report.mechanisms:
         if mechanism.trajectories:
@@ -42,6 +42,8 @@ def plans(report: AuditReport) -> Iterator[Plan]:
         if len(reading.levels(mechanism)) > 1:
             yield bound_figures.access(mechanism)
         for game in mechanism.games:
+            if game.watched is not None and game.watched.evidence:
+                yield evidence_figure.evidence(mechanism, game, game.watched)
             if game.attacks:
                 yield score_figures.roc(mechanism, game)
                 yield score_figures.scores(mechanism, game)

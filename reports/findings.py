@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core.bounds import Outcome, Verdict
-from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, Status
+from audit.core.results import AuditReport, GameResult, MechanismResult, Status
 from reports import reading
 from reports.rounding import down, percent, significant, up
 
@@ -59,8 +59,8 @@ def findings(report: AuditReport) -> tuple[Finding, ...]:
             found += _of_verdict(mechanism, verdict)
         found += _of_checks(mechanism)
         for game in mechanism.games:
-            for attack in game.attacks:
-                found += _of_attack(mechanism, game, attack)
+            for source in reading.sources(game):
+                found += _of_source(mechanism, game, source)
     found += _of_policy(report)
     found += _of_coverage(report)
     return tuple(found)
@@ -122,10 +122,10 @@ def _of_checks(mechanism: MechanismResult) -> Iterator[Finding]:
         )
 
 
-def _of_attack(mechanism: MechanismResult, game: GameResult, attack: AttackResult) -> Iterator[Finding]:
-    subject = f"{mechanism.name}.{game.name}.{attack.scorer}"
-    if attack.control is not None:
-        control = attack.control
+def _of_source(mechanism: MechanismResult, game: GameResult, source: reading.Source) -> Iterator[Finding]:
+    subject = f"{mechanism.name}.{game.name}.{source.name}"
+    if source.control is not None:
+        control = source.control
         yield Finding(
             rule="AU003",
             subject=subject,
@@ -135,7 +135,8 @@ def _of_attack(mechanism: MechanismResult, game: GameResult, attack: AttackResul
             figures=(("false_alarms", control.false_alarms), ("allowed", control.allowed)),
         )
     claim = reading.tightest(mechanism)
-    for bound in attack.bounds:
+    area = "" if source.result is None else f"; AUC {percent(source.result.auc)}"
+    for bound in source.bounds:
         able = claim is not None and bound.delta == claim.delta and bound.family in (None, claim.family)
         above = able and claim is not None and bound.epsilon > claim.epsilon
         kind = f" inside the family {bound.family}" if bound.family else ""
@@ -145,7 +146,7 @@ def _of_attack(mechanism: MechanismResult, game: GameResult, attack: AttackResul
             subject=subject,
             title=f"lower bound of {bound.estimator}",
             state=State.FAILS if above else State.HOLDS if able else State.OPEN,
-            message=f"proven {down(bound.epsilon)}{kind} of at most {down(bound.ceiling)}{against}; AUC {percent(attack.auc)}",
+            message=f"proven {down(bound.epsilon)}{kind} of at most {down(bound.ceiling)}{against}{area}",
             figures=(("proven_epsilon", bound.epsilon), ("ceiling", bound.ceiling), ("confidence", bound.confidence)),
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from audit.core.bounds import LowerBound
-from audit.core.results import AttackResult, GameResult, GroupResult
+from audit.core.bounds import LowerBound, NegativeControl
+from audit.core.results import GameResult, GroupResult
 from reports import reading, wording
 from reports.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
 from reports.rounding import NOTHING, confidence, count, down, near, percent, plural, rate, target, up
@@ -17,7 +17,7 @@ FEW = 30  # fewer members or nonmembers than this make a group's figures rough
 
 def bounds(game: GameResult) -> Table:
     """Every attack with every estimator; the largest bound of each kind stands out."""
-    every = [bound for attack in game.attacks for bound in attack.bounds]
+    every = game.bounds
     best = [
         max((one for one in every if (one.family is None) is free), key=lambda one: one.epsilon, default=None)
         for free in (True, False)
@@ -26,7 +26,7 @@ def bounds(game: GameResult) -> Table:
     alone = f" Each holds on its own with {confidence(min(levels))} confidence, so that all of them hold together."
     rows = tuple(
         (
-            Mono(attack.scorer),
+            Mono(source.name),
             Mono(one.estimator),
             _proven(one, any(one is leader for leader in best)),
             down(one.ceiling),
@@ -36,8 +36,8 @@ def bounds(game: GameResult) -> Table:
             _given(one),
             one.selected or "nothing",
         )
-        for attack in game.attacks
-        for one in attack.bounds
+        for source in reading.sources(game)
+        for one in source.bounds
     )
     columns = (
         Column(title="Attack"),
@@ -135,7 +135,7 @@ def overall(game: GameResult) -> Table:
 
 def control(game: GameResult) -> Table | None:
     """The negative control of each attack, or None where no coins exist to shuffle."""
-    rows = tuple(_control(one) for one in game.attacks if one.control is not None)
+    rows = tuple(_control(one.name, one.control) for one in reading.sources(game) if one.control is not None)
     if not rows:
         return None
     return Table(
@@ -236,9 +236,6 @@ def _allowed(share: float | None) -> str:
     return "no limit" if share is None or math.isinf(share) else percent(share, side="up")
 
 
-def _control(attack: AttackResult) -> tuple[Text, ...]:
-    found = attack.control
-    if found is None:
-        return ()
+def _control(name: str, found: NegativeControl) -> tuple[Text, ...]:
     result = Mark("passed", Tone.GOOD) if found.passed else Mark("failed", Tone.BAD)
-    return (Mono(attack.scorer), count(found.repetitions), count(found.false_alarms), count(found.allowed), result)
+    return (Mono(name), count(found.repetitions), count(found.false_alarms), count(found.allowed), result)

@@ -114,6 +114,6 @@ def _epsilon(report: AuditReport, mechanism: MechanismResult | None) -> Number:
     return Number(
         label="Proven ε, at least",
         value=down(best.bound.epsilon),
-        detail=f"{at}. Ceiling {down(best.bound.ceiling)}. Attack: {best.attack.scorer}",
+        detail=f"{at}. Ceiling {down(best.bound.ceiling)}. Attack: {best.attack}",
         tone=Tone.MEASURED,
     )

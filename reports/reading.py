@@ -6,20 +6,50 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from audit.core.bounds import Claim, LowerBound, Outcome, Verdict
+from audit.core.bounds import Claim, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.game import Access, Inclusion
 from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, TprAtFpr
 
+TOGETHER = "all together"
 GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONSISTENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A bound with the game and attack it comes from."""
+    """A bound with the game and attack it comes from.
+
+    Attributes:
+        attack: its name, or that of all attacks together.
+        access: the least an adversary has to see for it.
+    """
 
     bound: LowerBound
     game: GameResult
-    attack: AttackResult
+    attack: str
+    access: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What bounds come from: an attack by itself, or all attacks of a game that could stop at the first proof.
+
+    Attributes:
+        result: of the attack itself, None for all together.
+    """
+
+    name: str
+    bounds: tuple[LowerBound, ...]
+    control: NegativeControl | None
+    result: AttackResult | None = None
+
+
+def sources(game: GameResult) -> tuple[Source, ...]:
+    """Where a game's bounds come from, in the order of its attacks."""
+    apart = tuple(Source(name=one.scorer, bounds=one.bounds, control=one.control, result=one) for one in game.attacks)
+    if game.watched is None:
+        return apart
+    name = game.attacks[0].scorer if len(game.attacks) == 1 else TOGETHER
+    return (*apart, Source(name=name, bounds=game.watched.bounds, control=game.watched.control))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +65,10 @@ class Headline:
 def placed(mechanism: MechanismResult) -> Iterator[Placed]:
     """Every bound of a mechanism with where it comes from."""
     for game in mechanism.games:
-        for attack in game.attacks:
-            for bound in attack.bounds:
-                yield Placed(bound=bound, game=game, attack=attack)
+        for source in sources(game):
+            access = game.game.access if source.result is None else source.result.access or game.game.access
+            for bound in source.bounds:
+                yield Placed(bound=bound, game=game, attack=source.name, access=access)
 
 
 def strongest(found: Sequence[Placed]) -> Placed | None:
@@ -59,7 +90,7 @@ def levels(mechanism: MechanismResult) -> dict[Access, tuple[Placed, ...]]:
     """The bounds by what an adversary has to see for them, from least to most; levels that nobody tried are left out."""
     found: dict[Access, list[Placed]] = {}
     for one in placed(mechanism):
-        found.setdefault(one.attack.access or one.game.game.access, []).append(one)
+        found.setdefault(one.access, []).append(one)
     return {level: tuple(found[level]) for level in Access if level in found}
 
 

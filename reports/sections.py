@@ -8,7 +8,18 @@ import numpy as np
 
 from audit.core.game import Inclusion
 from audit.core.results import AuditReport, GameResult, MechanismResult, Status
-from reports import assurance, evaluation_tables, figures, game_tables, ledger_figure, plots, reading, tables, wording
+from reports import (
+    assurance,
+    evaluation_tables,
+    evidence_figure,
+    figures,
+    game_tables,
+    ledger_figure,
+    plots,
+    reading,
+    tables,
+    wording,
+)
 from reports.blocks import (
     Block,
     Column,
@@ -180,6 +191,8 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     if not game.attacks:
         return Section(title=title, blocks=(*blocks, Missing(what="attacks in this game; none was run")), level=2)
     found = figures.drawings(report)
+    if game.watched is not None:
+        blocks += evidence_figure.blocks(game.watched, found.get(evidence_figure.name(mechanism, game)))
     blocks += [*_bounds(game), *assurance.blocks(game)]
     curve = found[plots.file_name("roc", mechanism.name, game.name)]
     blocks += (
@@ -204,7 +217,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
 
 
 def _bounds(game: GameResult) -> list[Block]:
-    if any(one.bounds for one in game.attacks):
+    if game.bounds:
         return [game_tables.bounds(game)]
     if game.game.inclusion is Inclusion.SPLIT:
         return [Paragraph(text=wording.NO_EPSILON), game_tables.overall(game)]

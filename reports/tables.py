@@ -18,7 +18,7 @@ def overview(report: AuditReport) -> Table:
     for one in reading.ordered(report):
         claim = min(one.claims, key=lambda c: c.epsilon, default=None)
         for game in one.games:
-            bounds = [bound for attack in game.attacks for bound in attack.bounds]
+            bounds = game.bounds
             free = max((b.epsilon for b in bounds if b.family is None), default=None)
             inside = max((b for b in bounds if b.family), key=lambda b: b.epsilon, default=None)
             found = reading.rate_at(game, 0.01)

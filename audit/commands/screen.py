@@ -7,6 +7,7 @@ from typing import Any
 
 from audit.core.bounds import LowerBound, Outcome
 from audit.core.results import AuditReport, MechanismResult
+from audit.core.watched import Watched
 from reports.rounding import down, up
 
 WORDS = {
@@ -40,6 +41,29 @@ def _mechanism(result: MechanismResult) -> dict[str, Any]:
         "proven": _best(free),
         "proven_within_family": _best(_inside(result)),
         "utility": {metric.name: metric.value for metric in result.utility},
+        "stopping": [_stopping(game.name, game.watched) for game in result.games if game.watched is not None],
+    }
+
+
+def _stopping(game: str, watched: Watched) -> dict[str, Any]:
+    return {
+        "game": game,
+        "planned_runs": watched.planned,
+        "runs": watched.used,
+        "proved_after": watched.proved,
+        "evidence": [
+            {
+                "estimator": one.estimator,
+                "family": one.family,
+                "claim": one.claim.epsilon,
+                "source": one.claim.source,
+                "models": list(one.models),
+                "log_e_value": list(one.log_evidence),
+                "log_threshold": one.threshold,
+                "proved_after": one.proved,
+            }
+            for one in watched.evidence
+        ],
     }
 
 
@@ -56,7 +80,7 @@ def _best(bounds: list[LowerBound]) -> dict[str, Any] | None:
 
 
 def _bounds(result: MechanismResult) -> list[LowerBound]:
-    return [bound for game in result.games for attack in game.attacks for bound in attack.bounds]
+    return [bound for game in result.games for bound in game.bounds]
 
 
 def lines(report: AuditReport, folder: Path) -> list[str]:
@@ -64,10 +88,17 @@ def lines(report: AuditReport, folder: Path) -> list[str]:
     found = [f"{report.title}: {WORDS[report.outcome]}"]
     for result in report.mechanisms:
         found.append(_line(result, report))
+        found += [f"    {game.name}: {_how(game.watched)}" for game in result.games if game.watched is not None]
     missed = [gate for gate in report.policy if not gate.met]
     found += [f"policy gate {gate.gate} not met: found {gate.found}, limit {gate.limit}" for gate in missed[:3]]
     found += [f"note: {note}" for note in report.notes[:3]]
     return [*found, f"report: {folder / 'report.pdf'}"]
+
+
+def _how(watched: Watched) -> str:
+    if watched.proved is None:
+        return f"no proof within {watched.used} runs"
+    return f"proof after {watched.proved} runs; {watched.used} of {watched.planned} trained"
 
 
 def _line(result: MechanismResult, report: AuditReport) -> str:

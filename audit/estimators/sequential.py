@@ -117,7 +117,7 @@ class Sequential:
         attacks = [one.attack for one in scores]
         able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
         found = tuple(
-            _evidence(followed, place, claim, (models, attacks, confidence))
+            replace(_evidence(followed, place, claim, (models, attacks, confidence)), family=bound.family)
             for claim in able
             if (place := against.against(claim.epsilon)) is not None
         )
@@ -193,6 +193,7 @@ def _evidence(followed: sequential.Followed, place: int, claim: Claim, told: tup
     keep = _thin(len(models), proved)
     return Evidence(
         estimator="sequential",
+        family=None,
         claim=claim,
         models=tuple(models[keep].tolist()),
         log_evidence=tuple(followed.joint[keep, place].tolist()),
