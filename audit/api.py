@@ -152,6 +152,7 @@ def step_bound(
     delta: float,
     confidence: float = 0.95,
     seed: int = 0,
+    sampling_seen: bool = False,
 ) -> CertifiedBound:
     """White-box: the noise of one step from what single steps showed, composed over all steps of `mechanism`.
 
@@ -159,6 +160,9 @@ def step_bound(
         member_steps: one score for each observed step of runs with the canary (it took part or not as the sampling had it);
             `nonmember_steps` the same from runs without. One or two trainings with many steps give thousands.
         mechanism: the claimed sample rate, number of steps and noise; the noise is what is put to the test.
+        sampling_seen: the auditor ran the sampler and knows of each step who was in it: `member_steps` are the steps that a
+            canary took part in, `nonmember_steps` all others, of runs with it or without. A step is then a plain Gaussian, and
+            a run shows much more of its noise; that canaries are sampled at the claimed rate is taken from the sampler.
 
     Guarantee: `parameter` lies below the true noise multiplier of a step with probability at most `1 - confidence`, when the
         steps' noise is independent, each step is a Poisson-subsampled Gaussian with the claimed rate and all have the
@@ -169,7 +173,7 @@ def step_bound(
     Raises:
         DataError: a side is empty or holds NaN.
     """
-    one = replace(mechanism, steps=1)
+    one = replace(mechanism, steps=1, sample_rate=1.0 if sampling_seen else mechanism.sample_rate)
     found = lower_bound(
         member_steps,
         nonmember_steps,

@@ -2,7 +2,8 @@
 
 CANARIES unit gradients along parameters of their own enter the noisy sums of one run in place of records',
 each by a coin. Prints the bound of every estimator at each access level as a share of the PLD claim, mean and
-range over SEEDS runs: from all noisy steps, and from the difference of first and last weights alone.
+range over SEEDS runs: from all noisy steps, and from the difference of first and last weights alone. "Sampling seen"
+splits single steps by whether the canary took part in that very step, which the auditor who runs the sampler knows.
 
     python benchmarks/white_box.py --root FOLDER_THAT_HOLDS_MNIST [--canaries 1000 5000] [--seeds 3]
         [--epsilon 8] [--sample-rate 0.025] [--steps 400] [--hidden 32]
@@ -25,6 +26,7 @@ from audit.core.protocols import TrainingJob
 from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, TargetView
 from audit.core.seeds import Seed
 from audit.training import data, models, observe
+from audit.training.sampling import EnsembleSampler, Law
 
 DELTA, CONFIDENCE = 1e-5, 0.95
 ESTIMATORS = {
@@ -61,6 +63,14 @@ def observed(
     return included[0], views
 
 
+def took_part(records: int, included: Array, mechanism: DpSgd, seed: Seed) -> Array:
+    """Which canary was in which step, `(m, steps)`: the sampler run again on the stream of the run's batches."""
+    law = Law(population=records + len(included), rate=mechanism.sample_rate)
+    sampler = EnsembleSampler(law, (seed.child("run").child("batches"),), included[None], as_gradients=True)
+    blocks = [sampler.block().extra for _ in range(-(-mechanism.steps // law.block_steps))]
+    return np.concatenate([one[:, 0] for one in blocks if one is not None])[: mechanism.steps].T
+
+
 def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[Access, str], float]:
     """Each bound of one run as a share of the claim."""
     seed = Seed(options.seed).child("run", run)
@@ -95,6 +105,9 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     steps = views[Access.ALL_STEPS].products
     single = api.step_bound(steps[included].ravel(), steps[~included].ravel(), mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
+    took = took_part(len(source.train), included, mechanism, seed)
+    single = api.step_bound(steps[took], steps[~took], mechanism=mechanism, delta=DELTA, sampling_seen=True)
+    found[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
     return found
 
 

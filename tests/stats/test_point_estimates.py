@@ -68,6 +68,26 @@ def test_single_steps_compose() -> None:
     assert 0.4 * truth < found.epsilon < truth
 
 
+def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -> None:
+    """40 runs of 300 canaries, half of them in, and 100 steps; the noise is known."""
+    mechanism = DpSgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.025, steps=100)
+    truth = sgd_curve.epsilon_floor(0.7, 0.025, 100, 1e-5)
+    wrong, seen, unseen = 0, [], []
+    for run in range(40):
+        draw = np.random.default_rng(run)
+        coins = draw.random(300) < 0.5
+        took = coins[:, None] & (draw.random((300, 100)) < 0.025)
+        products = took + 0.7 * draw.standard_normal(took.shape)
+        found = api.step_bound(products[took], products[~took], mechanism=mechanism, delta=1e-5, sampling_seen=True)
+        wrong += found.parameter is not None and found.parameter < 0.7
+        seen.append(found.epsilon)
+        if run < 1:
+            blind = api.step_bound(products[coins].ravel(), products[~coins].ravel(), mechanism=mechanism, delta=1e-5)
+            unseen.append(blind.epsilon)
+    assert wrong <= 6  # 2 expected; more than 6 has a chance below 0.5 %
+    assert np.mean(seen) > 0.6 * truth and seen[0] > 1.2 * unseen[0]
+
+
 def test_delta_at_epsilon_of_one_run_is_where_the_p_value_meets_the_level() -> None:
     guesses, correct = np.array([20, 100]), np.array([20, 88])
     found = one_run.delta_bound(guesses, correct, coins=200, epsilon=1.0, significance=0.05)
