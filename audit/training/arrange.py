@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,8 @@ from audit.training.technique import Technique
 
 log = logging.getLogger(__name__)
 
+PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
+
 _CACHE_BYTES = 5 * 2**20
 _PASS_BYTES = 2**28
 # parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
@@ -52,6 +55,8 @@ class Settings:
         compile: "on" computes chains of linear layers (float32, CPU) by code that is compiled on this machine, "auto" where
             the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums are as exact but not
             the same to the last bit, so one audit keeps to one choice.
+        precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
+            parameters stay as they are, and so does the bound on what one example adds.
     """
 
     model_chunk: int | None = None
@@ -59,8 +64,11 @@ class Settings:
     one_by_one: bool = False
     rows: int | None = None
     compile: str = "off"
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"precision is '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
         if self.compile not in COMPILE:
             raise ConfigError(f"compile is '{self.compile}'; expected one of {', '.join(COMPILE)}")
 
@@ -76,6 +84,7 @@ class Arrangement:
         one_by_one: the models need the slow path.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
         compiled: the models are chains whose sums compiled code makes.
+        products: type of the products on the way forward and back, None for that of the parameters.
     """
 
     model_chunk: int
@@ -84,6 +93,7 @@ class Arrangement:
     one_by_one: bool
     row_bytes: int
     compiled: bool = False
+    products: torch.dtype | None = None
 
 
 def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = None) -> Arrangement:
@@ -114,6 +124,8 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
         row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe, job.dataset.classes)
         rows = settings.rows or _rows(law, row_bytes)
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
+        if slow and PRECISIONS[settings.precision] is not None:
+            log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
     chunk = settings.model_chunk or _chunk(len(job.seeds), fit, workers)
     return Arrangement(
         model_chunk=chunk,
@@ -122,6 +134,7 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
         one_by_one=slow,
         row_bytes=row_bytes,
         compiled=compiled,
+        products=None if slow else PRECISIONS[settings.precision],
     )
 
 
@@ -133,7 +146,7 @@ def _compiled(job: TrainingJob, settings: Settings, technique: Technique, module
     reasons = {
         "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
         "the device is not a CPU": find_device(job.device).type != "cpu",
-        "numbers are not float32": settings.dtype != torch.float32,
+        "numbers are not float32": settings.dtype != torch.float32 or PRECISIONS[settings.precision] is not None,
         "each example has several views": technique.copies > 1 or technique.augments,
         "the path for one model after another was asked for": settings.one_by_one,
     }

@@ -27,6 +27,7 @@ from audit.training.passes import Passes
 from audit.training.planted import PlantedGradients
 from audit.training.recompute import Recomputation
 from audit.training.sampling import Block, EnsembleSampler, Law
+from audit.training.tape import full_precision
 from audit.training.technique import Augmentation, AveragedWeights, Technique
 
 _PROGRESS_SECONDS = 0.1
@@ -97,7 +98,8 @@ class Chunk:
         state = stacked_state(modules, self.inputs.dtype, self.device)
         models: Gradients | None = compiled_chain(modules[0], state) if arrangement.compiled else None
         if models is None:
-            models = gradients_of(modules[0], state, force_loop=arrangement.one_by_one)
+            products = arrangement.products
+            models = gradients_of(modules[0], state, force_loop=arrangement.one_by_one, products=products)
         if self.private is not None and not models.random:
             self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.mechanism.steps)
         return models
@@ -200,7 +202,8 @@ class Chunk:
                 if self.adaptive is not None:
                     self.adaptive.see(clipped, mask)
                 if self.recomputation is not None and self.recomputation.step == at[0] and number == 0:
-                    self.recomputation.compare(self.models, rows or self._rows(chosen, mask), self.clip)
+                    with full_precision(self.models):
+                        self.recomputation.compare(self.models, rows or self._rows(chosen, mask), self.clip)
                 if not clipped.finite:
                     measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
 

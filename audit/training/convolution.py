@@ -54,22 +54,21 @@ class ConvLayer(MatrixLayer):
         return shaped
 
     def forward(self, inputs: Tensor) -> Tensor:
+        inputs = self.tape.factor(inputs)
         padded = self.geometry.padded(inputs.detach())
         out_h, out_w = self.geometry.out(*padded.shape[2:])
         if self.groups == 1 and out_h * out_w < _FEW_POSITIONS:
             patches = PatchRows.apply(inputs, self.geometry)
             rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
             return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
-        arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w)
-        made: Tensor = _PatchProduct.apply(inputs, padded, self.values.get("bias"), arithmetic).unflatten(
-            0, (self.tape.models, -1)
-        )
+        arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w, inputs.dtype)
+        made: Tensor = _PatchProduct.apply(inputs, padded, self.bias(), arithmetic).unflatten(0, (self.tape.models, -1))
         if self.slots:
             made = self.tape.record(self, padded.unflatten(0, (self.tape.models, -1)), made)
         return made.view(-1, self.outputs, out_h, out_w)
 
-    def _arithmetic(self, shape: torch.Size, positions: int) -> ImageProducts:
-        weight = self.weight_rows().unflatten(1, (self.groups, -1))
+    def _arithmetic(self, shape: torch.Size, positions: int, dtype: torch.dtype) -> ImageProducts:
+        weight = self.weight_rows().to(dtype).unflatten(1, (self.groups, -1))
         return ImageProducts(geometry=self.geometry, weight=weight, shape=shape, positions=positions)
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
@@ -78,7 +77,7 @@ class ConvLayer(MatrixLayer):
         one_image_each = use.saved.shape[1] == rows and self.groups == 1 and "weight" in self.slots
         if not one_image_each or not self.takes_ghost(signal.shape[3], math.prod(self.inner)):
             return self._whole_norms(use, signal, rows)
-        arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3])
+        arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
         bias = 1.0 if "bias" in self.slots else 0.0
         return arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias).view(-1, rows)
 
@@ -87,7 +86,7 @@ class ConvLayer(MatrixLayer):
             return super()._raw_gradients(use, signal, rows)
         models, made = self.tape.models, {}
         if "weight" in self.slots:
-            arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3])
+            arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
             found = arithmetic.gradients(use.saved.flatten(0, 1), signal.flatten(0, 1))
             copies = found.view(models, rows, -1, *found.shape[1:])
             made["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
@@ -120,8 +119,8 @@ class DirectConvLayer(EnsembleLayer):
         self.geometry = geometry_of(plain)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        weight, bias = self.values["weight"], self.values.get("bias")
-        made: Tensor = _Direct.apply(inputs, weight, bias, self.geometry)
+        inputs, weight = self.tape.factor(inputs), self.tape.factor(self.values["weight"])
+        made: Tensor = _Direct.apply(inputs, weight, self.bias(), self.geometry)
         return self.tape.record(self, inputs, made) if self.slots else made
 
     def _few(self, rows: int, positions: int) -> int:

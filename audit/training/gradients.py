@@ -19,7 +19,12 @@ log = logging.getLogger(__name__)
 
 
 def gradients_of(
-    module: nn.Module, state: Mapping[str, Tensor], probe: Tensor | None = None, *, force_loop: bool = False
+    module: nn.Module,
+    state: Mapping[str, Tensor],
+    probe: Tensor | None = None,
+    *,
+    force_loop: bool = False,
+    products: torch.dtype | None = None,
 ) -> Gradients:
     """N models with the architecture of `module` and the parameters of `state` (name to `(N, ...)`).
 
@@ -30,9 +35,10 @@ def gradients_of(
         state: of all models.
         probe: two records; with them it is tried out whether the fast path computes what the module computes.
         force_loop: take the slow path.
+        products: type in which the fast path multiplies; None for that of the parameters.
     """
     slow = force_loop or why_one_by_one(module, state, probe) is not None
-    return LoopGradients(module, state) if slow else TapeGradients(module, state)
+    return LoopGradients(module, state) if slow else TapeGradients(module, state, products)
 
 
 def why_one_by_one(module: nn.Module, state: Mapping[str, Tensor], probe: Tensor | None) -> str | None:

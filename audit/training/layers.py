@@ -87,7 +87,8 @@ class Tape:
     """The uses of the layers in one forward pass, in order; nothing is recorded while `active` is false.
 
     `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `streams` are
-    the models' own generators for layers that draw numbers.
+    the models' own generators for layers that draw numbers. `products` is the type in which layers multiply where it is
+    not that of the parameters.
     """
 
     models: int
@@ -95,6 +96,11 @@ class Tape:
     active: bool = False
     numbers: int = 0
     streams: list[torch.Generator] = field(default_factory=list)
+    products: torch.dtype | None = None
+
+    def factor(self, values: Tensor) -> Tensor:
+        """`values`, about to be multiplied, in the type of the products."""
+        return values if self.products is None else values.to(self.products)
 
     def record(self, layer: EnsembleLayer, saved: Tensor, output: Tensor) -> Tensor:
         """`output`, after noting that `layer` made it from `saved`."""
@@ -124,6 +130,11 @@ class EnsembleLayer(nn.Module):
             return super().__getattr__(name)
         except AttributeError as error:
             raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
+
+    def bias(self) -> Tensor | None:
+        """The bias `(N, outputs)` in the type of the products, if there is one."""
+        found = self.values.get("bias")
+        return None if found is None else self.tape.factor(found)
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         """`(N, rows)` squared l2 norm of each example's gradient of this use, over all trainable roles."""
@@ -172,7 +183,7 @@ class MatrixLayer(EnsembleLayer):
 
     def product(self, columns: Tensor) -> Tensor:
         """`(N, rows, outputs)` from `(N, rows, columns)`; recorded on the tape."""
-        weight, bias = self.weight_rows(), self.values.get("bias")
+        columns, weight, bias = self.tape.factor(columns), self.tape.factor(self.weight_rows()), self.bias()
         if weight.shape[1] == 1:  # a matrix with one row goes through kernels whose sums depend on N
             made = (columns * weight).sum(-1, keepdim=True)
             made = made if bias is None else made + bias.unsqueeze(1)
@@ -289,6 +300,7 @@ class ScaleLayer(EnsembleLayer):
         return values.view(values.shape[0], *(1,) * (dimensions - 1 - len(inner)), *inner)
 
     def forward(self, inputs: Tensor) -> Tensor:
+        inputs = inputs.to(next(iter(self.values.values())).dtype)  # means and variances are not left to short numbers
         normal = self.normalise(inputs).unflatten(0, (self.tape.models, -1))
         made = normal
         if "weight" in self.values:
@@ -319,7 +331,7 @@ class LookupLayer(EnsembleLayer):
     def forward(self, inputs: Tensor) -> Tensor:
         table = self.values["weight"]
         tokens = inputs.reshape(table.shape[0], -1)
-        made = table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens]
+        made = self.tape.factor(table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens])
         made = self.tape.record(self, tokens, made) if self.slots else made
         return made.view(*inputs.shape, table.shape[2])
 

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.training.clipping import Clip, Clipped, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
+from audit.training.clipping import Clip, Clipped, Gradients, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
 from audit.training.layers import EnsembleLayer, Layout, Tape, Use
 from audit.training.replacement import draws, dropout_layer, ensemble_layer
 
 
 class TapeGradients:
-    """All models in one pass: ghost norms where they are cheaper, whole gradients where a parameter is used twice."""
+    """All models in one pass: ghost norms where they are cheaper, whole gradients where a parameter is used twice.
 
-    def __init__(self, module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    With `products` shorter than the parameters (mixed precision) only the products of the forward and the backward pass
+    are computed in it. An example's gradient is then, by definition, what its rounded activations and signals make, and
+    norm, factor and clipped sum are computed from these same rounded values in the type of the parameters: one example
+    moves the sum by no more than the clip norm, whatever the rounding did.
+    """
+
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], products: torch.dtype | None = None) -> None:
         self.layout = Layout.of(module)
         any_value = next(iter(state.values()))
         self.models = any_value.shape[0]
-        self.tape = Tape(models=self.models)
+        self.tape = Tape(models=self.models, products=products)
         self.random = draws(module)
         self.layers = {owner(slot.name) for slot in self.layout.slots}
         self._state = dict(state)
@@ -118,14 +125,18 @@ class TapeGradients:
         finally:
             self.tape.active = False
         uses, self.tape.uses = self.tape.uses, []
-        slopes = loss_slopes(outputs.detach(), rows.labels)
+        slopes = loss_slopes(outputs.detach().to(self.flat.dtype), rows.labels)
         if masked:
             weight = rows.mask.flatten() if rows.copies == 1 else rows.mask.flatten().repeat_interleave(rows.copies)
             slopes *= weight.view(-1, *(1,) * (slopes.dim() - 1))
         if rows.copies > 1:
             slopes /= rows.copies
+        slopes = slopes.to(outputs.dtype)
         found = torch.autograd.grad(outputs, [use.edge for use in uses], grad_outputs=slopes, allow_unused=True)
-        kept = [(use, signal) for use, signal in zip(uses, found, strict=True) if signal is not None]
+        kept = [(use, signal.to(self.flat.dtype)) for use, signal in zip(uses, found, strict=True) if signal is not None]
+        for use, _ in kept:
+            if use.saved.is_floating_point():
+                use.saved = use.saved.to(self.flat.dtype)  # norms and sums are of what the products saw, but not in their type
         return [use for use, _ in kept], [signal for _, signal in kept]
 
     def _shared_uses(self, uses: list[Use]) -> set[int]:
@@ -134,6 +145,19 @@ class TapeGradients:
             for slot in use.layer.slots.values():
                 times[slot.name] = times.get(slot.name, 0) + 1
         return {number for number, use in enumerate(uses) if any(times[slot.name] > 1 for slot in use.layer.slots.values())}
+
+
+@contextmanager
+def full_precision(models: Gradients) -> Iterator[None]:
+    """A scope in which `models` multiply in the type of their parameters."""
+    if not isinstance(models, TapeGradients):
+        yield
+        return
+    products, models.tape.products = models.tape.products, None
+    try:
+        yield
+    finally:
+        models.tape.products = products
 
 
 def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], finite: Tensor) -> list[Tensor]:
