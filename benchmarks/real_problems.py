@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from white_box import taken_part
 
 from audit import calibration, plugins
 from audit.core.game import Access
@@ -20,6 +21,7 @@ from audit.core.protocols import TrainingJob
 from audit.core.records import Array, Canaries, Dataset, Records
 from audit.core.seeds import Seed
 from audit.training import data, models, observe
+from audit.training.sampling import Law
 
 DELTA = 1e-5
 SHARED = 100  # records in every model
@@ -227,8 +229,11 @@ def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) ->
     if trained.products is None or trained.initial is None:
         raise SystemExit("the trainer recorded no products")
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}
+    law = Law(population=len(half.train) + GRADIENTS, rate=recipe.mechanism.sample_rate)
+    batches = tuple(one.child("batches") for one in job.seeds)
     return {
         "included": included,
+        "took": taken_part(law, recipe.mechanism.steps, batches, included),
         "products": trained.products,
         "weight_products": observe.weight_products(trained.initial, final, canaries),
         "seconds": np.asarray(time.process_time() - began),

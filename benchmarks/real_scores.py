@@ -130,19 +130,27 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
             estimator = plugins.build("audit.estimators", {"kind": name})
             (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
             rows.append(_row(access, str(spec["kind"]), bound))
-    return [*rows, _row(Access.ALL_STEPS, "single steps", step_bound(inside["products"][run], gradients, recipe))]
+    products, took = inside["products"][run], inside["took"][run]
+    blind = step_bound(products[gradients].ravel(), products[~gradients].ravel(), recipe, sampling_seen=False)
+    seeing = step_bound(products[took], products[~took], recipe, sampling_seen=True)
+    return [
+        *rows,
+        _row(Access.ALL_STEPS, "single steps", blind),
+        _row(Access.ALL_STEPS, "single steps, sampling seen", seeing),
+    ]
 
 
-def step_bound(products: Array, included: Array, recipe: Recipe) -> Any:
+def step_bound(members: Array, nonmembers: Array, recipe: Recipe, *, sampling_seen: bool) -> Any:
     """The bound from single steps of the run, each step of each canary a trial."""
     if not isinstance(recipe.mechanism, DpSgd):
         raise SystemExit("single steps are those of DP-SGD")
     return api.step_bound(
-        products[included].ravel(),
-        products[~included].ravel(),
+        members,
+        nonmembers,
         mechanism=recipe.mechanism,
         delta=DELTA,
         confidence=CONFIDENCE,
+        sampling_seen=sampling_seen,
     )
 
 

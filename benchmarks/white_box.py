@@ -63,12 +63,11 @@ def observed(
     return included[0], views
 
 
-def took_part(records: int, included: Array, mechanism: DpSgd, seed: Seed) -> Array:
-    """Which canary was in which step, `(m, steps)`: the sampler run again on the stream of the run's batches."""
-    law = Law(population=records + len(included), rate=mechanism.sample_rate)
-    sampler = EnsembleSampler(law, (seed.child("run").child("batches"),), included[None], as_gradients=True)
-    blocks = [sampler.block().extra for _ in range(-(-mechanism.steps // law.block_steps))]
-    return np.concatenate([one[:, 0] for one in blocks if one is not None])[: mechanism.steps].T
+def taken_part(law: Law, steps: int, batches: tuple[Seed, ...], included: Array) -> Array:
+    """Which canary was in which step, `(runs, m, steps)`: the sampler run again on the streams of the runs' batches."""
+    sampler = EnsembleSampler(law, batches, included, as_gradients=True)
+    blocks = [sampler.block().extra for _ in range(-(-steps // law.block_steps))]
+    return np.concatenate([one for one in blocks if one is not None])[:steps].transpose(1, 2, 0)
 
 
 def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[Access, str], float]:
@@ -105,7 +104,8 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     steps = views[Access.ALL_STEPS].products
     single = api.step_bound(steps[included].ravel(), steps[~included].ravel(), mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
-    took = took_part(len(source.train), included, mechanism, seed)
+    law = Law(population=len(source.train) + canaries, rate=mechanism.sample_rate)
+    (took,) = taken_part(law, mechanism.steps, (seed.child("run").child("batches"),), included[None])
     single = api.step_bound(steps[took], steps[~took], mechanism=mechanism, delta=DELTA, sampling_seen=True)
     found[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
     return found
