@@ -80,6 +80,7 @@ class Arrangement:
     Attributes:
         model_chunk: models trained together.
         rows: of one pass over a model's batch, a multiple of 16.
+        planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes.
         workers: chunks trained at the same time, each on a thread of its own.
         one_by_one: the models need the slow path.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
@@ -89,6 +90,7 @@ class Arrangement:
 
     model_chunk: int
     rows: int
+    planned: int
     workers: int
     one_by_one: bool
     row_bytes: int
@@ -130,6 +132,7 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
     return Arrangement(
         model_chunk=chunk,
         rows=rows,
+        planned=planned_rows(law),
         workers=min(workers, -(-len(job.seeds) // chunk)),
         one_by_one=slow,
         row_bytes=row_bytes,

@@ -65,7 +65,7 @@ class Chunk:
         self.job = job
         self.inputs, self.labels = data
         self.device = self.inputs.device
-        self.passes = Passes(arrangement.rows, self.device)
+        self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
         self.seeds = job.seeds[part]
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from audit.training.arrange import Settings, arrange
 from audit.training.chunk import Chunk, training_tensors
 from audit.training.device import find_device
 from audit.training.models import stream_is_held
+from audit.training.sampling import ALIGNMENT, aligned
 from audit.training.technique import Technique
 
 log = logging.getLogger(__name__)
@@ -59,19 +61,23 @@ def train(
     parts = [slice(start, min(start + arrangement.model_chunk, total)) for start in range(0, total, arrangement.model_chunk)]
 
     def run(part: slice, report: Progress) -> TrainedModels:
-        return _fitting(lambda few, hear: Chunk(job, few, data, arrangement, technique or Technique()).run(hear), part, report)
+        def some(few: slice, rows: int, hear: Progress) -> TrainedModels:
+            return Chunk(job, few, data, replace(arrangement, rows=rows), technique or Technique()).run(hear)
+
+        return _fitting(some, part, arrangement.rows, report)
 
     if arrangement.workers == 1 or stream_is_held():  # the stream's holder must not wait for threads that ask for it
         return joined([run(part, progress) for part in parts])
     return joined(_on_threads(run, parts, arrangement.workers, progress))
 
 
-def _fitting(run: Callable[[slice, Progress], TrainedModels], part: slice, progress: Progress) -> TrainedModels:
-    """What `run` gives for `part`, in halves of halves of its models where memory runs out.
+def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
+    """What `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, where memory runs out.
 
-    A model does not depend on its neighbours, so the result is the same to the last bit.
+    A model does not depend on its neighbours, so fewer at once leave the result the same to the last bit. Fewer rows add an
+    example's gradient to the sum in another order: the same mechanism, and the same result to rounding.
     """
-    waiting, done, ahead, heard = [slice(part.start, part.stop)], [], 0, 0
+    waiting, done, ahead, heard = [(slice(part.start, part.stop), rows)], [], 0, 0
 
     def hear(steps: int) -> None:
         nonlocal ahead, heard
@@ -82,25 +88,39 @@ def _fitting(run: Callable[[slice, Progress], TrainedModels], part: slice, progr
             progress(steps - known)
 
     while waiting:
-        few = waiting.pop()
+        few, width = waiting.pop()
         heard = 0
         try:
-            done.append(run(few, hear))
+            done.append(run(few, width, hear))
             continue
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
-            if few.stop - few.start == 1:
-                error.add_note("one model alone does not fit into memory: take a smaller model or batch, or another device")
+            if few.stop - few.start == 1 and width <= ALIGNMENT:
+                error.add_note(
+                    f"one model alone does not fit into memory, not even with {width} rows at once: "
+                    "take a smaller model, or another device"
+                )
                 raise
         # the error and the frames that it holds are gone by now
         ahead += heard
-        middle = (few.start + few.stop) // 2
-        log.warning("memory ran out with %d models at once; going on with %d", few.stop - few.start, middle - few.start)
-        waiting += [slice(middle, few.stop), slice(few.start, middle)]
+        waiting += _smaller(few, width)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     return joined(done)
+
+
+def _smaller(few: slice, rows: int) -> list[tuple[slice, int]]:
+    """What to try in place of the models `few` with `rows` rows at once, last first."""
+    if few.stop - few.start == 1:
+        less = aligned(rows // 2)
+        log.warning(
+            "memory ran out with one model and %d rows at once; going on with %d, which may change last bits", rows, less
+        )
+        return [(few, less)]
+    middle = (few.start + few.stop) // 2
+    log.warning("memory ran out with %d models at once; going on with %d", few.stop - few.start, middle - few.start)
+    return [(slice(middle, few.stop), rows), (slice(few.start, middle), rows)]
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

@@ -36,10 +36,11 @@ def planned_rows(law: Law) -> int:
 
 
 class Passes:
-    """The passes of each step of a block: one of `rows` rows a model, then narrow ones for what did not fit."""
+    """The passes of each step of a block: of `rows` rows a model up to `planned`, then narrow ones for what did not fit."""
 
-    def __init__(self, rows: int, device: torch.device) -> None:
+    def __init__(self, rows: int, planned: int, device: torch.device) -> None:
         self._rows = rows
+        self._planned = planned
         self._device = device
         self._block: Block | None = None
 
@@ -63,6 +64,9 @@ class Passes:
         if self._block is None or largest == 0:
             return
         yield self._index[within], self._mask[within]
-        for start in range(self._rows, largest, ALIGNMENT):
-            mask = np.arange(start, start + ALIGNMENT) < self._block.counts[within][:, None]
-            yield self._tensor(self._block.index[within], start, ALIGNMENT), torch.from_numpy(mask).to(self._device)
+        start = self._rows
+        while start < largest:
+            width = self._rows if start < self._planned else ALIGNMENT
+            mask = np.arange(start, start + width) < self._block.counts[within][:, None]
+            yield self._tensor(self._block.index[within], start, width), torch.from_numpy(mask).to(self._device)
+            start += width

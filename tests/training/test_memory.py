@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,14 @@ import torch
 
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import TrainingJob
-from audit.training.arrange import Settings
+from audit.core.seeds import Seed
+from audit.training.arrange import Settings, arrange
 from audit.training.chunk import Chunk
+from audit.training.clipping import Rows
 from audit.training.ensemble import train
+from audit.training.passes import Passes, planned_rows
+from audit.training.sampling import EnsembleSampler, Law
+from audit.training.tape import TapeGradients
 from tests.training import cases
 
 NOISY = DpSgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=6)
@@ -59,7 +66,51 @@ def test_one_model_that_does_not_fit_is_an_error_that_says_so(monkeypatch: pytes
     scarce(monkeypatch, 0, RuntimeError)
     with pytest.raises(RuntimeError, match="DefaultCPUAllocator") as found:
         train(job(2), cases.silent)
-    assert "one model alone" in found.value.__notes__[0]
+    assert "one model alone does not fit into memory, not even with 16 rows" in found.value.__notes__[0]
+
+
+def test_one_model_goes_on_with_fewer_rows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """An allocator that grants at most 16 rows: every example still takes part, clipped as before, with the same noise."""
+    many = cases.job(replace(NOISY, sample_rate=0.9), data=cases.dataset((5,), train=200), models=3)
+    plenty = train(many, cases.silent)
+    honest, granted, heard = TapeGradients.add_sum, [], []
+
+    def limited(self: TapeGradients, rows: Rows, *rest: Any) -> Any:
+        width = rows.mask.shape[1]
+        if self.models > 1 or width > 16:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        granted.append(width)
+        return honest(self, rows, *rest)
+
+    arranged = arrange(many, Settings())
+    monkeypatch.setattr(TapeGradients, "add_sum", limited)
+    monkeypatch.setattr("audit.training.ensemble.arrange", lambda *_: arranged)
+    with caplog.at_level(logging.WARNING):
+        little = train(many, heard.append)
+    assert set(granted) == {16} and len(granted) > 3 * 6 * 190 // 16
+    assert "memory ran out with one model and 208 rows at once; going on with 112" in caplog.text
+    assert "32 rows at once; going on with 16, which may change last bits" in caplog.text
+    assert sum(heard) == 3 * 6
+    for name, value in plenty.weights.items():
+        np.testing.assert_allclose(value, little.weights[name], rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(plenty.executed.batch_sizes, little.executed.batch_sizes)
+    np.testing.assert_allclose(plenty.executed.noise_multiplier, little.executed.noise_multiplier, rtol=1e-4)
+
+
+def test_a_pass_that_was_made_smaller_is_followed_by_as_wide_ones() -> None:
+    law = Law(population=400, rate=0.5)
+    block = EnsembleSampler(law, (Seed(0), Seed(1)), np.zeros((2, 0), dtype=bool), as_gradients=False).block()
+    for rows, planned in ((planned_rows(law), planned_rows(law)), (64, planned_rows(law)), (16, 16)):
+        passes = Passes(rows, planned, torch.device("cpu"))
+        passes.load(block)
+        for step in range(5):
+            found = list(passes.of_step(step))
+            widths = [mask.shape[1] for _, mask in found]
+            wide = -(-planned // rows)
+            assert set(widths[:wide]) == {rows} and set(widths[wide:]) <= {16}
+            for model in range(2):
+                seen = [int(n) for chosen, mask in found for n in chosen.view(mask.shape)[model][mask[model]]]
+                assert seen == block.index[step, model, : block.counts[step, model]].tolist()
 
 
 def test_other_errors_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
