@@ -13,10 +13,11 @@ import numpy as np
 
 from audit import refutation
 from audit.core import checks
+from audit.core.bounds import Claim
 from audit.core.errors import ConfigError
 from audit.core.game import Game, Inclusion
 from audit.core.mechanism import Mechanism
-from audit.core.protocols import Estimator
+from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.records import Scores
 from audit.core.seeds import Seed
 from audit.stats import tradeoff
@@ -211,6 +212,25 @@ def scores_needed(
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
+
+
+def runs_to_proof(asked: Asked, truth: float, claim: Claim) -> float:
+    """After how many runs a game that stops at the first proof would refute `claim`: the median over simulated audits.
+
+    Infinite where half of them find no proof within the runs of the game, or the estimator is not one for such games. Scores
+    are those of the best attack on a Gaussian mechanism of true epsilon `truth`.
+    """
+    estimator, question = asked.estimator, asked.question
+    if not isinstance(estimator, AnytimeEstimator):
+        return math.inf
+    mu, found = tradeoff.mu_of_gdp(truth, question.delta), []
+    for draw in range(question.draws):
+        ideal = ideal_scores(asked.game, mu, _of_scores(draw), asked.mechanism)
+        order = _of_scores(draw).child("order").numpy().permutation(len(ideal.values))
+        scores = replace(ideal, values=ideal.values[order], included=ideal.included[order])
+        _, evidence = estimator.watch([scores], [claim], delta=question.delta, confidence=question.confidence)
+        found += [math.inf if one.proved is None else one.proved for one in evidence] or [math.inf]
+    return sorted(found)[len(found) // 2]
 
 
 def resized(game: Game, scores: int) -> Game:

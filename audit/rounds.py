@@ -141,6 +141,11 @@ def play(experiment: Experiment, one: Planted, stated: Stated, tools: tuple[Stor
         return watch.proves(stopping.joined(scores))
 
     count = train(found, (experiment.dataset, one.planting.canaries), (store, experiment.executor, progress), enough)
+    if count < len(jobs):
+        left = sum(len(rows) for rows, _ in jobs[count:])
+        stopping.LOG.info(
+            "%s, game %s: stopped early, a claim is refuted; %d runs spared", one.recipe.name, one.game.name, left
+        )
     return concluded(part(experiment, one, jobs[:count], store), stated)
 
 

@@ -6,6 +6,7 @@ by estimators that say so of themselves, all its attacks bet from one fortune, a
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from audit.core.records import Scores
 from audit.core.results import AttackResult
 from audit.core.seeds import Seed
 from audit.core.watched import Evidence, Watched
+
+LOG = logging.getLogger("audit.stopping")  # what a person who watches progress wants to be told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

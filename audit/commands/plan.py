@@ -114,6 +114,11 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
         "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in stated.items()},
         "ceilings": rows,
         "power": found,
+        "stopping": [
+            {"mechanism": recipe.name, "game": play.name, "most_runs": play.runs}
+            for recipe, play in experiment.pairs
+            if play.stops
+        ],
         "timing": [asdict(one) for one in times],
         "peak_disk_bytes": bytes_needed(experiment),
     }
@@ -148,6 +153,8 @@ def _print(rows: dict[str, Any]) -> None:
         ceiling = down(row["ceiling"])
         table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
     console.print(table)
+    for row in rows["stopping"]:
+        console.print(f"{row['mechanism']}, {row['game']}: at most {row['most_runs']} runs; training stops at the first proof")
     if rows["power"]:
         plan_power.show(rows["power"], console)
     if rows["timing"]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from audit.design import Experiment, Play, Recipe
 
 FEWEST = 10  # simulated audits at each number of scores
+PROOFS = 41  # simulated audits behind the median number of runs to a proof
 
 
 def powers(
@@ -39,6 +40,7 @@ def powers(
             for found in certificates.detectable(alone, stated):
                 hours = seconds.get((recipe.name, play.name), math.nan) / 3600
                 row = {"mechanism": recipe.name, "game": play.name, **asdict(found)}
+                row |= {"runs_to_proof": _to_proof(alone, found, stated) if play.stops else None}
                 rows.append(row | _needed(alone, found, play, hours, violation))
     return rows
 
@@ -82,6 +84,18 @@ def _needed(path: Any, found: Detectable, play: Play, hours: float, violation: f
     }
 
 
+def _to_proof(path: Any, found: Detectable, claims: Sequence[Claim]) -> float | None:
+    """Median runs until the claim is refuted at the least epsilon that is caught; None where nothing is."""
+    from audit import planning
+
+    claim = next((one for one in claims if one.epsilon == found.claim), None)
+    if claim is None or math.isinf(found.epsilon):
+        return None
+    question = planning.Question(delta=path.delta, confidence=path.level, claim=found.claim, draws=PROOFS)
+    asked = planning.Asked(estimator=path.estimators[0], game=path.game, question=question, mechanism=path.mechanism)
+    return planning.runs_to_proof(asked, found.epsilon, claim)
+
+
 def _known(hours: float) -> float | None:
     return None if math.isnan(hours) else hours
 
@@ -122,3 +136,13 @@ def show(rows: Sequence[Mapping[str, Any]], console: Any) -> None:
         f"caught from: the least true epsilon of a Gaussian mechanism that the best attack catches with {rows[0]['power']:.0%} "
         "probability, simulated; scores needed: to catch the violation so often (canaries, or runs of one canary each)"
     )
+    for row in rows:
+        if row["runs_to_proof"] is not None:
+            console.print(
+                f"{row['mechanism']}, {row['game']}, {row['estimator']}: at a true epsilon of {up(row['epsilon'])} training "
+                f"would stop after {_runs(row['runs_to_proof'])} runs (median of simulated audits)"
+            )
+
+
+def _runs(number: float) -> str:
+    return "no fewer than all" if math.isinf(number) else f"about {number:.0f}"

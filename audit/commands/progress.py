@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from audit.core.protocols import Progress
@@ -21,7 +22,21 @@ def bar(text: str, total: int, *, quiet: bool = False) -> Iterator[Progress]:
         with _terminal(text, total) as advance:
             yield advance
     else:
-        yield _Lines(text, total)
+        with _told(lambda message: print(message, file=sys.stderr)):
+            yield _Lines(text, total)
+
+
+@contextmanager
+def _told(say: Callable[[str], None]) -> Iterator[None]:
+    """While it is open, what games say about stopping early is passed on."""
+    told = logging.getLogger("audit.stopping")
+    listener = logging.Handler()
+    listener.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
+    told.addHandler(listener)
+    try:
+        yield
+    finally:
+        told.removeHandler(listener)
 
 
 @contextmanager
@@ -33,7 +48,8 @@ def _terminal(text: str, total: int) -> Iterator[Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True)) as shown:
         task = shown.add_task(text, total=total)
-        yield lambda steps: shown.advance(task, steps)
+        with _told(shown.console.print):
+            yield lambda steps: shown.advance(task, steps)
 
 
 class _Lines:
