@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from real_scores import CURVE, DRAWN
+from real_scores import AUDITOR, CURVE, DRAWN
 
 SHADES = ("#c9ced3", "#7a848c", "#e0a458", "#5b8e7d", "#b3321f", "#1b2733")
 LEVELS = {
@@ -52,7 +52,7 @@ def access(everything: Mapping[str, list[tuple[str, dict[str, Any]]]], titles: M
         for row, (title, one) in enumerate(found):
             axes = panels[row][column]
             for place, level in enumerate(reversed(list(LEVELS))):
-                here = [bound for bound in one["bounds"] if bound["access"] == level]
+                here = [bound for bound in one["bounds"] if bound["access"] == level and bound["attack"] != AUDITOR]
                 for family, alpha in ((True, 0.3), (False, 1.0)):
                     medians = [statistics.median(b["epsilon"]) for b in here if bool(b["family"]) is family]
                     best = max(medians, default=0.0)

@@ -16,6 +16,7 @@ from audit.core.seeds import Seed
 from audit.stats import roc, signals
 
 CONFIDENCE = 0.95
+AUDITOR = "single steps, sampling seen"  # takes the sampler's own record: an auditor has it, an adversary does not
 CURVE = np.geomspace(2.5e-4, 1, 60)  # false positive rates of the drawn curves
 SCORERS: dict[str, dict[str, Any]] = {
     "loss": {"kind": "loss"},
@@ -136,7 +137,7 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
     return [
         *rows,
         _row(Access.ALL_STEPS, "single steps", blind),
-        _row(Access.ALL_STEPS, "single steps, sampling seen", seeing),
+        _row(Access.ALL_STEPS, AUDITOR, seeing),
     ]
 
 
