@@ -202,7 +202,15 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
         measured=bool(small[0]["executed/measured"]),
         **{
             name: joined(f"executed/{name}")
-            for name in ("batch_sizes", "population", "noise_multiplier", "largest_norm", "skipped", "recomputed")
+            for name in (
+                "batch_sizes",
+                "population",
+                "noise_multiplier",
+                "largest_norm",
+                "skipped",
+                "recomputed",
+                "count_noise",
+            )
         },
     )
     diverged = joined("diverged")

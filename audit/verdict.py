@@ -87,7 +87,7 @@ def check_executed(mechanism: Mechanism, executed: Executed) -> tuple[Check, ...
         return (Check(code="execution", item="What was run", value=value, status=Status.GAP),)
     checks = [_steps(mechanism, executed), *_batches(mechanism, executed)]
     if isinstance(mechanism, DpSgd):
-        checks += [_noise(mechanism, executed), _clip(executed), *_recomputed(executed)]
+        checks += [_noise(mechanism, executed), _clip(executed), *_recomputed(executed), *_counts(executed)]
     return tuple(checks)
 
 
@@ -138,6 +138,15 @@ def _noise(mechanism: DpSgd, executed: Executed) -> Check:
 def _clip(executed: Executed) -> Check:
     largest = float(executed.largest_norm.max(initial=0.0))
     return _row("clipping", "Clipping", f"largest clipped gradient {largest:.6f} of the clip norm", largest <= 1 + 1e-4)
+
+
+def _counts(executed: Executed) -> list[Check]:
+    found = executed.count_noise
+    if not len(found):
+        return []
+    value = f"noise on the counts of clipped examples {found.min():.3f} to {found.max():.3f} of the accounted"
+    off = float(np.abs(found - 1).max())
+    return [_row("count-noise", "Noise on counts", value, off <= Z_LIMIT / math.sqrt(2 * executed.steps))]
 
 
 def _recomputed(executed: Executed) -> list[Check]:

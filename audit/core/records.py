@@ -235,6 +235,8 @@ class Executed:
         skipped: `(N,)` examples that contributed zero because their gradient was not finite.
         recomputed: `(N,)` distance between one example's clipped gradient and the same by other means, over the clip norm; -1
             where nothing was recomputed. Empty where the trainer does not do so.
+        count_noise: `(N,)` empirical std of the noise on the counts of clipped examples, one draw a step, over that which is
+            accounted; empty where no such counts are released.
         measured: False where the trainer could not see what was done; the other fields then say nothing.
     """
 
@@ -246,6 +248,7 @@ class Executed:
     largest_norm: Array
     skipped: Array
     recomputed: Array = field(default_factory=lambda: np.empty(0))
+    count_noise: Array = field(default_factory=lambda: np.empty(0))
     measured: bool = True
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from audit.core import checks
@@ -100,6 +102,7 @@ class AdaptiveNorms:
         self._drawn = torch.stack([_normal(seed, mechanism.steps) for seed in seeds], dim=1).to(like.device)
         self._halves = torch.zeros(len(seeds), dtype=torch.float64, device=like.device)
         self._step = 0
+        self._squares = torch.zeros_like(self._halves)
 
     @property
     def clip(self) -> Clip:
@@ -114,11 +117,19 @@ class AdaptiveNorms:
     def step(self) -> None:
         """Releases the noisy counts of the step and moves the clip norms."""
         noisy = self._halves + self.count_noise * self._drawn[self._step]
+        self._squares += (noisy - self._halves).square()
         share = noisy / self._expected + 0.5
         moved = torch.exp(-self._options.rate * (share - self._options.target))
         self.norms = self.norms * moved.to(self.norms.dtype).unsqueeze(1)
         self._halves = torch.zeros_like(self._halves)
         self._step += 1
+
+    def realised_count_noise(self) -> NDArray[np.float64]:
+        """`(N,)` std of the noise that the released counts really had, over the accounted one; empty without such noise."""
+        if self.count_noise == 0 or self._step == 0:
+            return np.empty(0)
+        found: NDArray[np.float64] = (self._squares / self._step).sqrt().cpu().numpy() / self.count_noise
+        return found
 
     def effective(self, sum_multiplier: float) -> float:
         """What a realised noise multiplier of the sums amounts to, together with the count."""

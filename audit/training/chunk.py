@@ -233,6 +233,7 @@ class Chunk:
             largest_norm=measured.largest.double().cpu().numpy(),
             skipped=measured.skipped.cpu().numpy(),
             recomputed=np.full(len(self.seeds), -1.0) if self.recomputation is None else self.recomputation.errors,
+            count_noise=np.empty(0) if self.adaptive is None else self.adaptive.realised_count_noise(),
         )
         if self.averaged is not None:
             self.models.flat.copy_(self.averaged.average)

@@ -179,6 +179,7 @@ def joined(parts: Sequence[TrainedModels]) -> TrainedModels:
         largest_norm=np.concatenate([one.largest_norm for one in done]),
         skipped=np.concatenate([one.skipped for one in done]),
         recomputed=np.concatenate([one.recomputed for one in done]),
+        count_noise=np.concatenate([one.count_noise for one in done]),
     )
     first = parts[0]
     return TrainedModels(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.mechanism import DpSgd
 from audit.core.records import Canaries
 from audit.trainers.dpsgd import DpSgdTrainer
-from audit.training.adaptive import Quantile, noise_on_sum
+from audit.training.adaptive import AdaptiveNorms, Quantile, noise_on_sum
 from audit.training.arrange import Settings
 from audit.training.ensemble import train
 from audit.training.models import initialised
@@ -83,6 +84,8 @@ def test_the_sum_and_the_count_are_the_accounted_release() -> None:
     executed = train(cases.job(mechanism, models=6), cases.silent, None, technique).executed
     checks = {check.code: check for check in check_executed(mechanism, executed)}
     assert checks["noise"].status == "checked" and checks["clipping"].status == "checked"
+    assert checks["count-noise"].status == "checked" and executed.count_noise.shape == (6,)
+    assert len(set(executed.count_noise.tolist())) == 6 and abs(executed.count_noise.mean() - 1) < 5 / np.sqrt(2 * 6 * 80)
     assert (executed.largest_norm <= 1 + 1e-6).all() and (executed.largest_norm > 0.99).all()
     plain = train(cases.job(mechanism, models=6), cases.silent).executed
     assert {check.code: check.status for check in check_executed(mechanism, plain)}["noise"] == "checked"
@@ -95,6 +98,35 @@ def test_too_little_noise_on_the_sum_is_caught(monkeypatch: pytest.MonkeyPatch) 
     technique = Technique(clipping="adaptive", quantile=Quantile(count_noise=0.7))
     executed = train(cases.job(mechanism, models=6), cases.silent, None, technique).executed
     assert {check.code: check.status for check in check_executed(mechanism, executed)}["noise"] == "failed"
+
+
+def test_too_little_noise_on_the_counts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = AdaptiveNorms.__init__
+
+    def quieter(self: AdaptiveNorms, *arguments: Any) -> None:
+        honest(self, *arguments)
+        self._drawn = self._drawn / 2
+
+    monkeypatch.setattr(AdaptiveNorms, "__init__", quieter)
+    mechanism = DpSgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
+    technique = Technique(clipping="adaptive", quantile=Quantile(count_noise=0.7))
+    executed = train(cases.job(mechanism, models=6), cases.silent, None, technique).executed
+    checks = {check.code: check.status for check in check_executed(mechanism, executed)}
+    assert checks["count-noise"] == "failed" and checks["noise"] == "checked"
+
+
+def test_without_adaptive_clipping_no_noise_on_counts_is_reported() -> None:
+    executed = train(cases.job(QUIET), cases.silent).executed
+    assert len(executed.count_noise) == 0 and "count-noise" not in {c.code for c in check_executed(QUIET, executed)}
+
+
+def test_no_game_that_can_be_played_grants_independent_canaries_of_one_run() -> None:
+    """Canaries of one run share the clip norm; only orthogonal gradients would be granted independence, and are refused."""
+    assert not Canaries(kind="held_out", description="", records=cases.records((5,), 4, 0)).orthogonal
+    for count in (1, 4):
+        canaries = Canaries(kind="dirac", description="", coordinates=np.arange(count), orthogonal=True)
+        with pytest.raises(UnsupportedMechanism, match="adaptive clipping"):
+            DpSgdTrainer(clipping="adaptive").fit(cases.job(QUIET, canaries=canaries), cases.silent)
 
 
 def test_bits_do_not_depend_on_the_chunk_and_a_fixed_clip_is_left_alone() -> None:
