@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Generator, Iterator, Sequence
+import signal
+from collections.abc import Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +48,10 @@ class Processes:
         lost = 0
         while waiting:
             try:
-                for index, result in self._pool(work, shared, dict(waiting), progress):
-                    del waiting[index]
-                    yield index, result
+                with closing(self._pool(work, shared, dict(waiting), progress)) as results:
+                    for index, result in results:
+                        del waiting[index]
+                        yield index, result
             except BrokenProcessPool as error:
                 lost += 1
                 if lost > self.restarts:
@@ -60,15 +63,15 @@ class Processes:
 
     def _pool(
         self, work: Work[Result], shared: tuple[Any, ...], jobs: dict[int, Any], progress: Progress
-    ) -> Iterator[tuple[int, Result]]:
+    ) -> Generator[tuple[int, Result], None, None]:
         """One pool, until all jobs are done or a process is lost. No more jobs are under way than can run."""
         context = multiprocessing.get_context("spawn")
-        heard = context.SimpleQueue()
+        heard, places = context.SimpleQueue(), context.SimpleQueue()
         workers = min(self.workers, len(jobs))
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         running: dict[Future[Any], int] = {}
         with ProcessPoolExecutor(
-            workers, mp_context=context, initializer=_settle, initargs=(threads, work, shared, heard)
+            workers, mp_context=context, initializer=_settle, initargs=(threads, work, shared, (heard, places))
         ) as pool:
             try:
                 while jobs or running:
@@ -79,8 +82,18 @@ class Processes:
                     _pass_on(heard, progress)
                     for future in done:
                         yield running.pop(future), future.result()
+            except GeneratorExit:  # enough is known: what is under way would be thrown away
+                _end(places)
+                raise
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end(places: Any) -> None:
+    """Ends the processes that announced themselves; the pool takes the others down with them."""
+    while not places.empty():
+        with suppress(ProcessLookupError):
+            os.kill(places.get(), signal.SIGTERM)
 
 
 def _pass_on(heard: Any, progress: Progress) -> None:
@@ -91,8 +104,10 @@ def _pass_on(heard: Any, progress: Progress) -> None:
 _PLACE: dict[str, Any] = {}
 
 
-def _settle(threads: int, work: Any, shared: tuple[Any, ...], heard: Any) -> None:
+def _settle(threads: int, work: Any, shared: tuple[Any, ...], queues: tuple[Any, Any]) -> None:
     """Prepares a worker process: its share of the cores, and what all jobs have in common, sent once."""
+    heard, places = queues
+    places.put(os.getpid())
     os.environ["OMP_NUM_THREADS"] = str(threads)
     _PLACE.update(work=work, shared=shared, heard=heard)
 

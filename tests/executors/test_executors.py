@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,24 @@ def test_results_and_progress(kind: str) -> None:
     heard: list[int] = []
     assert dict(made(kind).map(scaled, (10,), [3, 1, 2], heard.append)) == {0: 30, 1: 10, 2: 20}
     assert sum(heard) == 6
+
+
+def slow(shared: tuple[Path], job: int, progress: Progress, device: str | None = None) -> int:
+    """The first job is quick; the others leave a mark only after half a minute."""
+    if job:
+        time.sleep(30)
+        (shared[0] / str(job)).touch()
+    return job
+
+
+@pytest.mark.parametrize("kind", ["serial", "processes"])
+def test_closing_gives_up_what_has_not_finished(kind: str, tmp_path: Path) -> None:
+    results = made(kind).map(slow, (tmp_path,), [0, 1, 2, 3], lambda steps: None)
+    assert next(results) == (0, 0)
+    started = time.monotonic()
+    results.close()
+    assert time.monotonic() - started < 15
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["serial", "processes"])
