@@ -1,0 +1,146 @@
+"""Scorers that learn on references, against loops over records and another library's logistic regression."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from audit import plugins
+from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.seeds import Seed
+
+RANDOM = np.random.default_rng(4)
+M, K, CLASSES = 30, 8, 4
+LABELS = RANDOM.integers(0, CLASSES, M)
+INCLUDED = RANDOM.random((K, M)) < 0.5
+INCLUDED[:6] = np.array([[True], [False]] * 3)  # three models on each side, whoever is left out
+LOGITS = (RANDOM.standard_normal((K + 1, M, CLASSES)) + 2 * np.eye(CLASSES)[LABELS]).astype(np.float32)
+LOGITS[1:] += (INCLUDED[..., None] * np.eye(CLASSES)[LABELS]).astype(np.float32)
+LENGTHS = {name: RANDOM.random((K + 1, M)) + 0.1 for name in ("gradient_norms", "last_gradient_norms", "class_distances")}
+TRAJECTORY = RANDOM.random((K + 1, M, 3)) + 0.1
+
+Row = list[float]
+
+
+def of(model: int, record: int) -> tuple[float, float]:
+    """Logit-scaled confidence and log probability of the label; model 0 is the target."""
+    values = [float(v) for v in LOGITS[model, record]]
+    others = sum(math.exp(v) for j, v in enumerate(values) if j != LABELS[record])
+    own = math.exp(values[LABELS[record]])
+    return math.log(own / others), math.log(own / (own + others))
+
+
+CONFIDENCE = [[of(model, i)[0] for i in range(M)] for model in range(K + 1)]
+
+
+def mean(values: Row) -> float:
+    return sum(values) / len(values)
+
+
+def squares(values: Row) -> float:
+    return sum((v - mean(values)) ** 2 for v in values)
+
+
+def side(table: list[Row], record: int, member: bool, without: int) -> Row:
+    """A signal of the references other than `without` (0: none) on one side of a record."""
+    return [table[k + 1][record] for k in range(K) if INCLUDED[k, record] == member and k + 1 != without]
+
+
+def fixed_std(table: list[Row], member: bool) -> float:
+    groups = [side(table, i, member, 0) for i in range(M)]
+    return math.sqrt(sum(squares(g) for g in groups) / sum(len(g) - 1 for g in groups))
+
+
+def products(row: Row) -> Row:
+    return row + [row[i] * row[j] for i, j in combinations_with_replacement(range(len(row)), 2)]
+
+
+def learned(features: Callable[[int, int], Row], ridge: float) -> Array:
+    """Log odds of the target's records by a fit on all (reference, record) pairs; `features(model, record)`."""
+    rows = np.array([features(k + 1, i) for k in range(K) for i in range(M)])
+    wanted = np.array([features(0, i) for i in range(M)])
+    level, spread = rows.mean(axis=0), rows.std(axis=0)
+    model = LogisticRegression(C=1 / (ridge * len(rows)), tol=1e-10, max_iter=10_000)
+    model.fit((rows - level) / spread, INCLUDED.ravel())
+    return np.asarray(model.decision_function((wanted - level) / spread))
+
+
+def score(kind: str, **seen: Array) -> Array:
+    target = TargetView(labels=LABELS, **{name: value[0] for name, value in seen.items()})
+    reference = ReferenceView(included=INCLUDED, **{name: value[1:] for name, value in seen.items()})
+    return plugins.build("attacks.scorers", {"kind": kind}).score(target, reference, Seed(0))
+
+
+def close(found: Array, naive: Array) -> None:
+    np.testing.assert_allclose(found, naive, rtol=1e-3, atol=1e-3 * float(np.std(naive)))
+
+
+def test_shadow_classifier_learns_what_predictions_for_members_look_like() -> None:
+    def features(model: int, i: int) -> Row:
+        values = [float(v) for v in LOGITS[model, i]]
+        total = math.log(sum(math.exp(v) for v in values))
+        falling = sorted((v - total for v in values), reverse=True)[:3]
+        right = float(max(range(CLASSES), key=lambda j: values[j]) == LABELS[i])
+        return products([*falling, values[LABELS[i]] - total, CONFIDENCE[model][i], right])
+
+    close(score("shadow_classifier", logits=LOGITS), learned(features, ridge=1e-3))
+
+
+def test_learned_combination_weighs_what_references_say_of_a_record() -> None:
+    std = {member: fixed_std(CONFIDENCE, member) for member in (True, False)}
+
+    def spread(values: Row, member: bool) -> float:
+        return math.sqrt(squares(values) / (len(values) - 1)) if len(values) > 1 else std[member]
+
+    def features(model: int, i: int) -> Row:
+        inside, outside = (side(CONFIDENCE, i, member, model) for member in (True, False))
+        chance = {k: math.exp(of(k, i)[1]) for k in range(K + 1)}
+        averages = [
+            mean([chance[k + 1] for k in range(K) if INCLUDED[k, i] == member and k + 1 != model]) for member in (True, False)
+        ]
+        return products(
+            [
+                CONFIDENCE[model][i] / std[False],
+                mean(outside) / std[False],
+                mean(inside) / std[False],
+                math.log(chance[model] / mean(averages)),
+                math.log(spread(outside, False) / std[False]),
+                math.log(spread(inside, True) / std[False]),
+            ]
+        )
+
+    close(score("learned_combination", logits=LOGITS), learned(features, ridge=10 / (K * M)))
+
+
+def signal_features(tables: list[list[Row]], squared: bool) -> Callable[[int, int], Row]:
+    units = [fixed_std(table, False) for table in tables]
+
+    def features(model: int, i: int) -> Row:
+        found: Row = []
+        for table, unit in zip(tables, units, strict=True):
+            value = table[model][i] / unit
+            inside, outside = (mean(side(table, i, member, model)) / unit for member in (True, False))
+            row = [value, inside, outside]
+            found += products(row) if squared else [*row, (value - (inside + outside) / 2) * (inside - outside)]
+        return found
+
+    return features
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_white_box_classifier_weighs_outputs_gradients_and_representation(hidden: bool) -> None:
+    names = ("gradient_norms", "last_gradient_norms", "class_distances")[: 3 if hidden else 1]
+    tables = [CONFIDENCE, *(np.log(LENGTHS[name]).tolist() for name in names)]
+    naive = learned(signal_features(tables, squared=True), ridge=10 / (K * M))
+    close(score("white_box_classifier", logits=LOGITS, **{name: LENGTHS[name] for name in names}), naive)
+
+
+def test_trajectory_weighs_every_checkpoint() -> None:
+    tables = [(-TRAJECTORY[..., c] - np.log(-np.expm1(-TRAJECTORY[..., c]))).tolist() for c in range(3)]
+    naive = learned(signal_features(tables, squared=False), ridge=10 / (K * M))
+    close(score("trajectory", trajectory=TRAJECTORY), naive)
