@@ -11,8 +11,10 @@ from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.records import Scores
 from audit.core.seeds import Seed
-from audit.stats import one_run, ranks
+from audit.stats import guess_walk, one_run, ranks
 from audit.stats.arrays import Counts
+
+CALIBRATIONS = ("joint", "each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,10 @@ class OneRun:
     """Guesses the highest scores as members and the lowest as nonmembers, for guess counts registered beforehand.
 
     Attributes:
-        guess_fractions: shares of the coins that are guessed, half from either end; the error rate is split over them.
+        guess_fractions: shares of the coins that are guessed, half from either end.
+        calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed exactly
+            (docs/statistics.md, "One run, all counts together"); "each" tests every count at an equal share of the error rate
+            with the published p-value.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
         fair coins, for any dependence between scores; scores of R runs with m coins each count as one run with R m coins,
@@ -29,9 +34,12 @@ class OneRun:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
     """
 
-    guess_fractions: tuple[float, ...] = (0.03, 0.12, 0.4, 1.0)
+    guess_fractions: tuple[float, ...] = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
+    calibration: str = "joint"
 
     def __post_init__(self) -> None:
+        if self.calibration not in CALIBRATIONS:
+            raise ConfigError(f"calibration is '{self.calibration}'; expected one of {', '.join(CALIBRATIONS)}")
         object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
         if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
             raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
@@ -49,14 +57,14 @@ class OneRun:
         """
         coins, tie_seed = len(scores.values), seed.child("ties")
         guesses, correct = self._counted(scores, delta, confidence, tie_seed)
-        epsilon, at = one_run.grid_bound(guesses, correct, coins=coins, delta=delta, significance=1 - confidence)
+        epsilon, at = self._refuted((coins, delta, 1 - confidence), guesses, correct)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
             confidence=confidence,
             estimator="one_run",
             comparisons=len(guesses),
-            ceiling=max(epsilon, _ceiling(coins, self.guess_fractions, delta, confidence)),
+            ceiling=max(epsilon, _ceiling(self, coins, delta, confidence)),
             assumes=(Assumption.INDEPENDENT_COINS,),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
             seed=tie_seed.integer(),
@@ -65,9 +73,17 @@ class OneRun:
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the registered counts refutes (epsilon, delta)-DP."""
         guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
-        return one_run.refutes(
-            guesses, correct, coins=len(scores.values), epsilon=epsilon, delta=delta, significance=1 - confidence
-        )
+        coins, significance = len(scores.values), 1 - confidence
+        if self.calibration == "joint":
+            return _plan(guesses, coins, delta, significance).refutes(correct, epsilon)
+        return one_run.refutes(guesses, correct, coins=coins, epsilon=epsilon, delta=delta, significance=significance)
+
+    def _refuted(self, design: tuple[int, float, float], guesses: Counts, correct: Counts) -> tuple[float, int]:
+        """The bound and the index of its count, for so many coins, a delta and a significance."""
+        coins, delta, significance = design
+        if self.calibration == "joint":
+            return _plan(guesses, coins, delta, significance).bound(correct)
+        return one_run.grid_bound(guesses, correct, coins=coins, delta=delta, significance=significance)
 
     def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
@@ -80,9 +96,13 @@ class OneRun:
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(coins: int, fractions: tuple[float, ...], delta: float, confidence: float) -> float:
-    guesses = one_run.guess_counts(coins, fractions)
-    return one_run.grid_bound(guesses, guesses, coins=coins, delta=delta, significance=1 - confidence)[0]
+def _ceiling(estimator: OneRun, coins: int, delta: float, confidence: float) -> float:
+    guesses = one_run.guess_counts(coins, estimator.guess_fractions)
+    return estimator._refuted((coins, delta, 1 - confidence), guesses, guesses)[0]
+
+
+def _plan(guesses: Counts, coins: int, delta: float, significance: float) -> guess_walk.Plan:
+    return guess_walk.Plan(guesses=tuple(guesses.tolist()), coins=coins, delta=delta, significance=significance)
 
 
 PLUGIN = OneRun

@@ -96,6 +96,7 @@ def test_misuse_is_refused_in_words() -> None:
         ("clopper_pearson", {"ratio": 1.0}),
         ("rank_exact", {"family": "laplace"}),
         ("one_run", {"guess_fractions": []}),
+        ("one_run", {"calibration": "all"}),
         ("one_run_fdp", {"guess_fractions": [1.5]}),
         ("product_channel", {"family": "all"}),
         ("gaussian", {"statistic": "t"}),

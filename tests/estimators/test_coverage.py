@@ -26,6 +26,7 @@ FREE = [  # estimators that hold for any mechanism
     {"kind": "clopper_pearson", "threshold_by": "split"},
     {"kind": "sequential"},
     {"kind": "one_run"},
+    {"kind": "one_run", "calibration": "each"},
     {"kind": "product_channel", "family": "any"},
 ]
 INSIDE = [  # estimators inside a family that the Gaussian law belongs to

@@ -1,0 +1,222 @@
+"""All numbers of guesses at once: right guesses in one run as a walk that is held against one boundary.
+
+The theorem and its proof are in docs/statistics.md, section "One run, all counts together".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import signal, special
+
+from audit.stats import one_run, roots
+from audit.stats.arrays import Array, Counts
+
+REACH, MORE = 9.0, 14.0  # standard deviations, and steps, beyond which a binomial has no mass worth counting
+DIRECT = 200_000  # products up to which a convolution is summed directly
+LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits
+NEVER = 1 / 2  # smallest tails from here on are not told apart
+NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
+SHARE = 0.9  # of the error rate that delta may take before counts are tested one by one
+PRECISION = 1e-3  # of bounds, relative above 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Walk:
+    """What was seen: `correct[j]` of the first `guesses[j]` guesses about the coins were right.
+
+    Attributes:
+        guesses: `(J,)`, rising, registered beforehand; those of a smaller number are among those of a larger.
+        coins: independent fair ones, of which some are guessed.
+        delta: of the claims that are tested.
+    """
+
+    guesses: Counts
+    correct: Counts
+    coins: int
+    delta: float
+
+    def p_value(self, epsilon: float, up_to: float | None = None) -> float:
+        """Bounds the chance that so surprising a count turns up at any of the numbers of guesses; with `up_to`, for every
+        epsilon from `epsilon` to that one.
+
+        The surprise of a walk is the least of its binomial tails. The chance that a walk of independent Bernoulli steps is as
+        surprising is followed exactly, from one number of guesses to the next; `escape` is added.
+
+        Guarantee: a valid p-value of (epsilon, delta)-DP when each of `coins` memberships is an independent fair coin and the
+            numbers of guesses were fixed before the coins were looked at, whatever the dependence between scores.
+        References:
+            Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and one count.
+        """
+        low, high = (1 / (1 + math.exp(-one)) for one in (epsilon, epsilon if up_to is None else up_to))
+        surprise = min(_tail(*pair, high) for pair in zip(self.correct.tolist(), self.guesses.tolist(), strict=True))
+        if surprise >= NEVER:
+            return 1.0
+        limits = [_limit(count, low, surprise) for count in self.guesses.tolist()]
+        return min(1.0, crossing(self.guesses, limits, high) + escape(self.guesses, low, self.coins, self.delta) + NEGLIGIBLE)
+
+    def most_surprising(self, epsilon: float) -> int:
+        """The index of the count with the least tail."""
+        rate = 1 / (1 + math.exp(-epsilon))
+        pairs = zip(self.correct.tolist(), self.guesses.tolist(), strict=True)
+        return int(np.argmin([_tail(*pair, rate) for pair in pairs]))
+
+    def bound(self, significance: float, *, start: float = 0.0, largest: float = LARGEST) -> float:
+        """The end of the interval of refuted epsilons that begins at `start`, from below; `start` where it is not refuted.
+
+        Each stretch of it is refuted as a whole (`p_value` with `up_to`), so nothing is assumed about what lies between.
+
+        Guarantee: exceeds a true epsilon with probability at most `significance`.
+        """
+        low = start
+        end = roots.last_significant(self.p_value, significance, start=low, largest=largest, resolution=PRECISION / 4)
+        share = 0.6  # of the way to the end that is tried next
+        while share * (end - low) > PRECISION / 3 * max(1.0, low):
+            further = low + share * (end - low)
+            if self.p_value(low, further) <= significance:
+                low, share = further, min(0.8, 1.25 * share)
+            else:
+                share *= 0.6
+        return low
+
+
+def _tail(correct: int, guesses: int, rate: float) -> float:
+    return 1.0 if correct <= 0 else float(special.bdtrc(correct - 1, guesses, rate))
+
+
+def _limit(guesses: int, rate: float, surprise: float) -> int:
+    """The least count whose binomial tail is at most `surprise`; one beyond the mass that counts where there is none."""
+    first, mass = _binomial(guesses, rate)
+    tails = np.cumsum(mass[::-1])[::-1]
+    return first + int(np.count_nonzero(tails > surprise * (1 + 1e-9)))
+
+
+def _binomial(trials: int, rate: float) -> tuple[int, Array]:
+    """The first of the counts that matter, and the probabilities from there on."""
+    reach = REACH * math.sqrt(trials * rate * (1 - rate)) + MORE
+    first, last = max(0, math.floor(trials * rate - reach)), min(trials, math.ceil(trials * rate + reach))
+    count = np.arange(first, last + 1)
+    logs = _log_choices(trials)[first : last + 1] + special.xlogy(count, rate) + special.xlog1py(trials - count, -rate)
+    return first, np.exp(logs)
+
+
+@functools.lru_cache(maxsize=64)
+def _log_choices(trials: int) -> Array:
+    """`(trials + 1,)` logarithms of the binomial coefficients."""
+    logs = special.gammaln(np.arange(1, trials + 2, dtype=np.float64))
+    return np.asarray(logs[-1] - logs - logs[::-1])
+
+
+@functools.lru_cache(maxsize=8)
+def _inverse_roots(count: int) -> Array:
+    """`(count + 1,)` sums of `t^-1/2` over t = 1 ... k, at index k."""
+    return np.concatenate([[0.0], np.cumsum(np.arange(1, count + 1, dtype=np.float64) ** -0.5)])
+
+
+def crossing(guesses: Counts, limits: list[int], rate: float) -> float:
+    """The chance that a Bernoulli walk is at or above `limits[j]` after `guesses[j]` steps, for any j.
+
+    >>> crossing(np.array([1, 2]), [1, 2], 0.5)
+    0.5
+    """
+    done, first, alive, crossed = 0, 0, np.ones(1), 0.0
+    for count, limit in zip(guesses.tolist(), limits, strict=True):
+        shift, mass = _binomial(count - done, rate)
+        small = len(alive) * len(mass) <= DIRECT
+        alive = np.convolve(alive, mass) if small else np.maximum(signal.fftconvolve(alive, mass), 0.0)
+        first, done = first + shift, count
+        cut = min(max(limit - first, 0), len(alive))
+        crossed, alive = crossed + float(alive[cut:].sum()), alive[:cut]
+        if not len(alive):
+            break
+    return crossed
+
+
+def escape(guesses: Counts, rate: float, coins: int, delta: float) -> float:
+    """What `delta` adds to the chance of crossing: `coins delta (1 - rate) sum over j of the mean over t < guesses[j] of M(t)`.
+
+    `M(t)` is the largest probability that a Binomial(t, rate) gives to one count, at most `(2 e t rate (1 - rate))^-1/2`. Falls
+    as the rate grows.
+
+    References: Herzog 1947, "Upper bounds for terms of the binomial expansion".
+    """
+    if delta == 0:
+        return 0.0
+    beyond = np.asarray(guesses) - 1
+    sure = np.minimum(beyond, math.floor(1 / (2 * math.e * rate * (1 - rate))))  # steps for which 1 is the better bound on M
+    roots_of = _inverse_roots(int(beyond[-1]))
+    rest = math.sqrt((1 - rate) / (2 * math.e * rate)) * (roots_of[beyond] - roots_of[sure])
+    return float(coins * delta * (((1 - rate) * (1 + sure) + rest) / guesses).sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which test is made of each epsilon, fixed by sizes alone: of small ones, where `escape` is large, `one_run.refutes`.
+
+    Attributes:
+        guesses: numbers of guesses, rising. The test of small epsilons takes every second one, the largest among them.
+    """
+
+    guesses: tuple[int, ...]
+    coins: int
+    delta: float
+    significance: float
+
+    def turn(self) -> float:
+        """From this epsilon on all counts are tested together."""
+        return _turn(self)
+
+    def bound(self, correct: Counts) -> tuple[float, int]:
+        """The end of the initial interval of refuted epsilons, from below, and the index of the count that tells most (or -1).
+
+        Guarantee: exceeds a true epsilon with probability at most `significance`: each epsilon has one test, fixed beforehand.
+        """
+        turn, walk, picked = self.turn(), self._walk(correct), self._picked()
+        if self.guesses[-1] == 0:
+            return 0.0, -1
+        if turn > 0:
+            found, at = one_run.grid_bound(
+                walk.guesses[picked], correct[picked], coins=self.coins, delta=self.delta, significance=self.significance
+            )
+            if found < turn:
+                return found, int(picked[at]) if at >= 0 else -1
+        found = walk.bound(self.significance, start=turn)
+        return found, walk.most_surprising(found) if found > 0 else -1
+
+    def refutes(self, correct: Counts, epsilon: float) -> bool:
+        """Whether the test of this epsilon refutes it."""
+        walk, picked = self._walk(correct), self._picked()
+        if self.guesses[-1] == 0:
+            return False
+        if epsilon >= self.turn():
+            return walk.p_value(epsilon) <= self.significance
+        return one_run.refutes(
+            walk.guesses[picked],
+            correct[picked],
+            coins=self.coins,
+            epsilon=epsilon,
+            delta=self.delta,
+            significance=self.significance,
+        )
+
+    def _walk(self, correct: Counts) -> Walk:
+        return Walk(guesses=np.array(self.guesses), correct=correct, coins=self.coins, delta=self.delta)
+
+    def _picked(self) -> Counts:
+        return np.arange(len(self.guesses))[::-1][::2][::-1]
+
+
+@functools.lru_cache(maxsize=256)
+def _turn(plan: Plan) -> float:
+    guesses, most = np.array(plan.guesses), SHARE * plan.significance
+    if plan.guesses[-1] == 0:
+        return 0.0
+
+    def too_much(epsilon: float) -> bool:
+        return escape(guesses, 1 / (1 + math.exp(-epsilon)), plan.coins, plan.delta) > most
+
+    found = roots.last_rejected(too_much, resolution=1e-3, largest=LARGEST)
+    return found + 2e-3 * max(1.0, found) if found > 0 or too_much(0.0) else 0.0

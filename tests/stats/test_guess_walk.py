@@ -1,0 +1,193 @@
+"""All counts of one run at once: exact crossing chances, and the worst mechanism of few coins by linear programming."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from audit.stats import guess_walk, one_run, ranks
+from audit.stats.guess_walk import Plan, Walk
+
+FRACTIONS = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
+
+
+def rate_of(epsilon: float) -> float:
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def gaussian_counts(coins: int, mu: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of guesses and of right ones for scores of a Gaussian release."""
+    draw = np.random.default_rng(seed)
+    included = draw.random(coins) < 0.5
+    ranked = included[np.argsort(-(draw.normal(size=coins) + mu * included))]
+    guesses = one_run.guess_counts(coins, FRACTIONS)
+    return guesses, one_run.correct_guesses(ranked, guesses)
+
+
+def naive_crossing(guesses: list[int], limits: list[int], rate: float) -> float:
+    """Over every path of the walk."""
+    total = 0.0
+    for path in itertools.product((0, 1), repeat=guesses[-1]):
+        sums = np.cumsum(path)
+        if any(sums[count - 1] >= limit for count, limit in zip(guesses, limits, strict=True)):
+            total += rate ** sums[-1] * (1 - rate) ** (guesses[-1] - sums[-1])
+    return total
+
+
+@pytest.mark.parametrize(("guesses", "limits"), [([3], [3]), ([2, 5, 9], [2, 5, 8]), ([1, 4, 10], [2, 4, 9]), ([6], [0])])
+@pytest.mark.parametrize("rate", [0.5, 0.77, 0.98])
+def test_crossing_equals_enumeration(guesses: list[int], limits: list[int], rate: float) -> None:
+    assert guess_walk.crossing(np.array(guesses), limits, rate) == pytest.approx(
+        naive_crossing(guesses, limits, rate), abs=1e-12
+    )
+
+
+def test_long_walks_are_convolved_as_short_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses, limits = np.array([100, 2000, 20_000]), [82, 1520, 14_800]
+    fast = guess_walk.crossing(guesses, limits, 0.73)
+    monkeypatch.setattr(guess_walk, "DIRECT", 10**12)
+    assert fast == pytest.approx(guess_walk.crossing(guesses, limits, 0.73), rel=1e-9)
+    assert 0.001 < fast < 0.5
+
+
+def test_what_delta_adds_is_never_below_the_largest_binomial_probabilities() -> None:
+    for rate in (0.5, 0.6, 0.75, 0.9, 0.99):
+        modes = [1.0] + [stats.binom.pmf(np.arange(t + 1), t, rate).max() for t in range(1, 300)]
+        for guesses in ([1], [2, 7], [30, 120, 300]):
+            exact = (1 - rate) * sum(np.mean(modes[:count]) for count in guesses)
+            found = guess_walk.escape(np.array(guesses), rate, coins=50, delta=1e-3) / 0.05
+            assert exact - 1e-12 <= found <= 1.35 * exact + 1e-12
+    falling = [guess_walk.escape(np.array([10, 400]), rate_of(epsilon), 1000, 1e-5) for epsilon in np.linspace(0, 8, 200)]
+    assert (np.diff(falling) < 0).all()
+    assert guess_walk.escape(np.array([10]), 0.7, 1000, 0.0) == 0.0
+
+
+def worst_mechanism(coins: int, guesses: list[int], limits: list[int], epsilon: float, delta: float) -> float:
+    """The largest chance to cross of any release whose pattern of right guesses has a law that (epsilon, delta)-DP allows.
+
+    The release states a guess at every coin; flipping one coin turns one right guess wrong. A linear program over all laws.
+    """
+    patterns = list(itertools.product((0, 1), repeat=coins))
+    place = {pattern: i for i, pattern in enumerate(patterns)}
+    size = len(patterns)
+    crossed = [any(sum(p[:count]) >= limit for count, limit in zip(guesses, limits, strict=True)) for p in patterns]
+    rows, limit_of_row = [], []
+    for coin in range(coins):
+        spent = np.zeros(size * (coins + 1))
+        spent[size * (coin + 1) : size * (coin + 2)] = 1
+        rows.append(spent)
+        limit_of_row.append(delta)
+        for i, pattern in enumerate(patterns):
+            flipped = tuple(1 - bit if at == coin else bit for at, bit in enumerate(pattern))
+            row = np.zeros(size * (coins + 1))
+            row[i], row[place[flipped]], row[size * (coin + 1) + i] = 1, -math.exp(epsilon), -1
+            rows.append(row)
+            limit_of_row.append(0.0)
+    total = np.concatenate([np.ones(size), np.zeros(size * coins)])
+    cost = np.concatenate([-np.array(crossed, dtype=float), np.zeros(size * coins)])
+    return -optimize.linprog(cost, A_ub=np.array(rows), b_ub=limit_of_row, A_eq=total[None], b_eq=[1], method="highs").fun
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01, 0.2])
+@pytest.mark.parametrize(
+    ("coins", "guesses", "limits"), [(1, [1], [1]), (3, [2], [2]), (4, [1, 4], [1, 4]), (4, [2, 4], [2, 3]), (5, [5], [4])]
+)
+def test_no_mechanism_of_few_coins_beats_the_theorem(coins: int, guesses: list[int], limits: list[int], delta: float) -> None:
+    for epsilon in (0.0, 0.8, 1.7):
+        rate, counts = rate_of(epsilon), np.array(guesses)
+        stated = guess_walk.crossing(counts, limits, rate) + guess_walk.escape(counts, rate, coins, delta)
+        worst = worst_mechanism(coins, guesses, limits, epsilon, delta)
+        assert worst <= min(stated, 1.0) + 1e-9
+        if coins == 1 or delta == 0:
+            assert worst == pytest.approx(min(stated, 1.0), abs=1e-9)  # and there it is reached
+
+
+def test_the_p_value_is_the_chance_of_a_walk_as_surprising() -> None:
+    guesses, epsilon = np.array([2, 6, 10]), 0.7
+    walk, rate = Walk(guesses=guesses, correct=np.array([2, 5, 9]), coins=10, delta=0.0), rate_of(epsilon)
+    surprise = min(stats.binom.sf(c - 1, n, rate) for c, n in zip([2, 5, 9], guesses.tolist(), strict=True))
+    expected = 0.0
+    for path in itertools.product((0, 1), repeat=10):
+        sums = np.cumsum(path)
+        tails = [stats.binom.sf(sums[n - 1] - 1, n, rate) for n in guesses.tolist()]
+        if min(tails) <= surprise * (1 + 1e-12):
+            expected += rate ** sums[-1] * (1 - rate) ** (10 - sums[-1])
+    assert walk.p_value(epsilon) == pytest.approx(expected, abs=1e-9)
+    assert walk.most_surprising(epsilon) == 2
+
+
+def test_a_stretch_of_epsilons_is_refuted_only_where_each_of_them_is() -> None:
+    for seed in range(5):
+        guesses, correct = gaussian_counts(500, 1.0, seed)
+        walk = Walk(guesses=guesses, correct=correct, coins=500, delta=1e-5)
+        for low, high in ((0.0, 0.4), (0.5, 0.6), (0.9, 1.0)):
+            inside = [walk.p_value(epsilon) for epsilon in np.linspace(low, high, 15)]
+            assert walk.p_value(low, high) >= max(inside) - 1e-12
+
+
+def test_the_bound_is_the_end_of_the_refuted_interval() -> None:
+    for seed, mu in enumerate((0.0, 1.0, 2.5)):
+        guesses, correct = gaussian_counts(600, mu, seed)
+        walk = Walk(guesses=guesses, correct=correct, coins=600, delta=1e-5)
+        grid = np.arange(0.0, 6.0, 0.005)
+        refuted = np.array([walk.p_value(epsilon) <= 0.05 for epsilon in grid])
+        expected = grid[int(np.argmin(refuted)) - 1] if refuted[0] else 0.0
+        assert expected - 0.03 < walk.bound(0.05) < expected + 0.006  # p-values jump, so an interval may end between two points
+
+
+def test_all_counts_together_prove_more_than_each_at_a_share() -> None:
+    together, apart = [], []
+    for seed in range(15):
+        guesses, correct = gaussian_counts(1000, 1.0, seed)
+        plan = Plan(guesses=tuple(guesses.tolist()), coins=1000, delta=1e-5, significance=0.05)
+        together.append(plan.bound(correct)[0])
+        apart.append(one_run.grid_bound(guesses, correct, coins=1000, delta=1e-5, significance=0.05)[0])
+    assert np.median(together) > 1.05 * np.median(apart)
+
+
+def test_each_epsilon_has_one_test_that_sizes_decide() -> None:
+    guesses, correct = gaussian_counts(100_000, 1.0, 0)
+    plan = Plan(guesses=tuple(guesses.tolist()), coins=100_000, delta=1e-5, significance=0.05)
+    turn = plan.turn()
+    assert 0.5 < turn < 2.5
+    assert guess_walk.escape(guesses, rate_of(turn), 100_000, 1e-5) <= guess_walk.SHARE * 0.05
+    bound, at = plan.bound(correct)
+    assert bound > max(turn, 2.3) and at >= 0
+    assert plan.refutes(correct, 0.5 * turn) and plan.refutes(correct, bound - 0.01) and not plan.refutes(correct, bound + 0.01)
+    nothing = guesses // 2
+    assert plan.bound(nothing) == (0.0, -1) and not plan.refutes(nothing, 0.0)
+    assert Plan(guesses=tuple(guesses.tolist()), coins=1000, delta=0.0, significance=0.05).turn() == 0.0
+    huge = Plan(guesses=(100, 1000, 10_000), coins=10_000, delta=0.2, significance=0.05)
+    assert huge.bound(np.array([100, 1000, 10_000])) == (0.0, -1)  # two thousand coins may have been revealed
+
+
+def revealed(coins: int, epsilon: float, delta: float, seed: int) -> np.ndarray:
+    """Memberships by falling score: each coin shown with chance `delta`, else through randomised response."""
+    draw = np.random.default_rng(seed)
+    included = draw.random(coins) < 0.5
+    right = draw.random(coins) < rate_of(epsilon)
+    size = np.where(draw.random(coins) < delta, 10.0, np.abs(draw.normal(size=coins)) * np.where(right, 1, -1))
+    return included[np.argsort(-np.where(included, size, -size))]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (1.0, 2e-3), (0.5, 5e-3)])
+def test_a_true_pair_is_refuted_no_more_often_than_promised(epsilon: float, delta: float) -> None:
+    coins, trials, over = 300, 300, 0
+    guesses = one_run.guess_counts(coins, FRACTIONS)
+    plan = Plan(guesses=tuple(guesses.tolist()), coins=coins, delta=delta, significance=0.05)
+    for seed in range(trials):
+        ranked = revealed(coins, epsilon, delta, seed)
+        over += plan.refutes(one_run.correct_guesses(ranked, guesses), epsilon)
+    assert over <= stats.binom.ppf(1 - 1e-3, trials, 0.05)
+    assert over > 0 or delta > 0
+
+
+def test_one_coin_gives_no_guess() -> None:
+    plan = Plan(guesses=(0,), coins=1, delta=1e-5, significance=0.05)
+    assert plan.bound(np.array([0])) == (0.0, -1) and not plan.refutes(np.array([0]), 0.0)
+    ranked = ranks.by_rank(np.zeros(1), np.array([True]), np.random.default_rng(0))
+    assert one_run.correct_guesses(ranked, np.array([0])).tolist() == [0]
