@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 OF_WEIGHTS = ("weight_products", "gradient_norms", "last_gradient_norms", "class_distances", "hidden")
 OF_CANARIES = ("canary_logits", "augmented_logits", "products", *OF_WEIGHTS, "trajectory", "boundary")
 SIGNALS = (*OF_CANARIES, "test_logits")
+_SINGLE = 16  # lengths and distances, and losses at checkpoints
+_WIDEST = 256  # columns of a hidden representation, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,11 @@ class Asked:
             hidden=any(one.hidden for one in needs),
             augmentations=max((one.augmentations for one in needs), default=1),
         )
+
+    def most_kept(self, classes: int) -> int:
+        """The most numbers that are kept of one canary under one model, products of its steps apart."""
+        views = 1 + (self.augmentations if self.augmentations > 1 else 0)
+        return max(classes, 1) * views + _SINGLE + (_WIDEST if self.hidden else 0)
 
 
 def observed(job: TrainingJob, canaries: Canaries, models: TrainedModels, asked: Asked) -> dict[str, Array]:

@@ -30,6 +30,7 @@ from audit.estimators.gaussian import Gaussian
 from audit.estimators.one_run import OneRun
 from audit.experiment import run
 from audit.rounds import _shown
+from audit.seen import Asked
 from audit.stats import tradeoff
 from audit.store import Store
 from audit.trainers.sgd import SgdTrainer
@@ -113,6 +114,8 @@ def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path:
     found(tmp_path / "others", games=[others], **changes)
     kept = [bool(list((tmp_path / name).rglob("*-hidden.npy"))) for name in ("own", "others")]
     assert kept == [True, False]
+    seen = [np.load(file, mmap_mode="r") for file in (tmp_path / "own").rglob("*.npy") if "test_logits" not in file.name]
+    assert len(seen) == 5 and sum(one[0].size for one in seen) <= 60 * Asked(hidden=True).most_kept(10)
 
 
 def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Path) -> None:

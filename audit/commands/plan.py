@@ -126,10 +126,13 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
 
 def bytes_needed(experiment: Experiment) -> int:
     """An upper estimate of what the run folder will hold."""
+    from audit.seen import Asked
+
     per_record = max(experiment.dataset.classes, 1) * 4
     total = 0
     for recipe, play in experiment.pairs:
-        logits = (len(experiment.dataset.test) + play.count) * per_record
+        asked = Asked.by([attack for _, attack in play.attacks])
+        logits = len(experiment.dataset.test) * per_record + play.count * asked.most_kept(experiment.dataset.classes) * 4
         products = play.count * recipe.mechanism.steps * 4 if play.access.value == "all_steps" else 0
         total += play.models * (experiment.parameters * 4 + logits + products + recipe.mechanism.steps * 8)
     return 2 * total
