@@ -1,14 +1,11 @@
-"""The models of an audit: four built-in architectures, or the user's own factory."""
+"""The models of an audit: built-in architectures, or the user's own factory."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,17 +14,7 @@ from torch import nn
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
-
-ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "elu": nn.ELU,
-    "sigmoid": nn.Sigmoid,
-}
-
-Shape = tuple[int, ...]
+from audit.training.architectures import KINDS, Shape, near
 
 _GLOBAL_STREAM = threading.RLock()
 _HELD = threading.local()
@@ -36,7 +23,7 @@ _HELD = threading.local()
 def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Module:
     """A freshly initialised model for inputs of `input_shape`.
 
-    `{"kind": "logistic" | "mlp" | "cnn" | "wide_resnet", ...}` names a built-in one,
+    `{"kind": "logistic" | "mlp" | "cnn" | "wide_resnet" | "vit" | "transformer" | "recurrent", ...}` names a built-in one,
     `{"factory": "package.module:callable", "arguments": {...}}` calls the user's own. With `classes` 0
     the built-in models have one output (regression).
 
@@ -56,7 +43,7 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
     options = dict(spec)
     kind = options.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError(f"model: kind {kind!r} is not known.{_near(str(kind), KINDS)} It may be: {', '.join(KINDS)}")
+        raise ConfigError(f"model: kind {kind!r} is not known.{near(str(kind), KINDS)} It may be: {', '.join(KINDS)}")
     maker, allowed = KINDS[kind]
     _only(options, allowed, f"model.{kind}")
     if len(input_shape) == 0 or any(size < 1 for size in input_shape):
@@ -175,121 +162,9 @@ def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
     return made
 
 
-def _logistic(input_shape: Shape, outputs: int) -> nn.Module:
-    return nn.Sequential(*_flatten(input_shape), nn.Linear(math.prod(input_shape), outputs))
-
-
-def _mlp(input_shape: Shape, outputs: int, hidden: Sequence[int] = (64,), activation: str = "relu") -> nn.Module:
-    widths = [math.prod(input_shape), *_positive_list(hidden, "model.mlp.hidden"), outputs]
-    layers: list[nn.Module] = _flatten(input_shape)
-    for fan_in, fan_out in pairwise(widths):
-        layers += [nn.Linear(fan_in, fan_out), _activation(activation, "model.mlp")]
-    return nn.Sequential(*layers[:-1])
-
-
-def _cnn(
-    input_shape: Shape, outputs: int, channels: Sequence[int] = (8, 16), kernel: int = 3, activation: str = "relu"
-) -> nn.Module:
-    planes, height, width = _image(input_shape, "cnn")
-    if not isinstance(kernel, int) or kernel < 1 or kernel % 2 == 0:
-        raise ConfigError(f"model.cnn.kernel is {kernel!r}; expected an odd number of at least 1")
-    layers: list[nn.Module] = []
-    for count in _positive_list(channels, "model.cnn.channels"):
-        layers += [nn.Conv2d(planes, count, kernel, stride=2, padding=kernel // 2), _activation(activation, "model.cnn")]
-        planes, height, width = count, (height + 1) // 2, (width + 1) // 2
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(planes * height * width, outputs))
-
-
-class _Block(nn.Module):
-    """Pre-activation residual block of two 3x3 convolutions with group normalisation."""
-
-    def __init__(self, planes: int, width: int, stride: int, groups: int) -> None:
-        super().__init__()
-        self.norm1 = nn.GroupNorm(_divisor(planes, groups), planes)
-        self.conv1 = nn.Conv2d(planes, width, 3, stride=stride, padding=1, bias=False)
-        self.norm2 = nn.GroupNorm(_divisor(width, groups), width)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        same = planes == width and stride == 1
-        self.shortcut = None if same else nn.Conv2d(planes, width, 1, stride=stride, bias=False)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        opened = torch.relu(self.norm1(inputs))
-        passed = inputs if self.shortcut is None else self.shortcut(opened)
-        out: torch.Tensor = self.conv2(torch.relu(self.norm2(self.conv1(opened)))) + passed
-        return out
-
-
-class _MeanOverImage(nn.Module):
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return inputs.mean(dim=(2, 3))
-
-
-def _wide_resnet(input_shape: Shape, outputs: int, depth: int = 16, widen: int = 4, groups: int = 16) -> nn.Module:
-    planes, _, _ = _image(input_shape, "wide_resnet")
-    if not isinstance(depth, int) or depth < 10 or (depth - 4) % 6:
-        raise ConfigError(f"model.wide_resnet.depth is {depth!r}; expected 6 n + 4 with n of at least 1: 10, 16, 22, 28, ...")
-    for name, value in (("widen", widen), ("groups", groups)):
-        if not isinstance(value, int) or value < 1:
-            raise ConfigError(f"model.wide_resnet.{name} is {value!r}; expected a whole number of at least 1")
-    layers: list[nn.Module] = [nn.Conv2d(planes, 16, 3, padding=1, bias=False)]
-    planes = 16
-    for stage, width in enumerate((16 * widen, 32 * widen, 64 * widen)):
-        for block in range((depth - 4) // 6):
-            layers.append(_Block(planes, width, 2 if stage and not block else 1, groups))
-            planes = width
-    layers += [nn.GroupNorm(_divisor(planes, groups), planes), nn.ReLU(), _MeanOverImage(), nn.Linear(planes, outputs)]
-    return nn.Sequential(*layers)
-
-
-KINDS: Mapping[str, tuple[Callable[..., nn.Module], tuple[str, ...]]] = {
-    "logistic": (_logistic, ()),
-    "mlp": (_mlp, ("hidden", "activation")),
-    "cnn": (_cnn, ("channels", "kernel", "activation")),
-    "wide_resnet": (_wide_resnet, ("depth", "widen", "groups")),
-}
-
-
-def _flatten(input_shape: Shape) -> list[nn.Module]:
-    return [] if len(input_shape) == 1 else [nn.Flatten()]
-
-
-def _divisor(planes: int, groups: int) -> int:
-    return math.gcd(planes, groups)
-
-
-def _image(input_shape: Shape, kind: str) -> tuple[int, int, int]:
-    if len(input_shape) != 3:
-        raise ConfigError(
-            f"model.{kind}: records of shape {input_shape}; expected images (channels, height, width), "
-            "so choose kind 'mlp' or another data set"
-        )
-    planes, height, width = input_shape
-    return planes, height, width
-
-
-def _positive_list(values: Sequence[int], name: str) -> list[int]:
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigError(f"{name} is {values!r}; expected a list of widths such as [64, 64]")
-    for value in values:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name} is {list(values)!r}; expected whole numbers of at least 1")
-    return list(values)
-
-
-def _activation(name: str, where: str) -> nn.Module:
-    if name not in ACTIVATIONS:
-        raise ConfigError(f"{where}.activation is {name!r}.{_near(str(name), ACTIVATIONS)} It may be: {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name]()
-
-
 def _only(options: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
     for key in options:
         if key not in allowed:
             raise ConfigError(
-                f"{where}: unknown key '{key}'.{_near(str(key), allowed)} It takes: {', '.join(allowed) or 'no keys'}"
+                f"{where}: unknown key '{key}'.{near(str(key), allowed)} It takes: {', '.join(allowed) or 'no keys'}"
             )
-
-
-def _near(word: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean '{near[0]}'?" if near else ""

@@ -25,7 +25,7 @@ QUIET = DpSgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=8)
 PLAIN = NonPrivate(sample_rate=0.3, steps=4)
 # moving a module to a device without data unties shared parameters, which moving it to a GPU does not
 UNTIED = ("tied",)
-SLOW = ("gru", "lstm")
+SLOW = ("gru", "lstm", "recurrent")
 COVERED = [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in sorted(set(cases.MODELS) - set(UNTIED))]
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -94,7 +94,21 @@ def test_regression_trains_like_the_slow_loop() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["logistic", "mlp", "cnn", "wide_resnet", "sequences", "tied", "many_channels", "grouped", "convolutions", "wide"]
+    "name",
+    [
+        "logistic",
+        "mlp",
+        "cnn",
+        "wide_resnet",
+        "sequences",
+        "tied",
+        "many_channels",
+        "grouped",
+        "convolutions",
+        "vit",
+        "transformer",
+        "wide",
+    ],
 )
 def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
     wide = ({"kind": "mlp", "hidden": [256]}, (200,))  # large enough for one library call a model

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.mechanism import DpSgd
+from audit.core.records import Records
 from audit.core.seeds import Seed
+from audit.training.ensemble import train
 from audit.training.models import build, initialised, parameter_count, refuse_mixing_layers, refuse_mixing_outputs
+from audit.training.observe import logits
+from audit.verdict import check_executed
 from tests.training import cases
 
 
@@ -22,6 +30,10 @@ from tests.training import cases
         ({"kind": "mlp", "hidden": []}, (7,), 0, 8),
         ({"kind": "cnn", "channels": [8, 16]}, (1, 28, 28), 10, 8 * 9 + 8 + 16 * 72 + 16 + 784 * 10 + 10),
         ({"kind": "wide_resnet", "depth": 16, "widen": 4}, (3, 32, 32), 10, 2_748_890),
+        ({"kind": "vit", "width": 8, "depth": 1}, (3, 8, 8), 10, (48 * 8 + 8) + 4 * 8 + 4 * 72 + 2 * 136 + 8 + 48 + 90),
+        ({"kind": "transformer", "vocabulary": 9, "width": 8, "depth": 1}, (5,), 2, 72 + 40 + 4 * 72 + 2 * 136 + 8 + 48 + 18),
+        ({"kind": "recurrent", "vocabulary": 9, "width": 8}, (5,), 2, 72 + 4 * (64 + 64 + 16) + 18),
+        ({"kind": "recurrent", "vocabulary": 9, "width": 8, "cell": "gru", "depth": 2}, (5,), 0, 72 + 6 * (64 + 64 + 16) + 9),
     ],
 )
 def test_built_in_models(spec: dict, shape: tuple[int, ...], classes: int, parameters: int) -> None:
@@ -43,6 +55,11 @@ def test_built_in_models(spec: dict, shape: tuple[int, ...], classes: int, param
         ({"kind": "cnn"}, "expected images"),
         ({"kind": "wide_resnet"}, "expected images"),
         ({"kind": "logistic", "hidden": [4]}, "It takes: no keys"),
+        ({"kind": "vit"}, "expected images"),
+        ({"kind": "transformer"}, "transformer.vocabulary is 0"),
+        ({"kind": "transformer", "vocabulary": 5, "heads": 3}, "divides the width"),
+        ({"kind": "recurrent", "vocabulary": 5, "cell": "gur"}, "Did you mean 'gru'"),
+        ({"kind": "recurrent", "vocabulary": 5, "depth": 0}, "recurrent.depth is 0"),
         ({"factory": "tests.training.cases"}, "package.module:callable"),
         ({"factory": "tests.training.nothing:make"}, "cannot load"),
         ({"factory": "tests.training.cases:make", "arguments": {"nam": "tied"}}, "nam"),
@@ -60,6 +77,32 @@ def test_bad_specs_are_named(spec: dict, message: str) -> None:
 def test_bad_wide_resnets_are_named(options: dict) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         build({"kind": "wide_resnet", **options}, (3, 32, 32), 10)
+
+
+def test_a_vit_needs_patches_that_fit() -> None:
+    with pytest.raises(ConfigError, match=r"patch is 3 for images of 8 x 8"):
+        build({"kind": "vit", "patch": 3}, (3, 8, 8), 10)
+
+
+@pytest.mark.parametrize("name", ["vit", "transformer", "recurrent", "wide_resnet", "cnn", "mlp"])
+def test_every_kind_trains_privately_and_learns(name: str) -> None:
+    """Four classes that one number of the record tells: with little noise, all models do far better than 1/4."""
+    spec, shape = cases.MODELS[name]
+    data = cases.dataset(shape, train=160, classes=4)
+    labels = np.arange(160) % 4
+    inputs = np.repeat(labels, int(np.prod(shape))).reshape(160, *shape).astype(np.float32)
+    if "vocabulary" in spec:
+        spec = {**spec, "vocabulary": 4}
+    else:
+        inputs -= 1.5
+    data = replace(data, train=Records(inputs=inputs, labels=labels))
+    slow = name in ("recurrent", "wide_resnet")
+    mechanism = DpSgd(noise_multiplier=0.3, clip_norm=1.0, sample_rate=0.2, steps=20 if slow else 40)
+    job = cases.job(mechanism, model=spec, data=data, models=2, optimizer={"kind": "adam", "learning_rate": 0.04 if slow else 0.02})
+    done = train(job, cases.silent)
+    assert all(check.status == "checked" for check in check_executed(mechanism, done.executed))
+    guessed = logits(spec, done.weights, inputs[:40], 4).argmax(-1)
+    assert ((guessed == labels[:40]).mean(1) > 0.6).all()
 
 
 def test_initialisation_depends_on_the_seed_alone() -> None:
