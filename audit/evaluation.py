@@ -66,6 +66,9 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Scores of every model (or of `targets`) with all the others as its references.
 
+    Coins must be independent between models. Where every record is in the same number of models, the coins of the others tell
+    the target's, and an attack whose score moves with how many references hold a record reads them there.
+
     Args:
         models: signals and coins of all models; the coins of the target are taken away from its attack.
         labels: `(m,)` true labels, or None where only losses or products are known.
