@@ -19,7 +19,7 @@ from audit.training.chunk import training_tensors
 from audit.training.clipping import example_losses
 from audit.training.device import find_device
 from audit.training.ensemble import joined
-from audit.training.layers import Layout
+from audit.training.layout import Layout
 from audit.training.models import refuse_mixing_layers, starting
 from audit.training.optimizers import Sgd, parse
 from audit.training.planted import PlantedGradients

@@ -23,7 +23,7 @@ from audit.training.chain import COMPILE, SOURCE, chain_of, worth_compiling
 from audit.training.clipping import Clip, Rows, stacked_state
 from audit.training.device import find_device
 from audit.training.gradients import why_one_by_one
-from audit.training.layers import Layout
+from audit.training.layout import Layout
 from audit.training.models import initialised, refuse_mixing_layers, refuse_mixing_outputs
 from audit.training.native import library
 from audit.training.passes import planned_rows

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from audit.core.errors import DataError
 from audit.training.clipping import Clip, Clipped, Rows, all_finite
-from audit.training.layers import Layout
+from audit.training.layout import Layout
 from audit.training.native import library
 from audit.training.tape import TapeGradients
 

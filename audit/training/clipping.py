@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.core.seeds import Seed
-from audit.training.layers import Layout
+from audit.training.layout import Layout
 
 _SHORT_ROW = 32
 

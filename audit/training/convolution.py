@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.training.layers import EnsembleLayer, MatrixLayer, Slot, Tape, Use
+from audit.training.layers import EnsembleLayer, MatrixLayer, Tape, Use
+from audit.training.layout import Slot
 from audit.training.patches import Geometry, ImageProducts, PatchRows
 
 _MANY_CHANNELS = 16

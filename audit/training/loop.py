@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from audit.core.seeds import Seed
 from audit.training.clipping import Clip, Clipped, Rows, accumulate, clip_layers, example_losses, flat_storage, owner
-from audit.training.layers import Layout
+from audit.training.layout import Layout
 from audit.training.models import seeded
 from audit.training.replacement import draws
 

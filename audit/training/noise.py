@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from audit.core.seeds import Seed
-from audit.training.layers import Layout
+from audit.training.layout import Layout
 
 _BLOCK_NUMBERS = 1 << 16
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from audit.core.errors import DataError
 from audit.core.records import Canaries
 from audit.training.clipping import clip_factors
-from audit.training.layers import Layout
+from audit.training.layout import Layout
 
 
 class PlantedGradients:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from audit.core.seeds import Seed
 from audit.training.clipping import Clip, Clipped, Gradients, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
-from audit.training.layers import EnsembleLayer, Layout, Tape, Use
+from audit.training.layers import EnsembleLayer, Tape, Use
+from audit.training.layout import Layout
 from audit.training.replacement import draws, dropout_layer, ensemble_layer
 
 

@@ -16,7 +16,8 @@ from audit.core.protocols import TrainingJob
 from audit.core.records import Canaries, TrainedModels
 from audit.training.arrange import Settings
 from audit.training.ensemble import train
-from audit.training.layers import DropoutLayer, Tape
+from audit.training.layers import Tape
+from audit.training.layers_without_products import DropoutLayer
 from audit.training.models import initialised, parameter_count
 from audit.training.sampling import EnsembleSampler, Law
 from tests.training import cases

@@ -98,7 +98,9 @@ def test_every_kind_trains_privately_and_learns(name: str) -> None:
     data = replace(data, train=Records(inputs=inputs, labels=labels))
     slow = name in ("recurrent", "wide_resnet")
     mechanism = DpSgd(noise_multiplier=0.3, clip_norm=1.0, sample_rate=0.2, steps=20 if slow else 40)
-    job = cases.job(mechanism, model=spec, data=data, models=2, optimizer={"kind": "adam", "learning_rate": 0.04 if slow else 0.02})
+    job = cases.job(
+        mechanism, model=spec, data=data, models=2, optimizer={"kind": "adam", "learning_rate": 0.04 if slow else 0.02}
+    )
     done = train(job, cases.silent)
     assert all(check.status == "checked" for check in check_executed(mechanism, done.executed))
     guessed = logits(spec, done.weights, inputs[:40], 4).argmax(-1)
