@@ -74,11 +74,16 @@ class Watch:
         return tuple(bound for bound, _ in found), tuple(one for _, evidence in found for one in evidence)
 
     def _control(self, scores: Sequence[Scores], seed: Seed) -> NegativeControl:
-        """How often the same bets on fresh coins, the same for all attacks, prove leakage; see `measure.negative_control`."""
+        """How often the same bets on fresh coins, the same for all attacks, prove leakage; see `measure.negative_control`.
+
+        Trials are shuffled as well, so that pairs are exchangeable whatever ended the sample.
+        """
         alarms = 0
         for repetition in range(measure.CONTROL_REPETITIONS):
-            coins = measure.fresh_coins(scores[0], seed.child("control", repetition))
-            bounds, _ = self._found([replace(one, included=coins) for one in scores])
+            stream = seed.child("control", repetition)
+            coins = measure.fresh_coins(scores[0], stream)
+            order = stream.child("order").numpy().permutation(len(coins))
+            bounds, _ = self._found([replace(one, values=one.values[order], included=coins) for one in scores])
             alarms += any(bound.epsilon > 0 for bound in bounds)
         return measure.control_of(alarms, len(self.estimators) * (1 - self.confidence))
 
