@@ -158,7 +158,7 @@ def _compiled(job: TrainingJob, settings: Settings, technique: Technique, module
         if settings.compile == "on":
             log.warning("compile: on has no effect: %s", "; ".join(against))
         return False
-    examples = len(job.seeds) * job.mechanism.steps * job.mechanism.sample_rate * (len(job.dataset.train) + len(job.canaries))
+    examples = job.mechanism.steps * job.mechanism.sample_rate * (len(job.dataset.train) + len(job.canaries))
     if settings.compile == "auto" and not worth_compiling(chain, examples):
         return False
     return library(SOURCE) is not None

@@ -18,8 +18,8 @@ from audit.training.native import library
 from audit.training.tape import TapeGradients
 
 SOURCE = "chain_sums.c"
-# what compiling has to be repaid by: about two seconds of one core by torch's kernels
-_WORTH_COMPILING = 5e10
+# operations of one model that repay compiling (about a second) where some thirty models are trained
+_WORTH_COMPILING = 1e9
 _ACTIVATIONS: Mapping[type[nn.Module], int] = {nn.ReLU: 0, nn.Tanh: 1}
 
 COMPILE = ("off", "auto", "on")
@@ -88,7 +88,10 @@ def _flattens(layer: nn.Module) -> bool:
 
 
 def worth_compiling(chain: Chain, examples: float) -> bool:
-    """True where gradients of `examples` in all repay the time that a compiler takes."""
+    """True where a training of each model on `examples` in all repays the time that a compiler takes.
+
+    Models of one job are not counted: how an audit is cut into jobs must not change a bit of it.
+    """
     return examples * chain.operations > _WORTH_COMPILING
 
 

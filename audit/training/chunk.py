@@ -72,6 +72,8 @@ class Chunk:
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
         self.recomputation: Recomputation | None = None
         self.models = self._initial(arrangement)
+        # one step's sum, the same with noise, and the noise: kept, as fresh memory costs more than what is done in it
+        self.total, self.noisy, self.added = (torch.zeros_like(self.models.flat) for _ in range(3))
         self.optimizer = parse(job.optimizer).start(job.mechanism.steps)
         self.copies = technique.copies
         self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
@@ -147,7 +149,7 @@ class Chunk:
     def _step(self, block: Block, within: int, measured: _Measured, step: int) -> Tensor | None:
         """One step of every model; the products of the gradient canaries where there are any."""
         clip_norm = None if self.private is None else self.private.clip_norm
-        total = torch.zeros_like(self.models.flat)
+        total = self.total.zero_()
         if self.adaptive is not None:
             self.clip = self.adaptive.clip
         self.augmentation.start_step(step)
@@ -170,7 +172,7 @@ class Chunk:
         seen = None
         if self.planted is not None and self.job.access is Access.ALL_STEPS:
             seen = self.planted.products(noisy - ordinary)
-        self.optimizer.step(self.models.flat, noisy / max(self.law.mean, 1e-300))
+        self.optimizer.step(self.models.flat, noisy.div_(max(self.law.mean, 1e-300)))
         if self.averaged is not None:
             self.averaged.step(self.models.flat)
         return seen
@@ -180,12 +182,14 @@ class Chunk:
         if self.private is None or self.noise is None:
             return total
         if self.adaptive is None:
-            noisy = torch.add(total, self.noise.step(), alpha=self.private.noise_multiplier * self.private.clip_norm)
-            torch.linalg.vector_norm(noisy - total, dim=1, out=added)
+            scale = self.private.noise_multiplier * self.private.clip_norm
+            noisy = torch.add(total, self.noise.step(), alpha=scale, out=self.noisy)
+            torch.linalg.vector_norm(torch.sub(noisy, total, out=self.added), dim=1, out=added)
             return noisy
         norms = self.adaptive.norms
-        noisy = total + self.noise.step() * (self.adaptive.multiplier * norms)
-        torch.linalg.vector_norm((noisy - total) * (self.private.clip_norm / norms), dim=1, out=added)
+        noisy = torch.add(total, self.noise.step() * (self.adaptive.multiplier * norms), out=self.noisy)
+        difference = torch.sub(noisy, total, out=self.added).mul_(self.private.clip_norm / norms)
+        torch.linalg.vector_norm(difference, dim=1, out=added)
         return noisy
 
     def _add_records(self, at: tuple[int, int], total: Tensor, measured: _Measured) -> None:

@@ -205,7 +205,10 @@ def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
     assert not arrange(job, auto).compiled and arrange(long(job), auto).compiled and arrange(job, ON).compiled
     assert not arrange(long(job), Settings()).compiled
     chain = chain_of(build({"kind": "mlp", "hidden": [64]}, (64,), 10))
-    assert chain is not None and not worth_compiling(chain, 32 * 10 * 128) and worth_compiling(chain, 32 * 2000 * 128)
+    assert chain is not None and not worth_compiling(chain, 100 * 128) and worth_compiling(chain, 1000 * 128)
+    jobs = [cases.job(replace(NOISY, steps=steps), models=models) for steps in (10**4, 10**5, 10**6) for models in (1, 200)]
+    decided = [arrange(one, auto).compiled for one in jobs]
+    assert decided[::2] == decided[1::2] and set(decided) == {True, False}
 
 
 @pytest.mark.parametrize(
