@@ -28,7 +28,7 @@ def planted(experiment: Experiment) -> list[Planted]:
         seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
         one = Planted(recipe=recipe, game=game, seed=seed, planting=plant(experiment, game, seed))
         if game.stops:
-            stopping.refuse_copies(f"games.{game.name}", rules_of(game, one.planting, game.access))
+            stopping.refuse_unfit(game, rules_of(game, one.planting, game.access), recipe.mechanism, experiment.delta)
         for _, attack in game.attacks:
             rules = rules_of(game, one.planting, game.level(attack))
             for estimator in game.estimators_of(attack):

@@ -14,15 +14,17 @@ from typing import cast
 
 import numpy as np
 
-from audit import measure
+from audit import measure, refutation
 from audit.core.bounds import Claim, LowerBound, NegativeControl
 from audit.core.errors import ConfigError
 from audit.core.game import Game
+from audit.core.mechanism import Mechanism
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.records import Scores
 from audit.core.results import AttackResult
 from audit.core.seeds import Seed
 from audit.core.watched import Evidence, Watched
+from audit.design import Play
 
 LOG = logging.getLogger("audit.stopping")  # what a person who watches progress wants to be told
 
@@ -113,13 +115,20 @@ def refuse(where: str, estimators: Sequence[tuple[str, Estimator]], runs: int, t
         )
 
 
-def refuse_copies(where: str, rules: Game) -> None:
-    """Nothing, or `ConfigError` where canaries come in copies, whose bounds are converted after the game."""
+def refuse_unfit(game: Play, rules: Game, mechanism: Mechanism, delta: float) -> None:
+    """Nothing, or an error before anything is trained where no evidence could be had.
+
+    Raises:
+        ConfigError: canaries come in copies, whose bounds are converted after the game.
+        UnsupportedMechanism: an estimator's family is not that of the mechanism.
+    """
     if rules.copies > 1:
         raise ConfigError(
-            f"{where}: stopping is 'first_proof', but canaries are planted in {rules.copies} copies, whose bounds are "
-            "converted only when the game is over; use canaries without copies, or set stopping: never"
+            f"games.{game.name}: stopping is 'first_proof', but canaries are planted in {rules.copies} copies, whose bounds "
+            "are converted only when the game is over; use canaries without copies, or set stopping: never"
         )
+    for estimator in game.estimators:
+        refutation.probe(estimator, rules, mechanism, delta)
 
 
 def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:

@@ -292,6 +292,7 @@ def test_a_scorer_with_references_stops_as_well(tmp_path: Path) -> None:
         (["games.one.estimators=[sequential, rank_exact, gaussian]"], ["rank_exact, gaussian", "fixed in advance"]),
         (["games.one.runs=8"], ["all 8 target runs", "execution.models_per_job", "stopping: never"]),
         (["games.one.stopping=sometimes"], ["stopping", "first_proof"]),
+        ([*INSIDE, "mechanisms.dp.kind=non_private", "mechanisms.dp.noise_multiplier=null"], ["NonPrivate", "family 'any'"]),
         (["games.one.access=final_model", "games.one.scorers=[loss]", "games.one.canaries={kind: duplicated, copies: 3}"],
          ["3 copies", "without copies"]),
         (["games.one.count=20", "games.one.access=final_model", "games.one.scorers=[loss]", "games.one.canaries=mislabelled"],

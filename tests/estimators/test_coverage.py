@@ -34,6 +34,8 @@ INSIDE = [  # estimators inside a family that the Gaussian law belongs to
     {"kind": "gaussian"},
     {"kind": "gaussian", "statistic": "paired"},
     {"kind": "fdp_rank", "statistic": "rank"},
+    {"kind": "sequential", "family": "gdp"},
+    {"kind": "sequential", "family": "dp_sgd"},
     {"kind": "one_run_fdp"},
     {"kind": "product_channel"},
 ]
