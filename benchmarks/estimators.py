@@ -191,7 +191,7 @@ def alarm_cases() -> list[tuple[dict, bool, tuple[int, ...]]]:
     trials += [{"kind": "clopper_pearson", "threshold_by": "split"}, {"kind": "rank_exact", "family": "gdp"}]
     trials += [{"kind": "gaussian", "statistic": "paired"}]
     single = [{"kind": name} for name in plugins.names("audit.estimators") if name in ONE_RUN_NAMES]
-    single += [{"kind": "product_channel", "family": "any"}]
+    single += [{"kind": "product_channel", "family": "any"}, {"kind": "one_run", "calibration": "each"}]
     cases = [(spec, False, (100, 1000)) for spec in trials] + [(spec, True, (200, 1000, 20_000)) for spec in single]
     return sorted(cases, key=lambda case: case[0]["kind"] in SIMULATING and "statistic" not in case[0])  # slow ones last
 

@@ -23,9 +23,9 @@ class OneRun:
 
     Attributes:
         guess_fractions: shares of the coins that are guessed, half from either end.
-        calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed exactly
-            (docs/statistics.md, "One run, all counts together"); "each" tests every count at an equal share of the error rate
-            with the published p-value.
+        calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed
+            exactly (docs/statistics.md, "One run, all counts together"); "each" tests every count at an equal share of the
+            error rate with the published p-value.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
         fair coins, for any dependence between scores; scores of R runs with m coins each count as one run with R m coins,
@@ -75,14 +75,16 @@ class OneRun:
         guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
         coins, significance = len(scores.values), 1 - confidence
         if self.calibration == "joint":
-            return _plan(guesses, coins, delta, significance).refutes(correct, epsilon)
+            walk = guess_walk.Walk(guesses=guesses, correct=correct, coins=coins, delta=delta)
+            return guess_walk.refutes(walk, epsilon, significance)
         return one_run.refutes(guesses, correct, coins=coins, epsilon=epsilon, delta=delta, significance=significance)
 
     def _refuted(self, design: tuple[int, float, float], guesses: Counts, correct: Counts) -> tuple[float, int]:
         """The bound and the index of its count, for so many coins, a delta and a significance."""
         coins, delta, significance = design
         if self.calibration == "joint":
-            return _plan(guesses, coins, delta, significance).bound(correct)
+            walk = guess_walk.Walk(guesses=guesses, correct=correct, coins=coins, delta=delta)
+            return guess_walk.bound(walk, significance)
         return one_run.grid_bound(guesses, correct, coins=coins, delta=delta, significance=significance)
 
     def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
@@ -99,10 +101,6 @@ class OneRun:
 def _ceiling(estimator: OneRun, coins: int, delta: float, confidence: float) -> float:
     guesses = one_run.guess_counts(coins, estimator.guess_fractions)
     return estimator._refuted((coins, delta, 1 - confidence), guesses, guesses)[0]
-
-
-def _plan(guesses: Counts, coins: int, delta: float, significance: float) -> guess_walk.Plan:
-    return guess_walk.Plan(guesses=tuple(guesses.tolist()), coins=coins, delta=delta, significance=significance)
 
 
 PLUGIN = OneRun

@@ -20,7 +20,7 @@ DIRECT = 200_000  # products up to which a convolution is summed directly
 LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits
 NEVER = 1 / 2  # smallest tails from here on are not told apart
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
-SHARE = 0.9  # of the error rate that delta may take before counts are tested one by one
+ROOM = 0.9  # of the error rate, that delta may take
 PRECISION = 1e-3  # of bounds, relative above 1
 
 
@@ -39,48 +39,115 @@ class Walk:
     coins: int
     delta: float
 
-    def p_value(self, epsilon: float, up_to: float | None = None) -> float:
-        """Bounds the chance that so surprising a count turns up at any of the numbers of guesses; with `up_to`, for every
-        epsilon from `epsilon` to that one.
+    def chance(self, epsilon: float, up_to: float | None = None) -> float:
+        """The chance that independent Bernoulli steps are as surprising as what was seen; with `up_to`, the largest for any
+        epsilon from `epsilon` to that one, or more.
 
-        The surprise of a walk is the least of its binomial tails. The chance that a walk of independent Bernoulli steps is as
-        surprising is followed exactly, from one number of guesses to the next; `escape` is added.
-
-        Guarantee: a valid p-value of (epsilon, delta)-DP when each of `coins` memberships is an independent fair coin and the
-            numbers of guesses were fixed before the coins were looked at, whatever the dependence between scores.
-        References:
-            Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and one count.
+        The surprise of a walk is the least of its binomial tails at the registered counts. Its law is followed exactly, from
+        one count to the next.
         """
-        low, high = (1 / (1 + math.exp(-one)) for one in (epsilon, epsilon if up_to is None else up_to))
+        low, high = (_rate(one) for one in (epsilon, epsilon if up_to is None else up_to))
         surprise = min(_tail(*pair, high) for pair in zip(self.correct.tolist(), self.guesses.tolist(), strict=True))
         if surprise >= NEVER:
             return 1.0
         limits = [_limit(count, low, surprise) for count in self.guesses.tolist()]
-        return min(1.0, crossing(self.guesses, limits, high) + escape(self.guesses, low, self.coins, self.delta) + NEGLIGIBLE)
+        return min(1.0, crossing(self.guesses, limits, high) + NEGLIGIBLE)
+
+    def escape(self, epsilon: float) -> float:
+        """What delta adds to `chance`; falls with epsilon."""
+        return escape(self.guesses, _rate(epsilon), self.coins, self.delta)
 
     def most_surprising(self, epsilon: float) -> int:
         """The index of the count with the least tail."""
-        rate = 1 / (1 + math.exp(-epsilon))
+        rate = _rate(epsilon)
         pairs = zip(self.correct.tolist(), self.guesses.tolist(), strict=True)
         return int(np.argmin([_tail(*pair, rate) for pair in pairs]))
 
-    def bound(self, significance: float, *, start: float = 0.0, largest: float = LARGEST) -> float:
-        """The end of the interval of refuted epsilons that begins at `start`, from below; `start` where it is not refuted.
 
-        Each stretch of it is refuted as a whole (`p_value` with `up_to`), so nothing is assumed about what lies between.
+def bound(walk: Walk, significance: float) -> tuple[float, int]:
+    """The end of the initial interval of refuted epsilons, from below, and the index of the count that tells most (or -1).
 
-        Guarantee: exceeds a true epsilon with probability at most `significance`.
-        """
-        low = start
-        end = roots.last_significant(self.p_value, significance, start=low, largest=largest, resolution=PRECISION / 4)
-        share = 0.6  # of the way to the end that is tried next
-        while share * (end - low) > PRECISION / 3 * max(1.0, low):
-            further = low + share * (end - low)
-            if self.p_value(low, further) <= significance:
-                low, share = further, min(0.8, 1.25 * share)
-            else:
-                share *= 0.6
-        return low
+    An epsilon is refuted where `chance` is at most the error rate less `escape`. Where `escape` would take more than nine
+    tenths of it (small epsilons, where coins times delta is large), nine tenths are taken and one of every second count
+    alone has to refute that epsilon too, by the published p-value at the whole error rate.
+
+    Guarantee: exceeds a true epsilon with probability at most `significance`, when each of `coins` memberships is an
+        independent fair coin and the numbers of guesses were fixed before the coins were looked at, whatever the dependence
+        between scores. The tests are nested in `significance` and in delta, so the bound falls with confidence and delta, up
+        to the precision of the search.
+    References:
+        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and for one count.
+    """
+    if walk.guesses[-1] == 0:
+        return 0.0, -1
+    found, turn = _followed(walk, significance), _turn(walk, significance)
+    if turn > 0 and found > 0:
+        picked = _picked(walk)
+        guesses, correct = walk.guesses[picked], walk.correct[picked]
+        apart, at = one_run.grid_bound(guesses, correct, coins=walk.coins, delta=walk.delta, significance=significance)
+        if apart < min(turn, found):
+            return apart, int(picked[at]) if at >= 0 else -1
+    return found, walk.most_surprising(found) if found > 0 else -1
+
+
+def refutes(walk: Walk, epsilon: float, significance: float) -> bool:
+    """Whether this epsilon is refuted, by the tests of `bound`."""
+    if walk.guesses[-1] == 0 or epsilon >= LARGEST or walk.chance(epsilon) > _left(walk, epsilon, significance):
+        return False
+    if walk.escape(epsilon) <= ROOM * significance:
+        return True
+    picked = _picked(walk)
+    return one_run.refutes(
+        walk.guesses[picked],
+        walk.correct[picked],
+        coins=walk.coins,
+        epsilon=epsilon,
+        delta=walk.delta,
+        significance=significance,
+    )
+
+
+def _left(walk: Walk, epsilon: float, significance: float) -> float:
+    """What `escape` leaves of the error rate; grows with epsilon."""
+    return significance - min(walk.escape(epsilon), ROOM * significance)
+
+
+def _followed(walk: Walk, significance: float) -> float:
+    """The end of the interval of epsilons from 0 whose `chance` is small enough.
+
+    Each stretch of it is refuted as a whole (`chance` with `up_to`), so nothing is assumed about what lies between.
+    """
+
+    def ratio(epsilon: float) -> float:
+        return walk.chance(epsilon) / _left(walk, epsilon, significance)
+
+    low = 0.0
+    end = roots.last_significant(ratio, 1.0, largest=LARGEST, resolution=PRECISION / 4)
+    share = 0.6  # of the way to the end that is tried next
+    while share * (end - low) > PRECISION / 3 * max(1.0, low):
+        further = low + share * (end - low)
+        if walk.chance(low, further) <= _left(walk, low, significance):
+            low, share = further, min(0.8, 1.25 * share)
+        else:
+            share *= 0.6
+    return low
+
+
+def _turn(walk: Walk, significance: float) -> float:
+    """From here on `escape` takes at most its share of the error rate."""
+    if walk.escape(0.0) <= ROOM * significance:
+        return 0.0
+    found = roots.last_rejected(lambda epsilon: walk.escape(epsilon) > ROOM * significance, largest=LARGEST, resolution=1e-4)
+    return found + 2e-4 * max(1.0, found)
+
+
+def _picked(walk: Walk) -> Counts:
+    """Every second count, the largest among them."""
+    return np.arange(len(walk.guesses))[::-1][::2][::-1]
+
+
+def _rate(epsilon: float) -> float:
+    return 1 / (1 + math.exp(-epsilon))
 
 
 def _tail(correct: int, guesses: int, rate: float) -> float:
@@ -150,73 +217,3 @@ def escape(guesses: Counts, rate: float, coins: int, delta: float) -> float:
     roots_of = _inverse_roots(int(beyond[-1]))
     rest = math.sqrt((1 - rate) / (2 * math.e * rate)) * (roots_of[beyond] - roots_of[sure])
     return float(coins * delta * (((1 - rate) * (1 + sure) + rest) / guesses).sum())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Which test is made of each epsilon, fixed by sizes alone: of small ones, where `escape` is large, `one_run.refutes`.
-
-    Attributes:
-        guesses: numbers of guesses, rising. The test of small epsilons takes every second one, the largest among them.
-    """
-
-    guesses: tuple[int, ...]
-    coins: int
-    delta: float
-    significance: float
-
-    def turn(self) -> float:
-        """From this epsilon on all counts are tested together."""
-        return _turn(self)
-
-    def bound(self, correct: Counts) -> tuple[float, int]:
-        """The end of the initial interval of refuted epsilons, from below, and the index of the count that tells most (or -1).
-
-        Guarantee: exceeds a true epsilon with probability at most `significance`: each epsilon has one test, fixed beforehand.
-        """
-        turn, walk, picked = self.turn(), self._walk(correct), self._picked()
-        if self.guesses[-1] == 0:
-            return 0.0, -1
-        if turn > 0:
-            found, at = one_run.grid_bound(
-                walk.guesses[picked], correct[picked], coins=self.coins, delta=self.delta, significance=self.significance
-            )
-            if found < turn:
-                return found, int(picked[at]) if at >= 0 else -1
-        found = walk.bound(self.significance, start=turn)
-        return found, walk.most_surprising(found) if found > 0 else -1
-
-    def refutes(self, correct: Counts, epsilon: float) -> bool:
-        """Whether the test of this epsilon refutes it."""
-        walk, picked = self._walk(correct), self._picked()
-        if self.guesses[-1] == 0:
-            return False
-        if epsilon >= self.turn():
-            return walk.p_value(epsilon) <= self.significance
-        return one_run.refutes(
-            walk.guesses[picked],
-            correct[picked],
-            coins=self.coins,
-            epsilon=epsilon,
-            delta=self.delta,
-            significance=self.significance,
-        )
-
-    def _walk(self, correct: Counts) -> Walk:
-        return Walk(guesses=np.array(self.guesses), correct=correct, coins=self.coins, delta=self.delta)
-
-    def _picked(self) -> Counts:
-        return np.arange(len(self.guesses))[::-1][::2][::-1]
-
-
-@functools.lru_cache(maxsize=256)
-def _turn(plan: Plan) -> float:
-    guesses, most = np.array(plan.guesses), SHARE * plan.significance
-    if plan.guesses[-1] == 0:
-        return 0.0
-
-    def too_much(epsilon: float) -> bool:
-        return escape(guesses, 1 / (1 + math.exp(-epsilon)), plan.coins, plan.delta) > most
-
-    found = roots.last_rejected(too_much, resolution=1e-3, largest=LARGEST)
-    return found + 2e-3 * max(1.0, found) if found > 0 or too_much(0.0) else 0.0

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from audit.stats import guess_walk, one_run, ranks
-from audit.stats.guess_walk import Plan, Walk
+from audit.stats.guess_walk import Walk
 
 FRACTIONS = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
 
@@ -61,7 +61,9 @@ def test_what_delta_adds_is_never_below_the_largest_binomial_probabilities() -> 
             exact = (1 - rate) * sum(np.mean(modes[:count]) for count in guesses)
             found = guess_walk.escape(np.array(guesses), rate, coins=50, delta=1e-3) / 0.05
             assert exact - 1e-12 <= found <= 1.35 * exact + 1e-12
-    falling = [guess_walk.escape(np.array([10, 400]), rate_of(epsilon), 1000, 1e-5) for epsilon in np.linspace(0, 8, 200)]
+    falling = [
+        guess_walk.escape(np.array([10, 400]), rate_of(epsilon), coins=1000, delta=1e-5) for epsilon in np.linspace(0, 8, 200)
+    ]
     assert (np.diff(falling) < 0).all()
     assert guess_walk.escape(np.array([10]), 0.7, 1000, 0.0) == 0.0
 
@@ -116,7 +118,7 @@ def test_the_p_value_is_the_chance_of_a_walk_as_surprising() -> None:
         tails = [stats.binom.sf(sums[n - 1] - 1, n, rate) for n in guesses.tolist()]
         if min(tails) <= surprise * (1 + 1e-12):
             expected += rate ** sums[-1] * (1 - rate) ** (10 - sums[-1])
-    assert walk.p_value(epsilon) == pytest.approx(expected, abs=1e-9)
+    assert walk.chance(epsilon) == pytest.approx(expected, abs=1e-9)
     assert walk.most_surprising(epsilon) == 2
 
 
@@ -125,8 +127,8 @@ def test_a_stretch_of_epsilons_is_refuted_only_where_each_of_them_is() -> None:
         guesses, correct = gaussian_counts(500, 1.0, seed)
         walk = Walk(guesses=guesses, correct=correct, coins=500, delta=1e-5)
         for low, high in ((0.0, 0.4), (0.5, 0.6), (0.9, 1.0)):
-            inside = [walk.p_value(epsilon) for epsilon in np.linspace(low, high, 15)]
-            assert walk.p_value(low, high) >= max(inside) - 1e-12
+            inside = [walk.chance(epsilon) for epsilon in np.linspace(low, high, 15)]
+            assert walk.chance(low, high) >= max(inside) - 1e-12
 
 
 def test_the_bound_is_the_end_of_the_refuted_interval() -> None:
@@ -134,35 +136,42 @@ def test_the_bound_is_the_end_of_the_refuted_interval() -> None:
         guesses, correct = gaussian_counts(600, mu, seed)
         walk = Walk(guesses=guesses, correct=correct, coins=600, delta=1e-5)
         grid = np.arange(0.0, 6.0, 0.005)
-        refuted = np.array([walk.p_value(epsilon) <= 0.05 for epsilon in grid])
+        refuted = np.array([walk.chance(epsilon) + walk.escape(epsilon) <= 0.05 for epsilon in grid])
         expected = grid[int(np.argmin(refuted)) - 1] if refuted[0] else 0.0
-        assert expected - 0.03 < walk.bound(0.05) < expected + 0.006  # p-values jump, so an interval may end between two points
+        assert (
+            expected - 0.03 < guess_walk.bound(walk, 0.05)[0] < expected + 0.006
+        )  # p-values jump, so an interval may end between two points
 
 
 def test_all_counts_together_prove_more_than_each_at_a_share() -> None:
     together, apart = [], []
     for seed in range(15):
         guesses, correct = gaussian_counts(1000, 1.0, seed)
-        plan = Plan(guesses=tuple(guesses.tolist()), coins=1000, delta=1e-5, significance=0.05)
-        together.append(plan.bound(correct)[0])
+        together.append(guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=1000, delta=1e-5), 0.05)[0])
         apart.append(one_run.grid_bound(guesses, correct, coins=1000, delta=1e-5, significance=0.05)[0])
     assert np.median(together) > 1.05 * np.median(apart)
 
 
-def test_each_epsilon_has_one_test_that_sizes_decide() -> None:
-    guesses, correct = gaussian_counts(100_000, 1.0, 0)
-    plan = Plan(guesses=tuple(guesses.tolist()), coins=100_000, delta=1e-5, significance=0.05)
-    turn = plan.turn()
-    assert 0.5 < turn < 2.5
-    assert guess_walk.escape(guesses, rate_of(turn), 100_000, 1e-5) <= guess_walk.SHARE * 0.05
-    bound, at = plan.bound(correct)
-    assert bound > max(turn, 2.3) and at >= 0
-    assert plan.refutes(correct, 0.5 * turn) and plan.refutes(correct, bound - 0.01) and not plan.refutes(correct, bound + 0.01)
-    nothing = guesses // 2
-    assert plan.bound(nothing) == (0.0, -1) and not plan.refutes(nothing, 0.0)
-    assert Plan(guesses=tuple(guesses.tolist()), coins=1000, delta=0.0, significance=0.05).turn() == 0.0
-    huge = Plan(guesses=(100, 1000, 10_000), coins=10_000, delta=0.2, significance=0.05)
-    assert huge.bound(np.array([100, 1000, 10_000])) == (0.0, -1)  # two thousand coins may have been revealed
+def test_counts_on_their_own_stand_in_where_delta_leaves_no_room() -> None:
+    guesses, correct = gaussian_counts(1_000_000, 1.0, 0)
+    walk = Walk(guesses=guesses, correct=correct, coins=1_000_000, delta=1e-5)
+    assert walk.escape(0.0) > 0.05  # more than the whole error rate
+    found, at = guess_walk.bound(walk, 0.05)
+    assert found > 1.5 and at in (0, 2, 4, 6, 8)
+    assert guess_walk.refutes(walk, found - 0.01, 0.05) and not guess_walk.refutes(walk, found + 0.01, 0.05)
+    nothing = Walk(guesses=guesses, correct=guesses // 2, coins=1_000_000, delta=1e-5)
+    assert guess_walk.bound(nothing, 0.05) == (0.0, -1) and not guess_walk.refutes(nothing, 0.0, 0.05)
+
+
+def test_the_bound_falls_with_confidence_and_delta() -> None:
+    for seed in range(4):
+        guesses, correct = gaussian_counts(3000, 1.0, seed)
+        levels = [0.5, 0.2, 0.05, 0.01, 1e-3, 1e-5]
+        by_level = [guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=3000, delta=1e-5), one)[0] for one in levels]
+        deltas = [0.0, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1]
+        by_delta = [guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=3000, delta=one), 0.05)[0] for one in deltas]
+        for found in (by_level, by_delta):
+            assert (np.diff(found) <= 2 * guess_walk.PRECISION).all() and found[0] > found[-1]
 
 
 def revealed(coins: int, epsilon: float, delta: float, seed: int) -> np.ndarray:
@@ -178,16 +187,16 @@ def revealed(coins: int, epsilon: float, delta: float, seed: int) -> np.ndarray:
 def test_a_true_pair_is_refuted_no_more_often_than_promised(epsilon: float, delta: float) -> None:
     coins, trials, over = 300, 300, 0
     guesses = one_run.guess_counts(coins, FRACTIONS)
-    plan = Plan(guesses=tuple(guesses.tolist()), coins=coins, delta=delta, significance=0.05)
     for seed in range(trials):
         ranked = revealed(coins, epsilon, delta, seed)
-        over += plan.refutes(one_run.correct_guesses(ranked, guesses), epsilon)
+        walk = Walk(guesses=guesses, correct=one_run.correct_guesses(ranked, guesses), coins=coins, delta=delta)
+        over += guess_walk.refutes(walk, epsilon, 0.05)
     assert over <= stats.binom.ppf(1 - 1e-3, trials, 0.05)
     assert over > 0 or delta > 0
 
 
 def test_one_coin_gives_no_guess() -> None:
-    plan = Plan(guesses=(0,), coins=1, delta=1e-5, significance=0.05)
-    assert plan.bound(np.array([0])) == (0.0, -1) and not plan.refutes(np.array([0]), 0.0)
+    walk = Walk(guesses=np.array([0]), correct=np.array([0]), coins=1, delta=1e-5)
+    assert guess_walk.bound(walk, 0.05) == (0.0, -1) and not guess_walk.refutes(walk, 0.0, 0.05)
     ranked = ranks.by_rank(np.zeros(1), np.array([True]), np.random.default_rng(0))
     assert one_run.correct_guesses(ranked, np.array([0])).tolist() == [0]
