@@ -35,30 +35,47 @@ class Simulations:
     Attributes:
         members: `(B, n1)` standard normal, each row ascending, to be shifted by the family's parameter.
         nonmembers: `(B, n0)` standard normal, each row ascending.
-        rank: so many of `B + 1` may reach the observed statistic before it stops being significant.
+        ranks: pairs `(rows, rank)`: fewer than `rank` of the first `rows` draws may reach the observed statistic. The last
+            pair is the test itself; the others are what coarser tests ask at the least.
     """
 
     members: Array
     nonmembers: Array
-    rank: int
+    ranks: tuple[tuple[int, int], ...]
 
 
 def simulations_for(members: int, nonmembers: int, significance: float) -> int:
     """How many simulations a test at `significance` takes, or 0 where too few fit into the work allowed.
 
-    The same number serves a decade of significances, so that inside one the bound is monotone in it.
+    The same number serves a decade of significances.
     """
-    affordable = WORK // (members + nonmembers)
-    wanted = 20 * 10 ** math.ceil(-math.log10(significance) - 1e-9)
-    count = min(wanted, affordable) - 1
+    count = _rows(members + nonmembers, _decade(significance))
     return count if math.floor(significance * (count + 1)) >= FEWEST_RANK else 0
 
 
+def _decade(significance: float) -> int:
+    """1 for significances in [0.1, 1), 2 for [0.01, 0.1), and so on."""
+    return max(1, math.ceil(-math.log10(significance) - 1e-9))
+
+
+def _rows(scores: int, decade: int) -> int:
+    return int(min(20 * 10**decade, WORK // scores)) - 1
+
+
 def simulate(members: int, nonmembers: int, significance: float, generator: np.random.Generator) -> Simulations:
-    """Fresh draws for one test at `significance`."""
-    count = simulations_for(members, nonmembers, significance)
-    drawn = [np.sort(generator.standard_normal((count, size)), axis=1) for size in (members, nonmembers)]
-    return Simulations(members=drawn[0], nonmembers=drawn[1], rank=math.floor(significance * (count + 1) * (1 + 1e-12)))
+    """Fresh draws for one test at `significance`.
+
+    The draws of a coarser decade are the first of these, and what refutes here has to refute at the finest significance of
+    every coarser decade, so that less significance never refutes more.
+    """
+    scores, decade = members + nonmembers, _decade(significance)
+    asked = [*((_rows(scores, one), 10.0**-one) for one in range(1, decade)), (_rows(scores, decade), significance)]
+    drawn = generator.standard_normal((asked[-1][0], scores))
+    return Simulations(
+        members=np.sort(drawn[:, :members], axis=1),
+        nonmembers=np.sort(drawn[:, members:], axis=1),
+        ranks=tuple((count, math.floor(level * (count + 1) * (1 + 1e-12))) for count, level in asked),
+    )
 
 
 def wins(ranked: Memberships) -> int:
@@ -129,7 +146,8 @@ def rank_bound(
 
     Guarantee: exceeds the true parameter with probability at most `significance`, for independent, identically distributed
         scores on each side. At the true parameter the Monte-Carlo p-value `(1 + #{simulated >= observed}) / (B + 1)` is
-        valid for any B, and one set of draws serves all parameters, so the refuted ones form an interval.
+        valid for any B, and one set of draws serves all parameters, so the refuted ones form an interval. That the first
+        draws have to refute at a larger significance too makes it only more cautious.
     """
     draws = simulate(int(ranked.sum()), int((~ranked).sum()), significance, generator)
     rejects = _Pruned(draws, shift, scores, sum_of_scores(ranked, scores)).rejects
@@ -158,7 +176,7 @@ def critical_sum(
     """
     draws = simulate(members, len(scores) - members, significance, generator)
     sums = simulated_sums(shift(parameter, draws.members), draws.nonmembers, scores)
-    return int(np.partition(sums, len(sums) - draws.rank)[len(sums) - draws.rank])
+    return max(int(np.partition(sums[:rows], rows - rank)[rows - rank]) for rows, rank in draws.ranks)
 
 
 class _Pruned:
@@ -169,19 +187,19 @@ class _Pruned:
     """
 
     def __init__(self, draws: Simulations, shift: Callable[[float, Array], Array], scores: Counts, observed: int) -> None:
-        self.members, self.nonmembers, self.rank = draws.members, draws.nonmembers, draws.rank
+        self.members, self.nonmembers, self.ranks = draws.members, draws.nonmembers, draws.ranks
         self.shift, self.scores, self.observed = shift, scores, observed
-        self.settled = 0
+        self.row, self.settled = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
 
     def rejects(self, parameter: float) -> bool:
         """Whether `parameter` is refuted; to be called inside the bracket that earlier answers left."""
         reached = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.observed
-        count = self.settled + int(reached.sum())
-        refuted = 1 + count <= self.rank
+        counts = self.settled + np.array([int(reached[self.row < rows].sum()) for rows, _ in self.ranks])
+        refuted = all(1 + count <= rank for count, (_, rank) in zip(counts.tolist(), self.ranks, strict=True))
         kept = ~reached if refuted else reached
         if refuted:
-            self.settled = count
-        self.members, self.nonmembers = self.members[kept], self.nonmembers[kept]
+            self.settled = counts
+        self.members, self.nonmembers, self.row = self.members[kept], self.nonmembers[kept], self.row[kept]
         return refuted
 
 

@@ -220,7 +220,7 @@ def test_the_bound_depends_on_the_order_of_scores_alone(name: str, data: st.Data
     assert bound(name, moved).epsilon == bound(name, plain).epsilon
 
 
-SIMULATED = ("fdp_rank", "gaussian")  # as many simulations for a whole decade of 1 - confidence: monotone inside it
+SLACK = {"one_run": 2e-3}  # where a search ends sooner
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,11 +228,10 @@ SIMULATED = ("fdp_rank", "gaussian")  # as many simulations for a whole decade o
 @given(data=st.data())
 def test_more_confidence_or_more_delta_never_proves_more(name: str, data: st.DataObject) -> None:
     plain = _drawn(data)
-    low, high = (0.901, 0.989) if name in SIMULATED else (0.5, 0.999)
-    levels = sorted(data.draw(st.lists(st.floats(low, high), min_size=2, max_size=2)))
-    assert bound(name, plain, confidence=levels[1]).epsilon <= bound(name, plain, confidence=levels[0]).epsilon + 1e-4
+    levels, slack = sorted(data.draw(st.lists(st.floats(0.5, 0.999), min_size=2, max_size=2))), SLACK.get(name, 1e-4)
+    assert bound(name, plain, confidence=levels[1]).epsilon <= bound(name, plain, confidence=levels[0]).epsilon + slack
     deltas = sorted(data.draw(st.lists(st.floats(1e-8, 0.3), min_size=2, max_size=2)))
-    assert bound(name, plain, delta=deltas[1]).epsilon <= bound(name, plain, delta=deltas[0]).epsilon + 1e-4
+    assert bound(name, plain, delta=deltas[1]).epsilon <= bound(name, plain, delta=deltas[0]).epsilon + slack
 
 
 @pytest.mark.parametrize("name", NAMES)

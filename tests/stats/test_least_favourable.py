@@ -188,3 +188,25 @@ def test_laws_have_the_epsilon_they_state() -> None:
         assert np.log((values[included] >= 1.0).mean() / (values[~included] >= 1.0).mean()) == pytest.approx(1.0, abs=0.05)
     with pytest.raises(ValueError, match="kind"):
         Law(kind="cauchy")
+
+
+def test_less_significance_never_refutes_more() -> None:
+    """Across decades too, where the number of simulations changes."""
+    scores = least_favourable.auc_scores(40)
+    for seed in range(3):
+        ranked = ranked_normals(20, 1.5, seed)
+        levels = [0.3, 0.11, 0.1, 0.099, 0.05, 0.0101, 0.01, 0.0099, 0.004]
+        found = [
+            least_favourable.rank_bound(
+                ranked, least_favourable.gdp_shift, scores, significance=level, generator=np.random.default_rng(seed)
+            )
+            for level in levels
+        ]
+        assert found == sorted(found, reverse=True) and found[0] > found[-1]
+
+
+def test_the_draws_of_a_coarser_test_are_the_first_of_a_finer_one() -> None:
+    coarse, fine = (least_favourable.simulate(3, 4, level, np.random.default_rng(1)) for level in (0.2, 0.05))
+    assert (fine.members[: len(coarse.members)] == coarse.members).all()
+    assert (fine.nonmembers[: len(coarse.members)] == coarse.nonmembers).all()
+    assert coarse.ranks == ((199, 40),) and fine.ranks == ((199, 20), (1999, 100))
