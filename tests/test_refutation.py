@@ -86,7 +86,7 @@ def test_simulated_audits_share_what_is_simulated(kind: str) -> None:
 @pytest.mark.parametrize("name", plugins.names(PACKAGE))
 def test_estimators_that_search_or_simulate_can_be_asked_for_one_claim(name: str) -> None:
     closed_form = ("clopper_pearson",)
-    if name not in closed_form and name != "sequential":
+    if name not in closed_form:
         assert isinstance(plugins.build(PACKAGE, {"kind": name}), Refuter)
 
 
