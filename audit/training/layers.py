@@ -213,9 +213,9 @@ class MatrixLayer(EnsembleLayer):
 class LinearLayer(MatrixLayer):
     """`nn.Linear` of N models."""
 
-    def __init__(self, plain: nn.Linear, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+    def __init__(self, outputs: int, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(tape, values, slots)
-        self.outputs = plain.out_features
+        self.outputs = outputs
 
     def forward(self, inputs: Tensor) -> Tensor:
         columns = inputs.reshape(self.tape.models, -1, inputs.shape[-1])

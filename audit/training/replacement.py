@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.training import attention
 from audit.training.convolution import convolution_layer
-from audit.training.layers import EnsembleLayer, LinearLayer, Tape
+from audit.training.layers import LinearLayer, Tape
 from audit.training.layers_without_products import DropoutLayer, LookupLayer, ScaleLayer
 from audit.training.layout import Slot
 
@@ -20,14 +21,18 @@ def covered(module: nn.Module) -> bool:
         return module.padding_mode == "zeros" and not even_same
     if type(module) is nn.Embedding:
         return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
-    return type(module) in (nn.Linear, nn.GroupNorm, nn.LayerNorm)
+    if type(module) is nn.MultiheadAttention:
+        return attention.covers(module)
+    return type(module) in (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm)
 
 
-def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
+def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
     """The layer that does for N models what `plain`, which must be `covered`, does for one."""
     match plain:
         case nn.Linear():
-            return LinearLayer(plain, tape, values, slots)
+            return LinearLayer(plain.out_features, tape, values, slots)
+        case nn.MultiheadAttention():
+            return attention.AttentionLayer(plain, tape, values, slots)
         case nn.Conv2d():
             return convolution_layer(plain, tape, values, slots)
         case nn.Embedding():

@@ -47,7 +47,8 @@ class TapeGradients:
             dropout = dropout_layer(layer, self.tape)
             if dropout is not None:
                 made[id(layer)] = dropout
-            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=False)}
+            whole = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
+            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=whole)}
             if own:
                 values = {role: self._state[name] for role, name in own.items()}
                 slots = {role: trainable[name] for role, name in own.items() if name in trainable}

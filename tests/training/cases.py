@@ -159,6 +159,42 @@ class Attending(nn.Module):
         return self.last((hidden + self.feed(hidden)).mean(1))
 
 
+class Encoder(nn.Module):
+    """torch's own encoder under a causal mask and one that hides a token of each record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 8)
+        layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True)
+        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.weighing = nn.MultiheadAttention(8, 4, bias=False, batch_first=True)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        tokens = (inputs.abs() * 10).long() % 7
+        length = tokens.shape[1]
+        causal = torch.ones(length, length, dtype=torch.bool, device=inputs.device).triu(1)
+        hidden = (torch.arange(length, device=inputs.device) == 2) & (tokens[:, 2:3] < 4)
+        seen = self.body(self.embed(tokens), mask=causal, src_key_padding_mask=hidden)
+        bias = torch.linspace(-1, 1, length, device=inputs.device).to(seen.dtype).expand(length, length)
+        mixed, weights = self.weighing(seen, seen, seen, attn_mask=bias)
+        return self.last((mixed * weights.amax(2, keepdim=True)).mean(1))
+
+
+class Crossing(nn.Module):
+    """Attention of one sequence to another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        seen = self.embed((inputs.abs() * 10).long() % 7)
+        return self.last(self.attention(seen[:, :2], seen, seen)[0].mean(1))
+
+
 class Recurrent(nn.Module):
     """Embedding and one recurrent layer."""
 
@@ -261,6 +297,8 @@ FACTORIES: Mapping[str, Callable[[], nn.Module]] = {
     "grouped": GroupedConvolutions,
     "vision": Vision,
     "attending": Attending,
+    "encoder": Encoder,
+    "crossing": Crossing,
     "lstm": lambda: Recurrent(nn.LSTM),
     "gru": lambda: Recurrent(nn.GRU),
     "transposed": Transposed,
@@ -296,6 +334,8 @@ MODELS: Mapping[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "grouped": (factory("grouped"), (2, 6, 6)),
     "vision": (factory("vision"), (2, 6, 6)),
     "attending": (factory("attending"), (5,)),
+    "encoder": (factory("encoder"), (5,)),
+    "crossing": (factory("crossing"), (5,)),
     "lstm": (factory("lstm"), (5,)),
     "gru": (factory("gru"), (5,)),
     "transposed": (factory("transposed"), (2, 6, 6)),

@@ -108,6 +108,7 @@ def test_regression_trains_like_the_slow_loop() -> None:
         "convolutions",
         "vit",
         "transformer",
+        "encoder",
         "wide",
     ],
 )
