@@ -217,12 +217,20 @@ def scores_needed(
 def runs_to_proof(asked: Asked, truth: float, claim: Claim) -> float:
     """After how many runs a game that stops at the first proof would refute `claim`: the median over simulated audits.
 
-    Infinite where half of them find no proof within the runs of the game, or the estimator is not one for such games. Scores
-    are those of the best attack on a Gaussian mechanism of true epsilon `truth`.
+    Infinite where half of them find no proof within the runs of the game, or the estimator is not one for such games.
+    """
+    found = proofs(asked, truth, claim)
+    return found[len(found) // 2]
+
+
+def proofs(asked: Asked, truth: float, claim: Claim) -> list[float]:
+    """After how many runs each simulated audit refutes `claim`, ascending; infinite where it does not.
+
+    Scores are those of the best attack on a Gaussian mechanism of true epsilon `truth`.
     """
     estimator, question = asked.estimator, asked.question
     if not isinstance(estimator, AnytimeEstimator):
-        return math.inf
+        return [math.inf]
     mu, found = tradeoff.mu_of_gdp(truth, question.delta), []
     for draw in range(question.draws):
         ideal = ideal_scores(asked.game, mu, _of_scores(draw), asked.mechanism)
@@ -230,7 +238,7 @@ def runs_to_proof(asked: Asked, truth: float, claim: Claim) -> float:
         scores = replace(ideal, values=ideal.values[order], included=ideal.included[order])
         _, evidence = estimator.watch([scores], [claim], delta=question.delta, confidence=question.confidence)
         found += [math.inf if one.proved is None else one.proved for one in evidence] or [math.inf]
-    return sorted(found)[len(found) // 2]
+    return sorted(found)
 
 
 def resized(game: Game, scores: int) -> Game:

@@ -1,4 +1,4 @@
-"""Evidence that may be looked at at any time: bets against claims, pair after pair of independent trials."""
+"""Evidence that may be looked at at any time: bets against claims, one independent trial after another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from audit.core.records import Array, Scores
 from audit.core.seeds import Seed
 from audit.core.watched import Evidence, Stake
 from audit.stats import curves, ranks, sequential, sgd_curve, tradeoff
-from audit.stats.curves import Curve
 
 FAMILIES = ("any", "gdp", "dp_sgd")
 MOST_POINTS = 300
@@ -26,7 +25,7 @@ MOST_POINTS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequential:
-    """An e-process over pairs of a member and a nonmember; the largest epsilon refuted at any time.
+    """An e-process of bets on coins, score by score; the largest epsilon refuted at any time.
 
     A game with `stopping: first_proof` asks it after each job, and trains no more models once a claim is refuted.
 
@@ -36,7 +35,7 @@ class Sequential:
 
     Guarantee: what the family bounds is overstated with probability at most `1 - confidence`: by `watch` at every time at
         once, so under any rule of stopping; by `lower_bound` for a number of trials that the scores did not decide. For trials
-        independent and identically distributed given membership (docs/statistics.md, "Sequential").
+        independent given membership, and for `lower_bound` identically distributed (docs/statistics.md, "Sequential").
     References:
         Ville 1939; Waudby-Smith and Ramdas 2024, arXiv 2010.09686; Dong, Roth and Su 2019, arXiv 1905.02383.
     """
@@ -60,39 +59,36 @@ class Sequential:
             UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
             ConfigError: delta is 0 inside a family, where every epsilon is infinite.
         """
-        pairs, sides = _shuffled(scores, seed)
+        values, included = _shuffled(scores, seed)
         against = self._hypotheses(scores, delta, ())
-        followed = sequential.follow(against, *sides)
+        followed = sequential.follow(against, values, included)
         found = self._bound(followed, against, delta, confidence)
         proved = _first(followed.joint[:, 0], -math.log(1 - confidence))
-        when = f"leakage proved after {followed.pairs[proved]} of {pairs} pairs" if proved is not None else ""
+        when = f"leakage proved after {followed.trials[proved]} of {len(included)} trials" if proved is not None else ""
         return replace(found, selected=when if found.epsilon > 0 else "", seed=seed.integer())
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
-        return self._ever(scores, _shuffled(scores, seed)[1], epsilon=epsilon, delta=delta, confidence=confidence)
+        against = self._alone(scores, epsilon, delta)
+        return against is not None and _ever(sequential.follow(against, *_shuffled(scores, seed)), confidence)
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
         """Whether all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
-        return self._ever(scores[0], _in_order(scores)[1], epsilon=epsilon, delta=delta, confidence=confidence)
+        against = self._alone(scores[0], epsilon, delta)
+        return against is not None and _ever(_follow(against, scores), confidence)
 
-    def _ever(self, like: Scores, sides: tuple[Array, Array], *, epsilon: float, delta: float, confidence: float) -> bool:
-        significance = 1 - checks.open_probability(confidence, "confidence")
-        curve = self._curve(like, epsilon, delta)
-        if curve is None:
-            return False
-        return sequential.refuted(sequential.follow(sequential.alone(curve, epsilon), *sides).end, significance) is not None
-
-    def _curve(self, like: Scores, epsilon: float, delta: float) -> Curve | None:
-        """What the family's member with this epsilon allows at most; None where it has none."""
+    def _alone(self, like: Scores, epsilon: float, delta: float) -> sequential.Hypotheses | None:
+        """The family's member with this epsilon; None where it has none."""
         self._check(delta)
         if self.family == "any":
-            return curves.epsilon_delta(epsilon, delta)
+            return sequential.alone(curves.epsilon_delta(epsilon, delta), epsilon)
         if self.family == "gdp":
-            return curves.gdp(tradeoff.mu_of_gdp(epsilon, delta))
+            return sequential.alone(curves.gdp(tradeoff.mu_of_gdp(epsilon, delta)), epsilon)
         mechanism = _dp_sgd(like)
         signal = sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
-        return None if math.isinf(signal) else sgd_curve.sgd(1 / signal, mechanism.sample_rate, mechanism.steps)
+        if math.isinf(signal):
+            return None
+        return sequential.alone(sgd_curve.sgd(1 / signal, mechanism.sample_rate, mechanism.steps), epsilon)
 
     def _check(self, delta: float) -> None:
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of sequential")
@@ -109,11 +105,10 @@ class Sequential:
         Raises:
             UnsupportedMechanism, ConfigError: as `lower_bound`.
         """
-        finished, sides = _in_order(scores)
         against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
-        followed = sequential.follow(against, *sides)
+        followed = _follow(against, scores)
         bound = self._bound(followed, against, delta, confidence)
-        models = np.append(0, finished // scores[0].game.canaries + 1)[list(followed.pairs)]
+        models = -(-np.array(followed.trials) // scores[0].game.canaries)
         attacks = [one.attack for one in scores]
         able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
         found = tuple(
@@ -122,7 +117,7 @@ class Sequential:
             if (place := against.against(claim.epsilon)) is not None
         )
         proved = min((one.proved for one in found if one.proved is not None), default=None)
-        told = f"a claim was refuted after {proved} runs" if proved is not None else f"{len(finished)} pairs"
+        told = f"a claim was refuted after {proved} runs" if proved is not None else f"{len(scores[0].values)} trials"
         return replace(bound, selected=told if bound.epsilon > 0 else ""), found
 
     def _hypotheses(self, scores: Scores, delta: float, claimed: tuple[float, ...]) -> sequential.Hypotheses:
@@ -139,7 +134,7 @@ class Sequential:
     ) -> LowerBound:
         significance = 1 - checks.open_probability(confidence, "confidence")
         refuted = sequential.refuted(followed.end, significance)
-        top = _ceiling(against, followed.end.pairs, significance)
+        top = _ceiling(against, followed.end.trials, significance, followed.end.chance)
         epsilon = 0.0 if refuted is None else float(against.epsilons[refuted])
         return LowerBound(
             epsilon=epsilon,
@@ -164,25 +159,36 @@ def _dp_sgd(scores: Scores) -> DpSgd:
     return mechanism
 
 
-def _shuffled(scores: Scores, seed: Seed) -> tuple[int, tuple[Array, Array]]:
-    """How many pairs finished scores give, and the pairs in random order, ties broken: members and nonmembers `(1, pairs)`."""
+def _shuffled(scores: Scores, seed: Seed) -> tuple[Array, Array]:
+    """Finished scores in random order, ties broken: `(1, n)` values and `(n,)` memberships.
+
+    How members and nonmembers came to be so many need not be known: fair coins of our own decide which side the next trial is
+    taken from, until that side has none left.
+    """
     checks.both_sides(scores.included, "sequential")
     ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
     order = seed.child("order").numpy()
-    members = order.permutation(-np.flatnonzero(ranked).astype(np.float64))
-    nonmembers = order.permutation(-np.flatnonzero(~ranked).astype(np.float64))
-    pairs = min(len(members), len(nonmembers))
-    return pairs, (members[None, :pairs], nonmembers[None, :pairs])
+    sides = [order.permutation(-np.flatnonzero(ranked == side).astype(np.float64)) for side in (False, True)]
+    coins = order.random(len(ranked)) < 0.5
+    drawn = [np.cumsum(~coins), np.cumsum(coins)]
+    within = (drawn[0] <= len(sides[0])) & (drawn[1] <= len(sides[1]))
+    included = coins[: len(coins) if within.all() else int(np.argmin(within))]
+    values = np.empty((1, len(included)))
+    for side, pool in enumerate(sides):
+        here = included == bool(side)
+        values[0, here] = pool[: int(here.sum())]
+    return values, included
 
 
-def _in_order(scores: Sequence[Scores]) -> tuple[Array, tuple[Array, Array]]:
-    """Which trial completes each pair, and the pairs in the order of trials: members and nonmembers `(attacks, pairs)`."""
-    included = scores[0].included
-    members, nonmembers = np.flatnonzero(included), np.flatnonzero(~included)
-    pairs = min(len(members), len(nonmembers))
-    members, nonmembers = members[:pairs], nonmembers[:pairs]
-    sides = (np.stack([one.values[members] for one in scores]), np.stack([one.values[nonmembers] for one in scores]))
-    return np.maximum(members, nonmembers), sides
+def _follow(against: sequential.Hypotheses, scores: Sequence[Scores]) -> sequential.Followed:
+    """The game on trials in their order, with the game's own coins."""
+    values, included = np.stack([one.values for one in scores]), np.asarray(scores[0].included)
+    return sequential.follow(against, values, included, scores[0].game.inclusion_probability)
+
+
+def _ever(followed: sequential.Followed, confidence: float) -> bool:
+    significance = 1 - checks.open_probability(confidence, "confidence")
+    return sequential.refuted(followed.end, significance) is not None
 
 
 def _evidence(followed: sequential.Followed, place: int, claim: Claim, told: tuple[Array, Sequence[str], float]) -> Evidence:
@@ -219,8 +225,8 @@ def _thin(points: int, kept: int | None) -> Array:
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(against: sequential.Hypotheses, pairs: int, significance: float) -> int | None:
-    return sequential.perfect(against, pairs, significance)
+def _ceiling(against: sequential.Hypotheses, trials: int, significance: float, chance: float) -> int | None:
+    return sequential.perfect(against, trials, significance, chance)
 
 
 PLUGIN = Sequential

@@ -1,4 +1,4 @@
-"""Betting against privacy claims while models finish: evidence that may be looked at after every pair of runs.
+"""Betting against privacy claims while models finish: evidence that may be looked at after every run.
 
 A claim allows a threshold test at most the true positive rate `g(fpr)`, and so at most any line that lies nowhere below g. Each
 bettor stakes against one such line at one threshold; their joint wealth is an e-process. The argument is in
@@ -17,11 +17,14 @@ import numpy as np
 from audit.stats import curves, sgd_curve, tradeoff
 from audit.stats.arrays import Array
 from audit.stats.curves import Curve, Rate
+from audit.stats.ranks import Memberships
 
 LEVELS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # shares of the past beyond which a threshold is set
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # where the lines touch the curve
-STAKES = (0.05, 0.15, 0.3, 0.6, 0.9)  # shares of the largest stake that cannot go bankrupt
-BETTORS = 2 * len(LEVELS) * len(STAKES)
+STAKES = (0.1, 0.3, 0.6, 0.95)  # shares of the largest stake that cannot go bankrupt
+SIDES = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0))  # who bets on high scores being members, on low ones being nonmembers
+BETTORS = len(SIDES) * len(LEVELS) * len(STAKES)
+OUTCOMES = 8  # of a trial: 4 if its score is high, 2 if it is low, 1 if it is a member
 
 EPSILON_STEP, LARGEST_EPSILON = 0.05, 12.0
 MU_STEP, LARGEST_MU = 0.02, 8.0
@@ -39,13 +42,12 @@ class Hypotheses:
     Attributes:
         epsilons: `(claims,)` what each proves when it is refuted, ascending.
         parameters: `(claims,)` of the family at each; `epsilons` again for (epsilon, delta)-DP.
-        factors: `(2, rates, 4, stakes, claims)` logarithm of what one pair multiplies the wealth by, for members high and
-            nonmembers low, and for (hit, false alarm) = 00, 01, 10, 11.
+        lines: `(2, 2, rates, claims)` slopes and intercepts of lines above each claim's curve, from either end of it.
     """
 
     epsilons: Array
     parameters: Array
-    factors: Array
+    lines: Array
 
     def against(self, epsilon: float) -> int | None:
         """The first claim whose refutation proves more than `epsilon`; None where there is no such claim."""
@@ -95,13 +97,8 @@ def _with(grid: Array, claimed: Sequence[float]) -> Array:
 
 
 def _hypotheses(found: Sequence[Curve], epsilons: Array, parameters: Array) -> Hypotheses:
-    """The bets against each curve."""
     lines = np.array([[supporting_lines(one.tpr), supporting_lines(one.tnr)] for one in found])
-    slope, intercept = lines.transpose(2, 1, 3, 0)[:, :, :, None, None, :]
-    hit, alarm = np.array([0, 0, 1, 1])[:, None, None], np.array([0, 1, 0, 1])[:, None, None]
-    stake = np.array(STAKES)[:, None] / (slope + intercept)
-    factors = np.log1p(stake * (hit - slope * alarm - intercept))
-    return Hypotheses(epsilons=epsilons, parameters=parameters, factors=factors)
+    return Hypotheses(epsilons=epsilons, parameters=parameters, lines=lines.transpose(2, 1, 3, 0))
 
 
 def supporting_lines(rate: Rate) -> Array:
@@ -136,21 +133,23 @@ class Wealth:
 
     Attributes:
         against: the claims.
+        chance: with which each trial's coin makes it a member.
         members: and `nonmembers`: `(attacks, seen)` scores seen so far, ascending.
         log_wealth: `(attacks, bettors, claims)` of each bettor; those of one attack began with equal shares of 1.
-        best: `(claims,)` largest `now` so far.
+        best: `(claims,)` largest joint wealth so far, as `joint` has it.
     """
 
     against: Hypotheses
+    chance: float
     members: Array
     nonmembers: Array
     log_wealth: Array
     best: Array
 
     @property
-    def pairs(self) -> int:
-        """Pairs of scores seen."""
-        return int(self.members.shape[1])
+    def trials(self) -> int:
+        """Trials seen."""
+        return int(self.members.shape[1] + self.nonmembers.shape[1])
 
     @property
     def each(self) -> Array:
@@ -166,11 +165,12 @@ def joint(each: Array) -> Array:
     return np.asarray(np.minimum.accumulate(_log_sum(each) - math.log(each.shape[-2]), axis=-1))
 
 
-def start(against: Hypotheses, attacks: int = 1) -> Wealth:
+def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5) -> Wealth:
     """Nothing seen yet by any attack."""
     claims = len(against.epsilons)
     return Wealth(
         against=against,
+        chance=chance,
         members=np.empty((attacks, 0)),
         nonmembers=np.empty((attacks, 0)),
         log_wealth=np.full((attacks, BETTORS, claims), -math.log(BETTORS)),
@@ -178,39 +178,41 @@ def start(against: Hypotheses, attacks: int = 1) -> Wealth:
     )
 
 
-def update(wealth: Wealth, members: Array, nonmembers: Array) -> Wealth:
-    """The state after further pairs `(members[:, i], nonmembers[:, i])`, every attack's scores of the same trials.
+def update(wealth: Wealth, scores: Array, included: Memberships) -> Wealth:
+    """The state after further trials, every attack's scores of the same ones.
 
-    Thresholds come from earlier pairs only. A call is one bet: pass pairs in small groups so that thresholds can follow. The
-    first call only fills the past. An average of processes that are supermartingales with respect to the same past is one, so
-    many attacks cost the logarithm of their number at most, and nothing has to be chosen beforehand.
+    Thresholds come from earlier trials only. A call is one bet: pass trials in small groups so that thresholds can follow.
+    Nothing is bet before a member and a nonmember have been seen. An average of processes that are supermartingales with
+    respect to the same past is one, so many attacks cost the logarithm of their number at most, and none has to be chosen.
 
     Args:
-        wealth: after the earlier pairs.
-        members: and `nonmembers`: `(attacks, k)`.
+        wealth: after the earlier trials.
+        scores: `(attacks, k)`.
+        included: `(k,)` which of them are members.
     """
-    return _updated(wealth, members, nonmembers)[0]
+    return _updated(wealth, scores, included)[0]
 
 
-def _updated(wealth: Wealth, members: Array, nonmembers: Array) -> tuple[Wealth, Array, Array]:
-    """The state after further pairs, with its `each` and their `joint`."""
+def _updated(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Wealth, Array, Array]:
+    """The state after further trials, with its `each` and their `joint`."""
     attacks = len(wealth.members)
-    if members.shape != nonmembers.shape or members.shape[:1] != (attacks,):
+    if scores.shape != (attacks, len(included)):
         raise ValueError(
-            f"scores are {members.shape} of members and {nonmembers.shape} of nonmembers; expected pairs of {attacks} attack(s)"
+            f"scores are {scores.shape} for {len(included)} memberships; expected a row for each of {attacks} attack(s)"
         )
     log_wealth = wealth.log_wealth
-    if wealth.pairs > 0:
-        table = _table(wealth.against, _lines(wealth.pairs))
-        found = zip(wealth.members, wealth.nonmembers, members, nonmembers, strict=True)
-        outcomes = np.stack([_outcomes((old, other), (new, newer)) for old, other, new, newer in found])
-        log_wealth = log_wealth + (outcomes[:, :, None, :] @ table).reshape(log_wealth.shape)
+    if wealth.members.size and wealth.nonmembers.size:
+        table = _table(wealth.against, wealth.chance, _lines(wealth.trials))
+        found = zip(wealth.members, wealth.nonmembers, scores, strict=True)
+        outcomes = np.stack([_outcomes(members, nonmembers, (new, included)) for members, nonmembers, new in found])
+        log_wealth = log_wealth + (outcomes[:, None, :, None, :] @ table).reshape(log_wealth.shape)
     each = _log_sum(log_wealth)
     now = joint(each)
     after = Wealth(
         against=wealth.against,
-        members=np.sort(np.concatenate([wealth.members, members], axis=1), axis=1),
-        nonmembers=np.sort(np.concatenate([wealth.nonmembers, nonmembers], axis=1), axis=1),
+        chance=wealth.chance,
+        members=np.sort(np.concatenate([wealth.members, scores[:, included]], axis=1), axis=1),
+        nonmembers=np.sort(np.concatenate([wealth.nonmembers, scores[:, ~included]], axis=1), axis=1),
         log_wealth=log_wealth,
         best=np.maximum(wealth.best, now),
     )
@@ -223,37 +225,54 @@ def _log_sum(logs: Array) -> Array:
     return np.asarray(top + np.log(np.exp(logs - top[..., None, :]).sum(axis=-2)))
 
 
-def _outcomes(past: tuple[Array, Array], new: tuple[Array, Array]) -> Array:
-    """`(2 * levels, 4)` how many pairs had (hit, false alarm) = 00, 01, 10, 11: members high, then nonmembers low."""
-    (old_members, old_nonmembers), (members, nonmembers) = past, new
-    seen = len(old_members)
-    beyond = np.minimum(np.floor(np.array(LEVELS) * seen), seen - 1).astype(np.int64)
-    cuts = np.concatenate([old_nonmembers[seen - 1 - beyond], -old_members[beyond]])[:, None]
-    size = len(LEVELS)
-    hit = np.concatenate([members > cuts[:size], -nonmembers > cuts[size:]])
-    alarm = np.concatenate([nonmembers > cuts[:size], -members > cuts[size:]])
-    both, hits, alarms = (hit & alarm).sum(axis=1), hit.sum(axis=1), alarm.sum(axis=1)
-    rest = len(members) - hits - alarms + both
-    return np.stack([rest, alarms - both, hits - both, both], axis=1).astype(np.float64)
+def _outcomes(members: Array, nonmembers: Array, new: tuple[Array, Memberships]) -> Array:
+    """`(levels, OUTCOMES)` how many of the new trials had each outcome, with thresholds from the scores seen before."""
+    scores, included = new
+    high, low = (
+        ordered[np.minimum(np.floor(np.array(LEVELS) * len(ordered)), len(ordered) - 1).astype(np.int64)][:, None]
+        for ordered in (nonmembers[::-1], members)
+    )
+    kinds = 4 * (scores > high) + 2 * (scores < low) + included
+    return np.asarray((kinds[:, :, None] == np.arange(OUTCOMES)).sum(axis=1), dtype=np.float64)
 
 
-@functools.lru_cache(maxsize=64)
-def _table(against: Hypotheses, lines: tuple[int, ...]) -> Array:
-    """`(2 * levels, 4, stakes * claims)` of the factors at these lines."""
-    return np.ascontiguousarray(against.factors[:, list(lines)]).reshape(2 * len(LEVELS), 4, -1)
+@functools.lru_cache(maxsize=16)
+def _table(against: Hypotheses, chance: float, lines: tuple[int, ...]) -> Array:
+    """`(sides, levels, OUTCOMES, stakes * claims)` logarithm of what one trial multiplies each bettor's wealth by.
+
+    With slopes and intercepts `(s, c)` and `(s', c')` a bettor who stakes `a` on either side gains `a` times
+
+        1{high} (1{member} / chance - s 1{nonmember} / (1 - chance)) - c
+        1{low} (1{nonmember} / (1 - chance) - s' 1{member} / chance) - c'
+
+    neither of which is positive on average if the claim is true.
+    """
+    (slope, intercept), (slope_low, intercept_low) = against.lines[:, :, list(lines)].transpose(1, 0, 2, 3)
+    kind = np.arange(OUTCOMES)[:, None]
+    high, low, member = kind // 4, kind // 2 % 2, kind % 2
+    for_high = high * (member / chance - slope[:, None] * (1 - member) / (1 - chance)) - intercept[:, None]
+    for_low = low * ((1 - member) / (1 - chance) - slope_low[:, None] * member / chance) - intercept_low[:, None]
+    rows = []
+    for on_high, on_low in SIDES:
+        worst_high = on_high * (slope / (1 - chance) + intercept) + on_low * intercept_low
+        worst_low = on_low * (slope_low / chance + intercept_low) + on_high * intercept
+        stake = np.array(STAKES)[:, None] / np.maximum(worst_high, worst_low)[:, None, None]
+        gain = (on_high * for_high + on_low * for_low)[:, :, None]
+        rows.append(np.log1p(stake * gain))
+    return np.ascontiguousarray(np.stack(rows)).reshape(len(SIDES), len(LEVELS), OUTCOMES, -1)
 
 
 def _lines(seen: int) -> tuple[int, ...]:
     """For each level the line that touches nearest to the rate that its threshold probably has."""
-    wanted = np.log(np.maximum(LEVELS, 1 / (seen + 1)))
+    wanted = np.log(np.maximum(LEVELS, 2 / (seen + 2)))
     return tuple(np.abs(np.log(RATES) - wanted[:, None]).argmin(axis=1).tolist())
 
 
 def refuted(wealth: Wealth, significance: float) -> int | None:
     """The weakest claim that was refuted at some time so far, as an index; None if none was.
 
-    Guarantee: at no time ever is a true claim refuted, except with probability at most `significance`, for pairs that are
-        independent of the past (Ville's inequality).
+    Guarantee: at no time ever is a true claim refuted, except with probability at most `significance`, for coins that
+        are independent of the past (Ville's inequality).
     """
     count = int(np.count_nonzero(wealth.best >= -math.log(significance)))  # `best` does not increase along the claims
     return count - 1 if count else None
@@ -270,53 +289,56 @@ def epsilon_refuted(wealth: Wealth, significance: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Followed:
-    """A whole game of betting, with the wealth after each group of pairs.
+    """A whole game of betting, with the wealth after each group of trials.
 
     Attributes:
         end: the state at its end.
-        pairs: `(points,)` pairs seen, 0 first.
+        trials: `(points,)` trials seen, 0 first.
         joint: `(points, claims)` logarithm of the joint wealth.
         each: `(points, attacks, claims)` of each attack as if it had been alone.
     """
 
     end: Wealth
-    pairs: tuple[int, ...]
+    trials: tuple[int, ...]
     joint: Array
     each: Array
 
 
-def follow(against: Hypotheses, members: Array, nonmembers: Array) -> Followed:
-    """The game on pairs `(attacks, pairs)` in their order, in groups as `groups` makes them."""
-    wealth = start(against, len(members))
-    pairs, together, each = [0], [np.zeros_like(wealth.best)], [np.zeros((len(members), len(wealth.best)))]
-    for group in groups(members.shape[1]):
-        wealth, apart, now = _updated(wealth, members[:, group], nonmembers[:, group])
-        pairs.append(wealth.pairs)
+def follow(against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5) -> Followed:
+    """The game on trials `(attacks, n)` in their order, in groups as `groups` makes them."""
+    wealth = start(against, len(scores), chance)
+    trials, together, each = [0], [np.zeros_like(wealth.best)], [np.zeros((len(scores), len(wealth.best)))]
+    for group in groups(len(included)):
+        wealth, apart, now = _updated(wealth, scores[:, group], included[group])
+        trials.append(wealth.trials)
         together.append(now)
         each.append(apart)
-    return Followed(end=wealth, pairs=tuple(pairs), joint=np.stack(together), each=np.stack(each))
+    return Followed(end=wealth, trials=tuple(trials), joint=np.stack(together), each=np.stack(each))
 
 
-def perfect(against: Hypotheses, pairs: int, significance: float) -> int | None:
-    """What so many pairs refute when every member is a hit and no nonmember a false alarm; an index as of `refuted`."""
-    wealth = start(against)
-    for group in groups(pairs):
-        size = group.stop - group.start
-        wealth = update(wealth, np.ones((1, size)), np.zeros((1, size)))
+def perfect(against: Hypotheses, trials: int, significance: float, chance: float = 0.5) -> int | None:
+    """What so many trials refute when every member scores higher than every nonmember; an index as of `refuted`.
+
+    Memberships come in turn, as often as the coins make them on average.
+    """
+    turns = np.floor(np.arange(1, trials + 1) * chance) > np.floor(np.arange(trials) * chance)
+    wealth = start(against, chance=chance)
+    for group in groups(trials):
+        wealth = update(wealth, turns[None, group].astype(np.float64), turns[group])
     return refuted(wealth, significance)
 
 
-def groups(pairs: int) -> list[slice]:
-    """How a finished set of pairs is passed on: one by one at first, later in groups of a twentieth of the past.
+def groups(trials: int) -> list[slice]:
+    """How a finished set of trials is passed on: one by one at first, later in groups of a fortieth of the past.
 
-    Groups do not depend on how many pairs will follow, but for the last one, which ends where the pairs do.
+    Groups do not depend on how many trials will follow, but for the last one, which ends where the trials do.
 
-    >>> [one.stop - one.start for one in groups(50)][-3:]
+    >>> [one.stop - one.start for one in groups(100)][-3:]
     [2, 2, 2]
     """
     found, done = [], 0
-    while done < pairs:
-        size = min(max(1, done // 20), pairs - done)
+    while done < trials:
+        size = min(max(1, done // 40), trials - done)
         found.append(slice(done, done + size))
         done += size
     return found

@@ -7,46 +7,48 @@ import pytest
 
 from audit.stats import curves, sequential, sgd_curve, tradeoff
 from audit.stats.curves import Curve
-from audit.stats.sequential import LEVELS, RATES, STAKES, Hypotheses
+from audit.stats.sequential import LEVELS, RATES, SIDES, STAKES, Hypotheses
 
 ANY = sequential.any_mechanism(1e-5)
 
 
-def single(scores: np.ndarray) -> np.ndarray:
-    """Scores of one attack."""
-    return scores[None, :]
+def drawn(seed: int, shift: float, trials: int, attacks: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian scores `(attacks, trials)` of members shifted by so much, and who is one."""
+    draw = np.random.default_rng(seed)
+    included = draw.random(trials) < 0.5
+    return draw.normal(size=(attacks, trials)) + shift * included, included
 
 
-def naive(members: np.ndarray, nonmembers: np.ndarray, curve: Curve) -> list[float]:
-    """Wealth over time against one claim, every bettor followed pair by pair with plain floats."""
-    wealth: dict[tuple[int, float, float], float] = {}
-    path, seen_m, seen_n = [1.0], [], []
-    lines = {direction: sequential.supporting_lines(rate) for direction, rate in enumerate((curve.tpr, curve.tnr))}
-    for x, y in zip(members, nonmembers, strict=True):
-        for direction in (0, 1) if seen_m else ():
-            past = sorted(seen_n) if direction == 0 else sorted(-m for m in seen_m)
-            hit_score, alarm_score = (x, y) if direction == 0 else (-y, -x)
-            for level in LEVELS:
-                cut = past[len(past) - 1 - min(math.floor(level * len(past)), len(past) - 1)]
-                near = min(RATES, key=lambda rate: abs(math.log(rate / max(level, 1 / (len(past) + 1)))))
-                slope, intercept = lines[direction][:, RATES.index(near)]
-                z = (hit_score > cut) - slope * (alarm_score > cut) - intercept
+def naive(scores: np.ndarray, included: np.ndarray, curve: Curve, chance: float = 0.5) -> list[float]:
+    """Wealth over time against one claim, every bettor followed trial by trial with plain floats."""
+    wealth: dict[tuple[tuple[float, float], float, float], float] = {}
+    path, members, nonmembers = [1.0], [], []
+    lines = [sequential.supporting_lines(rate) for rate in (curve.tpr, curve.tnr)]
+    for score, member in zip(scores.tolist(), included.tolist(), strict=True):
+        for level in LEVELS if members and nonmembers else ():
+            seen = len(members) + len(nonmembers)
+            near = RATES.index(min(RATES, key=lambda rate: abs(math.log(rate / max(level, 2 / (seen + 2))))))
+            (s, c), (s_low, c_low) = (line[:, near] for line in lines)
+            high = score > sorted(nonmembers)[::-1][min(math.floor(level * len(nonmembers)), len(nonmembers) - 1)]
+            low = score < sorted(members)[min(math.floor(level * len(members)), len(members) - 1)]
+            z = high * (1 / chance if member else -s / (1 - chance)) - c
+            z_low = low * (-s_low / chance if member else 1 / (1 - chance)) - c_low
+            for a, b in SIDES:
+                worst = max(a * (s / (1 - chance) + c) + b * c_low, b * (s_low / chance + c_low) + a * c)
                 for stake in STAKES:
-                    key = (direction, level, stake)
-                    wealth[key] = wealth.get(key, 1.0) * (1 + stake / (slope + intercept) * z)
+                    key = ((a, b), level, stake)
+                    wealth[key] = wealth.get(key, 1.0) * (1 + stake / worst * (a * z + b * z_low))
         path.append(sum(wealth.values()) / sequential.BETTORS if wealth else 1.0)
-        seen_m.append(x)
-        seen_n.append(y)
+        (members if member else nonmembers).append(score)
     return path
 
 
-@pytest.mark.parametrize("place", [0, 10, 40])
-def test_wealth_equals_the_plain_game(place: int) -> None:
-    draw = np.random.default_rng(0)
-    members, nonmembers = draw.normal(1.5, 1, 20), draw.normal(0, 1, 20)
-    expected = [naive(members, nonmembers, curves.epsilon_delta(0.05 * claim, 1e-5)) for claim in range(place + 1)]
-    followed = sequential.follow(ANY, single(members), single(nonmembers))
-    assert followed.pairs == tuple(range(21))
+@pytest.mark.parametrize(("place", "chance"), [(0, 0.5), (10, 0.5), (30, 0.3)])
+def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
+    scores, included = drawn(0, 1.5, 36)
+    expected = [naive(scores[0], included, curves.epsilon_delta(0.05 * claim, 1e-5), chance) for claim in range(place + 1)]
+    followed = sequential.follow(ANY, scores, included, chance)
+    assert followed.trials == tuple(range(37))
     assert followed.each[:, 0, place] == pytest.approx(np.log(expected[place]), abs=1e-9)
     assert followed.joint[:, place] == pytest.approx(np.log(np.min(expected, axis=0)), abs=1e-9)
     assert followed.end.best[place] == pytest.approx(float(np.log(np.min(expected, axis=0)).max()), abs=1e-9)
@@ -71,6 +73,24 @@ def test_lines_lie_nowhere_below_the_curve_and_close_to_it_where_they_touch(curv
             assert gap[fpr == touched][0] < 0.008  # a corner of the curve inside a cell of the outline costs the most
 
 
+@pytest.mark.parametrize("chance", [0.5, 0.2])
+@pytest.mark.parametrize("curve", CURVES)
+def test_no_bettor_gains_on_average_from_a_true_claim(curve: Curve, chance: float) -> None:
+    """Exactly, over the coin and the score, for the leakiest law that the claim allows and any pair of thresholds."""
+    table = np.exp(sequential._table(sequential.alone(curve, 1.0), chance, tuple(range(len(RATES)))))
+    for high, low in [(0.001, 0.9), (0.02, 0.02), (0.3, 0.5), (0.5, 0.1), (0.9, 0.05), (1.0, 0.0), (0.0, 1.0)]:
+        cuts = np.sort([0.0, 1.0, high, low])  # false positive rates; the score is high below `high`, low beyond `low`
+        middles = (cuts[:-1] + cuts[1:]) / 2
+        kinds = 4 * (middles < high) + 2 * (middles > low)
+        shares = [np.diff(cuts), np.diff(np.append(0.0, curve.tpr(cuts[1:])))]  # of nonmembers and members in each part
+        mean = sum(
+            chance_of * share @ np.moveaxis(table[:, :, kinds + member], 2, 0).reshape(3, -1)
+            for member, chance_of, share in ((0, 1 - chance, shares[0]), (1, chance, shares[1]))
+        )
+        assert mean.max() <= 1 + 1e-9
+        assert table.min() > 0
+
+
 @pytest.mark.parametrize(
     ("against", "limit"),
     [
@@ -90,52 +110,49 @@ def test_claims_are_ordered_and_the_one_bet_against_lies_above_the_stated_one(ag
 
 
 def test_stopping_and_resuming_changes_nothing() -> None:
-    draw = np.random.default_rng(1)
-    members, nonmembers = draw.normal(1, 1, (2, 60)), draw.normal(0, 1, (2, 60))
+    scores, included = drawn(1, 1.0, 90, attacks=2)
     straight = sequential.start(ANY, 2)
-    for i in range(60):
-        straight = sequential.update(straight, members[:, i : i + 1], nonmembers[:, i : i + 1])
+    for i in range(90):
+        straight = sequential.update(straight, scores[:, i : i + 1], included[i : i + 1])
     first = sequential.start(ANY, 2)
-    for i in range(25):
-        first = sequential.update(first, members[:, i : i + 1], nonmembers[:, i : i + 1])
+    for i in range(40):
+        first = sequential.update(first, scores[:, i : i + 1], included[i : i + 1])
     resumed = sequential.Wealth(
         against=first.against,
+        chance=first.chance,
         members=first.members.copy(),
         nonmembers=first.nonmembers.copy(),
         log_wealth=first.log_wealth.copy(),
         best=first.best.copy(),
     )
-    for i in range(25, 60):
-        resumed = sequential.update(resumed, members[:, i : i + 1], nonmembers[:, i : i + 1])
-    assert (resumed.best == straight.best).all()
+    for i in range(40, 90):
+        resumed = sequential.update(resumed, scores[:, i : i + 1], included[i : i + 1])
+    assert (resumed.best == straight.best).all() and resumed.trials == 90
 
 
-def test_a_prefix_of_the_pairs_gives_a_prefix_of_the_evidence() -> None:
+def test_a_prefix_of_the_trials_gives_a_prefix_of_the_evidence() -> None:
     """So a bound at the time of stopping does not depend on what would have followed."""
-    draw = np.random.default_rng(7)
-    members, nonmembers = draw.normal(1, 1, (1, 90)), draw.normal(0, 1, (1, 90))
-    whole = sequential.follow(ANY, members, nonmembers)
-    part = sequential.follow(ANY, members[:, :50], nonmembers[:, :50])
-    common = [pairs for pairs in part.pairs if pairs in whole.pairs]
-    assert len(common) > 30
-    for pairs in common:
-        assert (whole.joint[whole.pairs.index(pairs)] == part.joint[part.pairs.index(pairs)]).all()
+    scores, included = drawn(7, 1.0, 150)
+    whole = sequential.follow(ANY, scores, included)
+    part = sequential.follow(ANY, scores[:, :100], included[:100])
+    common = [trials for trials in part.trials if trials in whole.trials]
+    assert len(common) > 60
+    for trials in common:
+        assert (whole.joint[whole.trials.index(trials)] == part.joint[part.trials.index(trials)]).all()
 
 
-def alarms(against: Hypotheses, truth: float, trials: int, pairs: int, kind: str) -> int:
-    """How often a claim at or above the truth is ever refuted, while somebody looks after every group of pairs."""
+def alarms(against: Hypotheses, truth: float, games: int, trials: int, kind: str) -> int:
+    """How often a claim at or above the truth is ever refuted, while somebody looks after every group of trials."""
     draw, found = np.random.default_rng(2), 0
-    for _ in range(trials):
+    mu = tradeoff.mu_of_gdp(truth, 1e-5) if truth else 0.0
+    for _ in range(games):
+        included = draw.random(trials) < 0.5
         if kind == "flat":
-            right = draw.random((2, pairs)) < 1 / (1 + math.exp(-truth))
-            size = np.abs(draw.normal(size=(2, pairs)))
-            members, nonmembers = np.where(right[0], size[0], -size[0]), np.where(right[1], -size[1], size[1])
+            right = draw.random(trials) < 1 / (1 + math.exp(-truth))
+            scores = np.abs(draw.normal(size=trials)) * np.where(right == included, 1.0, -1.0)
         else:
-            members, nonmembers = (
-                draw.normal(tradeoff.mu_of_gdp(truth, 1e-5) if truth else 0.0, 1, pairs),
-                draw.normal(size=pairs),
-            )
-        followed = sequential.follow(against, single(members), single(nonmembers))
+            scores = draw.normal(size=trials) + mu * included
+        followed = sequential.follow(against, scores[None, :], included)
         place = against.against(truth)
         assert place is not None
         found += bool((followed.joint[:, place] >= math.log(1 / 0.05)).any())  # at any time at all
@@ -147,11 +164,11 @@ def alarms(against: Hypotheses, truth: float, trials: int, pairs: int, kind: str
     [(ANY, 0.0, "normal"), (ANY, 1.0, "flat"), (sequential.gaussian(1e-5, (2.0,)), 2.0, "normal")],
 )
 def test_looking_at_every_time_does_not_inflate_the_error(against: Hypotheses, truth: float, kind: str) -> None:
-    assert alarms(against, truth, 60, 60, kind) <= 9  # of 60 at 5 %: more has chance below 1e-3
+    assert alarms(against, truth, 60, 120, kind) <= 9  # of 60 at 5 %: more has chance below 1e-3
 
 
 @pytest.mark.calibration
-@pytest.mark.parametrize("pairs", [50, 300])
+@pytest.mark.parametrize("trials", [100, 600])
 @pytest.mark.parametrize(
     ("against", "truth", "kind"),
     [
@@ -162,29 +179,29 @@ def test_looking_at_every_time_does_not_inflate_the_error(against: Hypotheses, t
         (sequential.gaussian(1e-5, (4.0,)), 4.0, "normal"),
     ],
 )
-def test_calibration_at_every_time(against: Hypotheses, truth: float, kind: str, pairs: int) -> None:
-    trials = 1000
-    assert alarms(against, truth, trials, pairs, kind) <= 0.05 * trials + 3 * math.sqrt(0.05 * 0.95 * trials)
+def test_calibration_at_every_time(against: Hypotheses, truth: float, kind: str, trials: int) -> None:
+    games = 1000
+    found = alarms(against, truth, games, trials, kind)
+    print(f"{kind}, epsilon {truth:g}, {trials} trials: {found} of {games} true claims refuted at some time")
+    assert found <= 0.05 * games + 3 * math.sqrt(0.05 * 0.95 * games)
 
 
 def test_evidence_only_grows_and_finds_a_leak() -> None:
-    draw = np.random.default_rng(3)
+    scores, included = drawn(3, 2.0, 800)
     wealth, found = sequential.start(ANY), []
-    for one in sequential.groups(400):
-        size = one.stop - one.start
-        wealth = sequential.update(wealth, draw.normal(2, 1, (1, size)), draw.normal(0, 1, (1, size)))
+    for one in sequential.groups(800):
+        wealth = sequential.update(wealth, scores[:, one], included[one])
         found.append(sequential.epsilon_refuted(wealth, 0.05))
     assert found == sorted(found)
-    top = sequential.perfect(ANY, 400, 0.05)
+    top = sequential.perfect(ANY, 800, 0.05)
     assert top is not None
     assert 1.5 < found[-1] <= ANY.epsilons[top]
 
 
 def test_a_family_shows_more_than_a_pair_of_epsilon_and_delta() -> None:
-    draw = np.random.default_rng(4)
-    members, nonmembers = draw.normal(1, 1, (1, 300)), draw.normal(0, 1, (1, 300))
+    scores, included = drawn(4, 1.0, 600)
     plain, inside, noise = (
-        sequential.epsilon_refuted(sequential.follow(one, members, nonmembers).end, 0.05)
+        sequential.epsilon_refuted(sequential.follow(one, scores, included).end, 0.05)
         for one in (ANY, sequential.gaussian(1e-5), sequential.dp_sgd(2.0, 1.0, 4, 1e-5))
     )
     assert plain + 1 < inside < 4.3772
@@ -196,17 +213,16 @@ def test_groups_cover_all_pairs_once() -> None:
     assert covered == list(range(333))
 
 
-@pytest.mark.parametrize(("members", "nonmembers"), [((1, 2), (1, 3)), ((2, 2), (2, 2)), ((1, 2), (2, 2))])
-def test_unequal_sides_are_refused(members: tuple[int, int], nonmembers: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="pairs of 1 attack"):
-        sequential.update(sequential.start(ANY), np.ones(members), np.ones(nonmembers))
+@pytest.mark.parametrize(("scores", "included"), [((1, 2), 3), ((2, 2), 2), ((1, 0), 1)])
+def test_scores_that_do_not_fit_memberships_are_refused(scores: tuple[int, int], included: int) -> None:
+    with pytest.raises(ValueError, match="each of 1 attack"):
+        sequential.update(sequential.start(ANY), np.ones(scores), np.ones(included, dtype=bool))
 
 
 def test_an_average_over_attacks_is_the_plain_average_of_their_wealth() -> None:
-    draw = np.random.default_rng(5)
-    members, nonmembers = draw.normal(1, 1, (2, 12)), draw.normal(0, 1, (2, 12))
-    joint = sequential.follow(ANY, members, nonmembers)
-    apart = [sequential.follow(ANY, members[i : i + 1], nonmembers[i : i + 1]) for i in range(2)]
+    scores, included = drawn(5, 1.0, 24, attacks=2)
+    joint = sequential.follow(ANY, scores, included)
+    apart = [sequential.follow(ANY, scores[i : i + 1], included) for i in range(2)]
     for i, one in enumerate(apart):
         assert joint.each[:, i] == pytest.approx(one.each[:, 0])
     average = np.log(np.mean([np.exp(one.each[:, 0]) for one in apart], axis=0))
@@ -215,12 +231,16 @@ def test_an_average_over_attacks_is_the_plain_average_of_their_wealth() -> None:
 
 
 def test_one_good_attack_among_bad_ones_is_enough_and_ten_bad_ones_prove_nothing() -> None:
-    draw, found = np.random.default_rng(6), 0
-    members, nonmembers = draw.normal(size=(5, 180)), draw.normal(size=(5, 180))
-    members[2] += 3.0
-    assert sequential.epsilon_refuted(sequential.follow(ANY, members, nonmembers).end, 0.05) > 1.0
-    for seed in range(10):
-        stream = np.random.default_rng(seed)
-        nothing = sequential.follow(ANY, stream.normal(size=(10, 50)), stream.normal(size=(10, 50)))
-        found += sequential.refuted(nothing.end, 0.05) is not None
-    assert found <= 3
+    scores, included = drawn(6, 0.0, 360, attacks=5)
+    scores[2] += 3.0 * included
+    assert sequential.epsilon_refuted(sequential.follow(ANY, scores, included).end, 0.05) > 1.0
+    nothing = [sequential.follow(ANY, *drawn(100 + seed, 0.0, 100, attacks=10)) for seed in range(10)]
+    assert sum(sequential.refuted(one.end, 0.05) is not None for one in nothing) <= 3
+
+
+def test_trials_without_order_or_with_infinite_scores_are_played_on() -> None:
+    included = np.arange(40) % 2 == 0
+    equal = sequential.follow(ANY, np.zeros((1, 40)), included)
+    assert sequential.refuted(equal.end, 0.05) is None and np.isfinite(equal.joint).all()
+    endless = sequential.follow(ANY, np.where(included, np.inf, -np.inf)[None, :], included)
+    assert sequential.epsilon_refuted(endless.end, 0.05) > 0.5 and np.isfinite(endless.joint).all()
