@@ -81,7 +81,7 @@ class Sequential:
         """The family's member with this epsilon; None where it has none."""
         self._check(delta)
         if self.family == "any":
-            return sequential.alone(curves.epsilon_delta(epsilon, delta), epsilon)
+            return sequential.pairs(np.array([epsilon]), delta)
         if self.family == "gdp":
             return sequential.alone(curves.gdp(tradeoff.mu_of_gdp(epsilon, delta)), epsilon)
         mechanism = _dp_sgd(like)

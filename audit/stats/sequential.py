@@ -58,8 +58,20 @@ class Hypotheses:
 @functools.lru_cache(maxsize=16)
 def any_mechanism(delta: float, claimed: tuple[float, ...] = ()) -> Hypotheses:
     """(epsilon, delta)-DP for each epsilon of a grid, and just above each of those that are `claimed`."""
-    epsilons = _with(np.arange(0.0, LARGEST_EPSILON + 1e-9, EPSILON_STEP), claimed)
-    return _hypotheses([curves.epsilon_delta(one, delta) for one in epsilons.tolist()], epsilons, epsilons)
+    return pairs(_with(np.arange(0.0, LARGEST_EPSILON + 1e-9, EPSILON_STEP), claimed), delta)
+
+
+def pairs(epsilons: Array, delta: float) -> Hypotheses:
+    """(epsilon, delta)-DP for each epsilon, whose curve is two lines.
+
+    Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted at all smaller ones.
+    """
+    steep = np.array(RATES)[:, None] * (1 + np.exp(epsilons)) <= 1
+    odds = np.exp(-epsilons)
+    slopes = np.where(steep, np.exp(epsilons), odds)
+    intercepts = np.where(steep, delta, 1 - odds * (1 - delta))
+    lines = np.stack([slopes, intercepts])[:, None].repeat(2, axis=1)
+    return Hypotheses(epsilons=epsilons, parameters=epsilons, lines=lines)
 
 
 @functools.lru_cache(maxsize=16)

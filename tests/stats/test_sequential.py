@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from audit.stats import curves, sequential, sgd_curve, tradeoff
 from audit.stats.curves import Curve
-from audit.stats.sequential import LEVELS, RATES, SIDES, STAKES, Hypotheses
+from audit.stats.sequential import LEVELS, MU_STEP, RATES, SIDES, STAKES, Hypotheses
 
 ANY = sequential.any_mechanism(1e-5)
 
@@ -46,8 +47,8 @@ def naive(scores: np.ndarray, included: np.ndarray, curve: Curve, chance: float 
 @pytest.mark.parametrize(("place", "chance"), [(0, 0.5), (10, 0.5), (30, 0.3)])
 def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
     scores, included = drawn(0, 1.5, 36)
-    expected = [naive(scores[0], included, curves.epsilon_delta(0.05 * claim, 1e-5), chance) for claim in range(place + 1)]
-    followed = sequential.follow(ANY, scores, included, chance)
+    expected = [naive(scores[0], included, curves.gdp(MU_STEP * claim), chance) for claim in range(place + 1)]
+    followed = sequential.follow(sequential.gaussian(1e-5), scores, included, chance)
     assert followed.trials == tuple(range(37))
     assert followed.each[:, 0, place] == pytest.approx(np.log(expected[place]), abs=1e-9)
     assert followed.joint[:, place] == pytest.approx(np.log(np.min(expected, axis=0)), abs=1e-9)
@@ -73,11 +74,44 @@ def test_lines_lie_nowhere_below_the_curve_and_close_to_it_where_they_touch(curv
             assert gap[fpr == touched][0] < 0.008  # a corner of the curve inside a cell of the outline costs the most
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
+def test_lines_of_a_pair_are_its_own_two(epsilon: float, delta: float) -> None:
+    lines = sequential.pairs(np.array([epsilon]), delta).lines[:, :, :, 0]
+    fpr = np.unique(np.concatenate([np.linspace(0, 1, 2001), [1 / (1 + math.exp(epsilon))]]))
+    allowed = curves.epsilon_delta(epsilon, delta).tpr(fpr)
+    for slope, intercept in lines.reshape(2, -1).T:
+        gap = slope * fpr + intercept - allowed
+        assert gap.min() >= -1e-12 and gap.min() < 1e-9
+    steep = lines[0, 0] == math.exp(epsilon)
+    assert (steep == (np.array(RATES) <= 1 / (1 + math.exp(epsilon)))).all()
+
+
+def test_what_is_refuted_at_one_delta_is_refuted_at_all_smaller_ones() -> None:
+    """Factors do not grow with delta, outcome by outcome and bettor by bettor."""
+    epsilons = np.array([0.0, 0.4, 1.0, 3.0])
+    tables = [
+        sequential._table(sequential.pairs(epsilons, delta), 0.5, tuple(range(len(RATES)))) for delta in (0.0, 1e-5, 0.01, 0.1)
+    ]
+    for smaller, larger in itertools.pairwise(tables):
+        assert (larger <= smaller + 1e-12).all()
+
+
 @pytest.mark.parametrize("chance", [0.5, 0.2])
 @pytest.mark.parametrize("curve", CURVES)
 def test_no_bettor_gains_on_average_from_a_true_claim(curve: Curve, chance: float) -> None:
+    demand_no_gain(curve, sequential.alone(curve, 1.0), chance)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
+def test_no_bettor_gains_on_average_from_a_true_pair(epsilon: float, delta: float) -> None:
+    demand_no_gain(curves.epsilon_delta(epsilon, delta), sequential.pairs(np.array([epsilon]), delta), 0.5)
+
+
+def demand_no_gain(curve: Curve, against: Hypotheses, chance: float) -> None:
     """Exactly, over the coin and the score, for the leakiest law that the claim allows and any pair of thresholds."""
-    table = np.exp(sequential._table(sequential.alone(curve, 1.0), chance, tuple(range(len(RATES)))))
+    table = np.exp(sequential._table(against, chance, tuple(range(len(RATES)))))
     for high, low in [(0.001, 0.9), (0.02, 0.02), (0.3, 0.5), (0.5, 0.1), (0.9, 0.05), (1.0, 0.0), (0.0, 1.0)]:
         cuts = np.sort([0.0, 1.0, high, low])  # false positive rates; the score is high below `high`, low beyond `low`
         middles = (cuts[:-1] + cuts[1:]) / 2
