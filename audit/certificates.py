@@ -41,7 +41,7 @@ SECONDS = {
     "one_run_fdp": 0.0015,
     "product_channel": 0.001,
     "rank_exact": 0.002,
-    "sequential": 0.006,
+    "sequential": 0.008,
 }
 EACH = 2e-7
 FRESH = {"gaussian": 0.006, "fdp_rank": 0.006}  # more where each audit simulates anew, as it does in a certificate

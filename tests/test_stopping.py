@@ -164,6 +164,13 @@ def test_jobs_that_finish_out_of_turn_change_nothing(stopped: GameResult, tmp_pa
 
 
 @pytest.mark.slow
+def test_the_shipped_config_stops_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["run", "quickstart-early-stop", "-q", "-o", str(tmp_path / "run")]) == 1
+    said = capsys.readouterr().out
+    assert "the claim is contradicted" in said and "of 240 trained" in said
+
+
+@pytest.mark.slow
 def test_processes_stop_where_one_process_does(stopped: GameResult, tmp_path: Path) -> None:
     found = played(built("execution.kind=processes", "execution.workers=2"), tmp_path)
     assert watched(found) == watched(stopped)
@@ -394,9 +401,9 @@ def test_one_certificate_covers_stopping_at_the_worst_time() -> None:
     path = certificates.Path(
         attacks=((estimator,), (estimator,)), game=GAME, mechanism=None, delta=1e-5, level=0.95, together=True
     )
-    found = certificates.certify(path, 60)
+    found = certificates.certify(path, 40)
     assert [one.epsilon for one in found] == [0.0, 1.0]
-    assert all(one.nominal == pytest.approx(0.05) and one.kept and one.repetitions == 60 for one in found)
+    assert all(one.nominal == pytest.approx(0.05) and one.kept and one.repetitions == 40 for one in found)
     apart = dataclasses.replace(path, together=False)
     assert all(one.nominal == pytest.approx(0.1) for one in certificates.certify(apart, 20))
     loose = dataclasses.replace(path, level=0.05)

@@ -144,8 +144,9 @@ def _print(rows: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
+    most = "up to " if rows["stopping"] else ""
     console.print(
-        f"{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
+        f"{most}{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
         f"each at confidence {rows['confidence_each']:.4f}"
     )
     for name, claims in rows["claims"].items():

@@ -102,8 +102,9 @@ class _Run:
     def _say(self, experiment: Experiment) -> None:
         if not self.quiet:
             models = sum(play.models for _, play in experiment.pairs)
+            most = "up to " if any(play.stops for play in experiment.plays) else ""
             print(
-                f"{experiment.name}: {models} models, {experiment.model_steps:,} model-steps, "
+                f"{experiment.name}: {most}{models} models, {experiment.model_steps:,} model-steps, "
                 f"{experiment.comparisons} bounds that hold together with {experiment.confidence:.0%} confidence",
                 file=sys.stderr,
             )
