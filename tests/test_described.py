@@ -255,7 +255,7 @@ def test_bounds_of_copies_speak_of_one_record(estimator: OneRun | ClopperPearson
         shared = group.bound(estimator, separated(copies), delta=1e-5, confidence=0.95, seed=SEED)
         together, spent = tradeoff.group_privacy(shared.epsilon, 1e-5, copies)
         again = estimator.lower_bound(separated(copies), delta=spent, confidence=0.95, seed=SEED)
-        assert again.epsilon >= together  # what it says of the group is refuted
+        assert again.epsilon >= together - 2e-3  # what it says of the group is refuted, to the precision of a search
         beyond, spent = tradeoff.group_privacy(shared.epsilon + 0.01, 1e-5, copies)
         assert estimator.lower_bound(separated(copies), delta=spent, confidence=0.95, seed=SEED).epsilon < beyond
         assert 0 < shared.epsilon <= once.epsilon / copies + 1e-6
