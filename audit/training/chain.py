@@ -9,18 +9,26 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.fx
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from audit.core.errors import DataError
 from audit.training.clipping import Clip, Clipped, Rows, all_finite
 from audit.training.layout import Layout
 from audit.training.native import library
+from audit.training.replacement import has_hooks
 from audit.training.tape import TapeGradients
 
 SOURCE = "chain_sums.c"
 # operations of one model that repay compiling (about a second) where some thirty models are trained
 _WORTH_COMPILING = 1e9
-_ACTIVATIONS: Mapping[type[nn.Module], int] = {nn.ReLU: 0, nn.Tanh: 1}
+FLATTENS = "flatten"
+_ACTIVATIONS: Mapping[type[nn.Module], str] = {nn.ReLU: "relu", nn.Tanh: "tanh"}
+_FUNCTIONS: Mapping[Any, str] = {
+    torch.relu: "relu", torch.tanh: "tanh", F.relu: "relu", F.tanh: "tanh", "relu": "relu", "tanh": "tanh"
+}  # fmt: skip
+_FLATTENING = (torch.flatten, "flatten")
 
 COMPILE = ("off", "auto", "on")
 
@@ -31,7 +39,7 @@ class Chain:
 
     Attributes:
         sizes: width of the input and of each layer's output.
-        activation: number of the activation between layers.
+        activation: between layers: 0 for ReLU, 1 for tanh.
         weights: where each layer's weight starts in a model's parameters.
         biases: the same for biases, -1 for none.
         width: numbers stored for one model.
@@ -51,40 +59,70 @@ class Chain:
 
 
 def chain_of(module: nn.Module) -> Chain | None:
-    """The chain that `module` is, or None where it is anything else.
+    """The chain that `module` is, however its `forward` is written, or None where it is anything else.
 
     >>> chain_of(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))).sizes
     (4, 8, 3)
     >>> chain_of(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3)))
     """
-    if type(module) is not nn.Sequential:
+    found = _steps(module)
+    if found is None:
         return None
-    layers = [layer for layer in module if not _flattens(layer)]
-    linear, between = [layer for layer in layers[::2] if type(layer) is nn.Linear], layers[1::2]
-    if len(linear) != len(between) + 1:
+    while found and found[0] == FLATTENS:
+        found = found[1:]
+    paths, between = found[::2], found[1::2]
+    activations = set(between)
+    if len(found) % 2 == 0 or len(activations) > 1 or not activations <= {"relu", "tanh"}:
         return None
-    kinds = {type(layer) for layer in between}
-    if len(kinds) > 1 or not kinds <= _ACTIVATIONS.keys() or any(_flattens(layer) for layer in list(module)[1:]):
-        return None
-    parameters = list(module.named_parameters())
-    if not all(value.requires_grad for _, value in parameters) or len({id(layer) for layer in linear}) < len(linear):
-        return None
+    linear = [layer for layer in map(dict(module.named_modules()).get, paths) if type(layer) is nn.Linear]
     layout = Layout.of(module)
     starts = {slot.name: slot.start for slot in layout.slots}
-    paths = [name for name, layer in module.named_children() if type(layer) is nn.Linear]
-    if sum(layer.weight.numel() + (0 if layer.bias is None else layer.bias.numel()) for layer in linear) != layout.parameters:
+    weights, biases = ([f"{path}.{role}".lstrip(".") for path in paths] for role in ("weight", "bias"))
+    # each parameter is trained, belongs to one layer, and each layer is used once
+    own = {*weights, *(name for name in biases if name in starts)}
+    alone = len(linear) == len(paths) == len(set(paths)) and own == starts.keys() and set(weights) <= starts.keys()
+    if not alone or sum(1 for _ in module.parameters()) != len(layout.slots) or any(map(has_hooks, module.modules())):
         return None
     return Chain(
         sizes=(linear[0].in_features, *(layer.out_features for layer in linear)),
-        activation=_ACTIVATIONS[kinds.pop()] if kinds else 0,
-        weights=tuple(starts[f"{path}.weight"] for path in paths),
-        biases=tuple(starts.get(f"{path}.bias", -1) for path in paths),
+        activation=int("tanh" in activations),
+        weights=tuple(starts[name] for name in weights),
+        biases=tuple(starts.get(name, -1) for name in biases),
         width=layout.width,
     )
 
 
-def _flattens(layer: nn.Module) -> bool:
-    return type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1)
+def _steps(module: nn.Module) -> list[str] | None:
+    """What `forward` does one after another: paths of layers, names of functions; None where it is no straight line."""
+    if type(module) is nn.Linear:
+        return [""]
+    try:
+        graph = torch.fx.symbolic_trace(module).graph
+    except (torch.fx.proxy.TraceError, TypeError, RuntimeError, AttributeError, ValueError, KeyError, IndexError):
+        return None  # what the code of a forward pass may raise on a stand-in for its input
+    nodes, found = list(graph.nodes), []
+    for before, node in pairwise(nodes):
+        inputs = node.all_input_nodes
+        if inputs != [before] or node.op in ("placeholder", "get_attr"):
+            return None
+        if node.op != "output":
+            found.append(_name(module, node))
+    returned = nodes[-1].args[0] is nodes[-2]
+    return found if returned and nodes[0].op == "placeholder" else None
+
+
+def _name(module: nn.Module, node: torch.fx.Node) -> str:
+    """What one step is called: "relu", "tanh", flattening, the path of a layer; "?" for all else."""
+    if node.op == "call_module":
+        layer = module.get_submodule(str(node.target))
+        if type(layer) is nn.Linear:
+            return str(node.target)
+        flattens = type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1)
+        return FLATTENS if flattens else _ACTIVATIONS.get(type(layer), "?")
+    if node.target in _FLATTENING:
+        return FLATTENS if node.args[1:] in ((1,), (1, -1)) and not node.kwargs else "?"
+    plain = len(node.args) == 1 and set(node.kwargs) <= {"inplace"}
+    return _FUNCTIONS.get(node.target, "?") if plain else "?"
 
 
 def worth_compiling(chain: Chain, examples: float) -> bool:

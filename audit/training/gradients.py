@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from audit.training.clipping import Clip, Gradients, Rows
 from audit.training.layers import UncoveredUse
 from audit.training.loop import LoopGradients
-from audit.training.replacement import DROPOUTS, covered, is_dropout
+from audit.training.replacement import DROPOUTS, covered, has_hooks, is_dropout
 from audit.training.tape import TapeGradients
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def uncovered(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
             return (
                 f"layer '{path or '(the model itself)'}' ({type(layer).__name__}) holds parameters that only torch.func covers"
             )
-        if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
+        if has_hooks(layer):
             return f"layer '{path or '(the model itself)'}' has hooks"
         unknown_dropout = is_dropout(layer) and type(layer) not in DROPOUTS
         if unknown_dropout or isinstance(layer, nn.modules.batchnorm._BatchNorm):

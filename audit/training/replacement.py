@@ -46,6 +46,11 @@ def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], s
     raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")
 
 
+def has_hooks(layer: nn.Module) -> bool:
+    """True where functions are attached to this one layer that may change what it computes."""
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
+
+
 DROPOUTS: Mapping[type[nn.Module], int] = {nn.Dropout: 0, nn.Dropout1d: 1, nn.Dropout2d: 2, nn.Dropout3d: 3}
 
 

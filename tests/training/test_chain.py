@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from audit.core.errors import ConfigError, DataError
 from audit.core.mechanism import DpSgd, NonPrivate
@@ -181,13 +182,79 @@ def test_adaptive_clipping_canaries_and_narrow_passes_go_through_compiled_sums()
         (nn.Sequential(nn.Linear(4, 6), nn.ReLU()), None),
         (nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Flatten(), nn.Linear(6, 3)), None),
         (nn.Sequential(nn.Linear(4, 3)).requires_grad_(False), None),
-        (nn.Linear(4, 3), None),
+        (nn.Linear(4, 3), (4, 3)),
+        (nn.Sequential(nn.Sequential(nn.Linear(4, 5), nn.Tanh()), nn.Linear(5, 3)), (4, 5, 3)),
         (nn.Sequential(*[nn.Linear(4, 4), nn.ReLU()] * 2, nn.Linear(4, 3)), None),
     ],
 )
 def test_what_a_chain_is(module: nn.Module, sizes: tuple[int, ...] | None) -> None:
     chain = chain_of(module)
     assert (None if chain is None else chain.sizes) == sizes
+
+
+class Written(nn.Module):
+    """A forward pass in the user's own words."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(6, 5), nn.Linear(5, 5, bias=False), nn.Linear(5, 3)
+        self.way = way
+
+    def forward(self, inputs: Tensor) -> Tensor:  # noqa: PLR0911
+        flat = inputs.flatten(1)
+        match self.way:
+            case "functions":
+                return self.last(F.relu(self.second(torch.relu(self.first(flat)))))
+            case "methods":
+                return self.last(self.second(self.first(torch.flatten(flat, 1)).tanh()).tanh())
+            case "residual":
+                return self.last(torch.relu(self.first(flat)) + torch.relu(self.second(torch.relu(self.first(flat)))))
+            case "twice":
+                return self.last(torch.relu(self.second(torch.relu(self.second(torch.relu(self.first(flat)))))))
+            case "unused":
+                return self.last(torch.relu(self.first(flat)))
+            case "scaled":
+                return self.last(torch.relu(self.second(torch.relu(self.first(flat) * 2))))
+            case "weight":
+                return self.last(torch.relu(F.linear(torch.relu(self.first(flat)), self.second.weight)))
+            case "branching":
+                return self.last(torch.relu(self.second(torch.relu(self.first(flat))))) if flat.sum() > 0 else flat
+            case "halfway":
+                seen = torch.relu(self.second(torch.relu(self.first(flat))))
+                self.last(seen)
+                return seen
+            case _:
+                return self.last(torch.relu(self.second(torch.relu(self.first(flat.flatten(0))))))
+
+
+def written(way: str) -> nn.Module:
+    return Written(way)
+
+
+@pytest.mark.parametrize("way", ["functions", "methods"])
+def test_chains_are_found_however_they_are_written(way: str) -> None:
+    spec = {"factory": "tests.training.test_chain:written", "arguments": {"way": way}}
+    assert chain_of(Written(way)) == replace(chain_of(Written(way)), sizes=(6, 5, 5, 3), activation=int(way == "methods"))
+    job = cases.job(NOISY, model=spec, data=cases.dataset((2, 3)))
+    assert arrange(job, ON).compiled
+    plain, made = train(job, cases.silent), train(job, cases.silent, ON)
+    assert not same(plain, made)
+    for name, value in plain.weights.items():
+        np.testing.assert_allclose(value, made.weights[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", ["residual", "twice", "unused", "scaled", "weight", "branching", "halfway", "flat"])
+def test_what_is_no_straight_line_is_no_chain(way: str) -> None:
+    assert chain_of(Written(way)) is None
+
+
+def test_hooks_and_buffers_stay_with_torch() -> None:
+    module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    assert chain_of(module) is not None
+    module[1].register_forward_hook(lambda layer, given, made: 2 * made)
+    assert chain_of(module) is None
+    assert chain_of(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3))) is None
+    assert chain_of(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))) is None
 
 
 def test_tied_weights_are_no_chain() -> None:
