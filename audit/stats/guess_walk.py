@@ -19,6 +19,7 @@ REACH, MORE = 9.0, 14.0  # standard deviations, and steps, beyond which a binomi
 DIRECT = 200_000  # products up to which a convolution is summed directly
 LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits
 NEVER = 1 / 2  # smallest tails from here on are not told apart
+ROUNDING = 1e-6  # relative, of tails of a million steps; what is equal up to it counts as surprising
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take
 PRECISION = 1e-3  # of bounds, relative above 1
@@ -158,7 +159,7 @@ def _limit(guesses: int, rate: float, surprise: float) -> int:
     """The least count whose binomial tail is at most `surprise`; one beyond the mass that counts where there is none."""
     first, mass = _binomial(guesses, rate)
     tails = np.cumsum(mass[::-1])[::-1]
-    return first + int(np.count_nonzero(tails > surprise * (1 + 1e-9)))
+    return first + int(np.count_nonzero(tails > surprise * (1 + ROUNDING)))
 
 
 def _binomial(trials: int, rate: float) -> tuple[int, Array]:
