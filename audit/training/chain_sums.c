@@ -149,17 +149,7 @@ static float squared(const float *x, int64_t n) { /* n is a multiple of LANES; w
     return made;
 }
 
-int64_t chain_workspace(const chain *c) {
-    int64_t need = 0, widest = 0;
-    for (int64_t l = 0; l <= c->layers; l++) {
-        int64_t p = padded(c->sizes[l]);
-        need += 2 * BLOCK * p;
-        if (l) need += p * c->sizes[l - 1] + 2 * LANES * c->sizes[l - 1] + p;
-        if (c->sizes[l] > widest) widest = c->sizes[l];
-    }
-    return need + (widest + WIDE) * BLOCK + WIDE * widest + c->layers * (BLOCK + 2 * LANES);
-}
-
+/* the activation of a hidden layer; padding stays 0 */
 static void activate(const chain *c, float *h, int64_t rows, int64_t size) {
     int64_t p = padded(size);
     for (int64_t i = 0; i < rows * p; i += LANES) {
@@ -168,6 +158,7 @@ static void activate(const chain *c, float *h, int64_t rows, int64_t size) {
     }
 }
 
+/* turns the outputs of one record into the derivative of its loss by them */
 static void slopes(const chain *c, float *o, int64_t size, const void *label, int64_t record) {
     if (!c->classes) {
         o[0] = 2.0f * (o[0] - ((const float *)label)[record]);
@@ -182,104 +173,151 @@ static void slopes(const chain *c, float *o, int64_t size, const void *label, in
     o[((const int64_t *)label)[record]] -= 1.0f;
 }
 
-static void one_model(const chain *c, const float *flat, float *total, const float *data, const void *labels,
-                      const int64_t *chosen, const uint8_t *mask, int64_t rows, const float *clip, int64_t per_layer,
-                      float *norms, float *left, float *work) {
-    static const float nothing[WIDE] = {0};
-    int64_t layers = c->layers, place[BLOCK];
-    float *acts[layers + 1], *sigs[layers + 1], *packed[layers], *bias[layers], *squares[layers];
-    for (int64_t l = 0; l <= layers; l++) {
+/* of one model: layer inputs and signals of up to BLOCK rows, packed weights, squared norms, a panel */
+typedef struct {
+    float **acts, **sigs, **packed, **bias, **squares, *panel;
+    int64_t *place, rows; /* which of the pass's rows are here, and how many */
+} room;
+
+int64_t chain_workspace(const chain *c) {
+    int64_t need = 0, widest = 0;
+    for (int64_t l = 0; l <= c->layers; l++) {
         int64_t p = padded(c->sizes[l]);
-        acts[l] = work, work += BLOCK * p;
-        sigs[l] = work, work += BLOCK * p;
-        if (l) {
-            bias[l - 1] = work, work += p + LANES;
-            packed[l - 1] = work, work += (p + LANES) * c->sizes[l - 1];
-            squares[l - 1] = work, work += BLOCK;
-        }
+        need += 2 * BLOCK * p;
+        if (l) need += p * c->sizes[l - 1] + 2 * LANES * c->sizes[l - 1] + p;
+        if (c->sizes[l] > widest) widest = c->sizes[l];
     }
-    float *panel = work;
-    for (int64_t l = 0; l < layers; l++) {
+    return need + (widest + WIDE) * BLOCK + WIDE * widest + c->layers * (BLOCK + 2 * LANES);
+}
+
+static void arrange(const chain *c, const float *flat, room *r, float *work) {
+    for (int64_t l = 0; l <= c->layers; l++) {
+        int64_t p = padded(c->sizes[l]);
+        r->acts[l] = work, work += BLOCK * p;
+        r->sigs[l] = work, work += BLOCK * p;
+        if (!l) continue;
+        r->bias[l - 1] = work, work += p + LANES;
+        r->packed[l - 1] = work, work += (p + LANES) * c->sizes[l - 1];
+        r->squares[l - 1] = work, work += BLOCK;
+    }
+    r->panel = work;
+    for (int64_t l = 0; l < c->layers; l++) {
         int64_t in = c->sizes[l], out = c->sizes[l + 1];
-        const float *w = flat + c->weights[l];
-        memset(bias[l], 0, sizeof(float) * (padded(out) + LANES));
-        if (c->biases[l] >= 0) memcpy(bias[l], flat + c->biases[l], sizeof(float) * out);
-        for (int64_t j = 0; j < out; j += WIDE) pack_transposed(in, w + j * in, out - j, packed[l] + j * in);
+        memset(r->bias[l], 0, sizeof(float) * (padded(out) + LANES));
+        if (c->biases[l] >= 0) memcpy(r->bias[l], flat + c->biases[l], sizeof(float) * out);
+        for (int64_t j = 0; j < out; j += WIDE)
+            pack_transposed(in, flat + c->weights[l] + j * in, out - j, r->packed[l] + j * in);
     }
-    int64_t at = 0;
-    while (at < rows) {
-        int64_t n = 0, in = c->sizes[0], p = padded(in);
-        for (; at < rows && n < BLOCK; at++) {
-            norms[at] = left[at] = 0;
-            if (!mask[at]) continue;
-            float *x = acts[0] + n * p;
-            memcpy(x, data + chosen[at] * in, sizeof(float) * in);
-            for (int64_t j = in; j < p; j++) x[j] = 0;
-            place[n++] = at;
+}
+
+/* the next real rows from `at` on, at most BLOCK; returns where to go on */
+static int64_t gather(const chain *c, room *r, const float *data, const int64_t *chosen, const uint8_t *mask, int64_t at,
+                      int64_t rows) {
+    int64_t in = c->sizes[0], p = padded(in);
+    for (r->rows = 0; at < rows && r->rows < BLOCK; at++) {
+        if (!mask[at]) continue;
+        float *x = r->acts[0] + r->rows * p;
+        memcpy(x, data + chosen[at] * in, sizeof(float) * in);
+        for (int64_t j = in; j < p; j++) x[j] = 0;
+        r->place[r->rows++] = at;
+    }
+    return at;
+}
+
+static void forward(const chain *c, room *r) {
+    for (int64_t l = 0; l < c->layers; l++) {
+        int64_t in = c->sizes[l], out = c->sizes[l + 1];
+        float *made = l + 1 == c->layers ? r->sigs[l + 1] : r->acts[l + 1];
+        for (int64_t j = 0; j < out; j += WIDE)
+            product(r->rows, in, r->acts[l], padded(in), 1, r->packed[l] + j * in, made + j, padded(out), r->bias[l] + j,
+                    panel_width(out - j));
+        if (l + 1 < c->layers) activate(c, made, r->rows, out);
+    }
+}
+
+/* signals of all layers from those of the last, and the squared norm of each row's gradient in each layer */
+static void back(const chain *c, const float *flat, room *r) {
+    static const float nothing[WIDE] = {0};
+    for (int64_t l = c->layers - 1; l >= 0; l--) {
+        int64_t in = c->sizes[l], out = c->sizes[l + 1], p = padded(in), q = padded(out);
+        for (int64_t i = 0; i < r->rows; i++)
+            r->squares[l][i] =
+                squared(r->sigs[l + 1] + i * q, q) * (squared(r->acts[l] + i * p, p) + (c->biases[l] >= 0 ? 1.0f : 0.0f));
+        if (!l) return;
+        for (int64_t j = 0; j < in; j += WIDE) {
+            pack(out, flat + c->weights[l] + j, in, in - j, r->panel);
+            product(r->rows, out, r->sigs[l + 1], q, 1, r->panel, r->sigs[l] + j, p, nothing, panel_width(in - j));
         }
-        if (!n) continue;
-        for (int64_t l = 0; l < layers; l++) {
-            int64_t i = c->sizes[l], o = c->sizes[l + 1], q = padded(o);
-            for (int64_t j = 0; j < o; j += WIDE)
-                product(n, i, acts[l], padded(i), 1, packed[l] + j * i, (l + 1 == layers ? sigs : acts)[l + 1] + j, q, bias[l] + j,
-                        panel_width(o - j));
-            if (l + 1 < layers) activate(c, acts[l + 1], n, o);
-        }
-        for (int64_t r = 0; r < n; r++)
-            slopes(c, sigs[layers] + r * padded(c->sizes[layers]), c->sizes[layers], labels, chosen[place[r]]);
-        for (int64_t l = layers - 1; l >= 0; l--) {
-            int64_t i = c->sizes[l], o = c->sizes[l + 1], q = padded(i);
-            const float *w = flat + c->weights[l];
-            for (int64_t r = 0; clip && r < n; r++)
-                squares[l][r] = squared(sigs[l + 1] + r * padded(o), padded(o)) *
-                                (squared(acts[l] + r * q, q) + (c->biases[l] >= 0 ? 1.0f : 0.0f));
-            if (!l) break;
-            for (int64_t j = 0; j < i; j += WIDE) {
-                pack(o, w + j, i, i - j, panel);
-                product(n, o, sigs[l + 1], padded(o), 1, panel, sigs[l] + j, q, nothing, panel_width(i - j));
-            }
-            for (int64_t k = 0; k < n * q; k += LANES) {
-                vec h = *(vec *)(acts[l] + k), d = *(vec *)(sigs[l] + k);
-                if (c->activation) *(vec *)(sigs[l] + k) = d * (1.0f - h * h);
-                else *(vec *)(sigs[l] + k) = choose(h <= 0.0f, all(0.0f), d);
-            }
-        }
-        for (int64_t r = 0; clip && r < n; r++) {
-            float sum = 0, kept = 0;
-            for (int64_t l = 0; l < layers; l++) sum += squares[l][r];
-            float norm = sqrtf(sum);
-            norms[place[r]] = norm;
-            for (int64_t l = 0; l < layers; l++) {
-                float own = per_layer ? sqrtf(squares[l][r]) : norm, bound = per_layer ? *clip / sqrtf(layers) : *clip;
-                float factor = own > bound ? bound / own : 1.0f;
-                int64_t o = padded(c->sizes[l + 1]), i = padded(c->sizes[l]);
-                float *d = sigs[l + 1] + r * o;
-                if (!(norm <= 3.4028235e38f)) {
-                    memset(d, 0, sizeof(float) * o);
-                    memset(acts[l] + r * i, 0, sizeof(float) * i);
-                    continue;
-                }
-                kept += factor * factor * squares[l][r];
-                if (factor < 1.0f)
-                    for (int64_t j = 0; j < o; j += LANES) *(vec *)(d + j) *= factor;
-            }
-            left[place[r]] = sqrtf(kept);
-        }
-        for (int64_t l = 0; l < layers; l++) {
-            int64_t i = c->sizes[l], o = c->sizes[l + 1], q = padded(o);
-            float *gradient = total + c->weights[l];
-            for (int64_t j = 0; j < i; j += WIDE) pack(n, acts[l] + j, padded(i), i - j, panel + j * n);
-            for (int64_t k = 0; k < o; k += 8) /* along rows of the sum, which may be too large for the cache */
-                for (int64_t j = 0; j < i; j += WIDE)
-                    product(o - k < 8 ? o - k : 8, n, sigs[l + 1] + k, 1, q, panel + j * n, gradient + k * i + j, i, 0, i - j);
-            if (c->biases[l] < 0) continue;
-            float *shift = total + c->biases[l];
-            for (int64_t r = 0; r < n; r++)
-                for (int64_t j = 0; j < o; j++) shift[j] += sigs[l + 1][r * q + j];
+        for (int64_t k = 0; k < r->rows * p; k += LANES) {
+            vec h = *(vec *)(r->acts[l] + k), d = *(vec *)(r->sigs[l] + k);
+            if (c->activation) *(vec *)(r->sigs[l] + k) = d * (1.0f - h * h);
+            else *(vec *)(r->sigs[l] + k) = choose(h <= 0.0f, all(0.0f), d);
         }
     }
 }
 
+/* scales the signals of row i to the clip norm; a row without a finite norm becomes 0, as does all that it meets.
+   Returns its norm, and what is left of it in `left`. */
+static float clip_row(const chain *c, room *r, int64_t i, float clip, int64_t per_layer, float *left) {
+    float sum = 0, kept = 0;
+    for (int64_t l = 0; l < c->layers; l++) sum += r->squares[l][i];
+    float norm = sqrtf(sum);
+    for (int64_t l = 0; l < c->layers; l++) {
+        float own = per_layer ? sqrtf(r->squares[l][i]) : norm, bound = per_layer ? clip / sqrtf(c->layers) : clip;
+        float factor = own > bound ? bound / own : 1.0f;
+        int64_t p = padded(c->sizes[l]), q = padded(c->sizes[l + 1]);
+        float *d = r->sigs[l + 1] + i * q;
+        if (!isfinite(norm)) {
+            memset(d, 0, sizeof(float) * q);
+            memset(r->acts[l] + i * p, 0, sizeof(float) * p);
+            continue;
+        }
+        kept += factor * factor * r->squares[l][i];
+        if (factor < 1.0f)
+            for (int64_t j = 0; j < q; j += LANES) *(vec *)(d + j) *= factor;
+    }
+    *left = sqrtf(kept);
+    return norm;
+}
+
+static void add(const chain *c, room *r, float *total) {
+    for (int64_t l = 0; l < c->layers; l++) {
+        int64_t in = c->sizes[l], out = c->sizes[l + 1], q = padded(out);
+        float *gradient = total + c->weights[l], *shift = c->biases[l] >= 0 ? total + c->biases[l] : 0;
+        for (int64_t j = 0; j < in; j += WIDE) pack(r->rows, r->acts[l] + j, padded(in), in - j, r->panel + j * r->rows);
+        for (int64_t k = 0; k < out; k += 8) /* along rows of the sum, which may be too large for the cache */
+            for (int64_t j = 0; j < in; j += WIDE)
+                product(out - k < 8 ? out - k : 8, r->rows, r->sigs[l + 1] + k, 1, q, r->panel + j * r->rows,
+                        gradient + k * in + j, in, 0, in - j);
+        for (int64_t i = 0; shift && i < r->rows; i++)
+            for (int64_t j = 0; j < out; j++) shift[j] += r->sigs[l + 1][i * q + j];
+    }
+}
+
+static void one_model(const chain *c, const float *flat, float *total, const float *data, const void *labels,
+                      const int64_t *chosen, const uint8_t *mask, int64_t rows, const float *clip, int64_t per_layer,
+                      float *norms, float *left, float *work) {
+    float *acts[c->layers + 1], *sigs[c->layers + 1], *packed[c->layers], *bias[c->layers], *squares[c->layers];
+    int64_t place[BLOCK], outputs = c->sizes[c->layers];
+    room r = {acts, sigs, packed, bias, squares, 0, place, 0};
+    arrange(c, flat, &r, work);
+    for (int64_t i = 0; i < rows; i++) norms[i] = left[i] = 0;
+    for (int64_t at = 0; at < rows;) {
+        at = gather(c, &r, data, chosen, mask, at, rows);
+        forward(c, &r);
+        for (int64_t i = 0; i < r.rows; i++)
+            slopes(c, sigs[c->layers] + i * padded(outputs), outputs, labels, chosen[place[i]]);
+        back(c, flat, &r);
+        for (int64_t i = 0; clip && i < r.rows; i++) norms[place[i]] = clip_row(c, &r, i, *clip, per_layer, left + place[i]);
+        add(c, &r, total);
+    }
+}
+
+/* Adds to `total` (models x width) the sums of the gradients of the rows of each model that `mask` marks, each clipped
+   where `clip` (models) is given.
+
+   data (records x sizes[0]), labels (records; int64 with classes, else float) and chosen (models x rows) tell what a row
+   is; flat is (models x width); norms and left (models x rows) are written; work has chain_workspace() floats. */
 void chain_sums(const chain *c, int64_t models, const float *flat, float *total, const float *data, const void *labels,
                 const int64_t *chosen, const uint8_t *mask, int64_t rows, const float *clip, int64_t per_layer, float *norms,
                 float *left, float *work) {
