@@ -164,14 +164,13 @@ def claim(recipe: Recipe) -> float:
     return float(accountant.claim(recipe.mechanism, delta=DELTA, adjacency=Adjacency.ADD_REMOVE).epsilon)
 
 
-def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed: Seed) -> dict[str, Array]:
-    """Coins, outputs and white-box signals of all models for the whole pool, and outputs for the test records."""
-    began = time.process_time()
+def planned(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed: Seed) -> TrainingJob:
+    """`count` models on the pool, each record in each by a coin."""
     included = seed.child("coins").numpy().random((count, len(dataset.pool))) < 0.5
     canaries = Canaries(
         kind="held_out", description="all records of the pool", records=dataset.pool, identifiers=dataset.pool_index
     )
-    job = TrainingJob(
+    return TrainingJob(
         dataset=dataset,
         canaries=canaries,
         included=included,
@@ -181,13 +180,19 @@ def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, see
         optimizer=recipe.optimizer,
         access=Access.FINAL_WEIGHTS,
     )
+
+
+def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed: Seed) -> dict[str, Array]:
+    """Coins, outputs and white-box signals of all models for the whole pool, and outputs for the test records."""
+    began = time.process_time()
+    job = planned(dataset, problem, recipe, count, seed)
     weights = recipe.trainer.fit(job, lambda steps: None).weights
     trained = observe.Trained(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
     inside = trained.representations(dataset.pool)
     if inside is None:
         raise SystemExit("the model has no last linear layer")
     return {
-        "included": included,
+        "included": job.included,
         "labels": dataset.pool.labels,
         "logits": trained.outputs(dataset.pool.inputs),
         "gradient_norms": trained.gradient_norms(dataset.pool),

@@ -1,0 +1,53 @@
+"""LiRA that asks about several views of each image: the models of `real_data.py` without DP, one data set.
+
+Prints AUC and TPR of online LiRA with fixed variance, each model once the target, for several numbers of views (the image,
+mirrored, shifted by a pixel). The models were trained without augmentation.
+
+    python benchmarks/augmented_queries.py --root FOLDER --out OUT [--data cifar10] [--views 1 2 6 18] [--models 17] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import real_problems
+from attack_battery import row
+
+from attacks.augmentations import views_of
+from audit import evaluation, plugins
+from audit.core.records import ReferenceView
+from audit.core.seeds import Seed
+from audit.training import observe
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="where packed data may be unpacked")
+    parser.add_argument("--data", choices=["cifar10", "mnist", "fashion_mnist"], default="cifar10")
+    parser.add_argument("--views", type=int, nargs="*", default=[1, 2, 6, 18])
+    parser.add_argument("--models", type=int, default=17)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    problem, seed = real_problems.PROBLEMS[options.data], Seed(options.seed)
+    dataset = real_problems.read(options.data, options.root, options.out, problem, seed.child("data"))
+    recipe = real_problems.recipes(problem, [])[0]
+    job = real_problems.planned(dataset, problem, recipe, options.models, seed.child("recipe", 0))
+    began = time.process_time()
+    weights = recipe.trainer.fit(job, lambda steps: None).weights
+    trained = observe.Trained(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
+    seen = np.stack([trained.outputs(view) for view in views_of(dataset.pool.inputs, max(options.views))], axis=1)
+    print(f"{options.data}: {options.models} models, trained and observed in {time.process_time() - began:.0f} CPU s")
+    models = ReferenceView(included=job.included, logits=seen[:, 0], augmented_logits=seen)
+    for count in options.views:
+        attack = plugins.build("attacks.scorers", {"kind": "lira", "augmentations": count})
+        began = time.process_time()
+        found = evaluation.leave_one_out(attack, models, dataset.pool.labels, seed)
+        print(row(f"LiRA, {count} views", found, "", (time.process_time() - began) / options.models, True), flush=True)
+
+
+if __name__ == "__main__":
+    main()
