@@ -29,7 +29,7 @@ from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.gaussian import Gaussian
 from audit.estimators.one_run import OneRun
 from audit.experiment import run
-from audit.rounds import _shown
+from audit.playing import _shown
 from audit.seen import Asked
 from audit.stats import tradeoff
 from audit.store import Store

@@ -46,6 +46,7 @@ FLOORS = [
     ("audit.tables", 3),
     ("audit.rounds", 3),
     ("audit.stopping", 3),
+    ("audit.playing", 3),
     ("audit.planting", 3),
     ("audit.timing", 3),
     ("audit.utility", 3),

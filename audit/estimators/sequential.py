@@ -17,7 +17,7 @@ from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.records import Array, Scores
 from audit.core.seeds import Seed
 from audit.core.watched import Evidence, Stake
-from audit.stats import curves, ranks, sequential, sgd_curve, tradeoff
+from audit.stats import curves, hypotheses, ranks, sequential, sgd_curve, tradeoff
 
 FAMILIES = ("any", "gdp", "dp_sgd")
 MOST_POINTS = 300
@@ -77,18 +77,18 @@ class Sequential:
         against = self._alone(scores[0], epsilon, delta)
         return against is not None and _ever(_follow(against, scores), confidence)
 
-    def _alone(self, like: Scores, epsilon: float, delta: float) -> sequential.Hypotheses | None:
+    def _alone(self, like: Scores, epsilon: float, delta: float) -> hypotheses.Hypotheses | None:
         """The family's member with this epsilon; None where it has none."""
         self._check(delta)
         if self.family == "any":
-            return sequential.pairs(np.array([epsilon]), delta)
+            return hypotheses.pairs(np.array([epsilon]), delta)
         if self.family == "gdp":
-            return sequential.alone(curves.gdp(tradeoff.mu_of_gdp(epsilon, delta)), epsilon)
+            return hypotheses.alone(curves.gdp(tradeoff.mu_of_gdp(epsilon, delta)), epsilon)
         mechanism = _dp_sgd(like)
         signal = sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
         if math.isinf(signal):
             return None
-        return sequential.alone(sgd_curve.sgd(1 / signal, mechanism.sample_rate, mechanism.steps), epsilon)
+        return hypotheses.alone(sgd_curve.sgd(1 / signal, mechanism.sample_rate, mechanism.steps), epsilon)
 
     def _check(self, delta: float) -> None:
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of sequential")
@@ -120,17 +120,17 @@ class Sequential:
         told = f"a claim was refuted after {proved} runs" if proved is not None else f"{len(scores[0].values)} trials"
         return replace(bound, selected=told if bound.epsilon > 0 else ""), found
 
-    def _hypotheses(self, scores: Scores, delta: float, claimed: tuple[float, ...]) -> sequential.Hypotheses:
+    def _hypotheses(self, scores: Scores, delta: float, claimed: tuple[float, ...]) -> hypotheses.Hypotheses:
         self._check(delta)
         if self.family == "any":
-            return sequential.any_mechanism(delta, claimed)
+            return hypotheses.any_mechanism(delta, claimed)
         if self.family == "gdp":
-            return sequential.gaussian(delta, claimed)
+            return hypotheses.gaussian(delta, claimed)
         mechanism = _dp_sgd(scores)
-        return sequential.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
+        return hypotheses.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
 
     def _bound(
-        self, followed: sequential.Followed, against: sequential.Hypotheses, delta: float, confidence: float
+        self, followed: sequential.Followed, against: hypotheses.Hypotheses, delta: float, confidence: float
     ) -> LowerBound:
         significance = 1 - checks.open_probability(confidence, "confidence")
         refuted = sequential.refuted(followed.end, significance)
@@ -180,7 +180,7 @@ def _shuffled(scores: Scores, seed: Seed) -> tuple[Array, Array]:
     return values, included
 
 
-def _follow(against: sequential.Hypotheses, scores: Sequence[Scores]) -> sequential.Followed:
+def _follow(against: hypotheses.Hypotheses, scores: Sequence[Scores]) -> sequential.Followed:
     """The game on trials in their order, with the game's own coins."""
     values, included = np.stack([one.values for one in scores]), np.asarray(scores[0].included)
     return sequential.follow(against, values, included, scores[0].game.inclusion_probability)
@@ -225,7 +225,7 @@ def _thin(points: int, kept: int | None) -> Array:
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(against: sequential.Hypotheses, trials: int, significance: float, chance: float) -> int | None:
+def _ceiling(against: hypotheses.Hypotheses, trials: int, significance: float, chance: float) -> int | None:
     return sequential.perfect(against, trials, significance, chance)
 
 
