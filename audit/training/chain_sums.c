@@ -2,7 +2,7 @@
 
    Each model goes by itself and each sum has an order that its own batch fixes, so what a model gets depends on no other
    model. Sums of a product run over its depth in order, in registers; only the norms add vector lanes, so bits differ
-   between processors with vectors of different length. Called from chain.py, which documents the arguments. */
+   between processors with vectors of different length, or without fused multiply-add. Called from chain.py. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -85,7 +85,7 @@ INLINE vec hyperbolic(vec x) {
                 else for (int l = 0; l < valid - v * LANES; l++) place[l] += sums[i][v][l];                                   \
             }                                                                                                                 \
     }
-TILE(8, 2) TILE(4, 2) TILE(2, 2) TILE(1, 2) TILE(8, 1) TILE(4, 1) TILE(2, 1) TILE(1, 1)
+TILE(8, 2) TILE(6, 2) TILE(4, 2) TILE(2, 2) TILE(1, 2) TILE(8, 1) TILE(4, 1) TILE(2, 1) TILE(1, 1)
 
 /* c (m x valid) = bias + a b, or += a b where bias is null; b is one packed panel of one or two vectors */
 static void product(int64_t m, int64_t depth, const float *a, int64_t row, int64_t step, const float *b, float *c, int64_t ldc,
@@ -94,7 +94,11 @@ static void product(int64_t m, int64_t depth, const float *a, int64_t row, int64
 #define TILES(tall, vecs) \
     for (; i + tall <= m; i += tall) tile_##tall##_##vecs(depth, a + i * row, row, step, b, c + i * ldc, ldc, bias, valid)
     if (valid > LANES) {
+#if LANES == 16
         TILES(8, 2);
+#else /* half as many registers */
+        TILES(6, 2);
+#endif
         TILES(4, 2);
         TILES(2, 2);
         TILES(1, 2);
