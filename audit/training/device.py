@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import torch
 
 from audit.core.errors import ConfigError
+from audit.training.native import compiler
 
 
 def find_device(name: str) -> torch.device:
@@ -37,6 +39,9 @@ def survey() -> list[tuple[str, str, bool, bool]]:
     """Rows for `audit doctor`: what, finding, works, needed."""
     value = float((torch.ones(8, 8) @ torch.ones(8, 8)).sum())
     rows = [("cpu", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", value == 512.0, True)]
+    command = compiler()
+    found = "none; compile: on and auto leave all to torch" if command is None else shlex.join(command)
+    rows.append(("C compiler", found, command is not None, False))
     if not torch.cuda.is_available():
         return [*rows, ("cuda", "no usable device", False, False)]
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))

@@ -24,6 +24,7 @@ from audit.training.adaptive import Quantile
 from audit.training.arrange import Settings, arrange
 from audit.training.chain import SOURCE, ChainGradients, chain_of, compiled_chain, worth_compiling
 from audit.training.clipping import Clip, Gradients, Rows, stacked_state
+from audit.training.device import survey
 from audit.training.ensemble import train
 from audit.training.models import build, initialised
 from audit.training.tape import TapeGradients
@@ -321,6 +322,14 @@ def test_no_compiler_is_logged(fresh: None, monkeypatch: pytest.MonkeyPatch, cap
     with caplog.at_level(logging.WARNING):
         assert native.library(SOURCE) is None
     assert "no C compiler was found" in caplog.text
+
+
+def test_doctor_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "gcc -m64")
+    assert ("C compiler", "gcc -m64", True, False) in survey()
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    assert any(what == "C compiler" and "leave all to torch" in found and not ok for what, found, ok, _ in survey())
 
 
 def test_memory_is_guarded() -> None:
