@@ -376,8 +376,8 @@ def test_a_true_claim_is_rarely_refuted_however_often_one_looks(law: Law, claime
 @pytest.mark.calibration
 @pytest.mark.parametrize(("law", "claimed", "family"), TRUE)
 def test_calibration_of_games_that_stop(law: Law, claimed: float, family: str) -> None:
-    trials = 1000
-    ends = [stops(law, claimed, Seed(2).child("game", draw), family=family, runs=240) for draw in range(trials)]
+    trials = 400
+    ends = [stops(law, claimed, Seed(2).child("game", draw), family=family, runs=240, together=40) for draw in range(trials)]
     alarms = sum(end is not None for end in ends)
     print(f"{law.name}, {family}: {alarms} of {trials} true claims refuted within 240 runs")
     assert alarms <= 0.05 * trials + 3 * math.sqrt(0.05 * 0.95 * trials)
