@@ -25,7 +25,8 @@ class LabelOnly:
     Attributes:
         calibrated: subtract how often references without the canary are right about it, which makes a
             right answer count for more where other models are wrong.
-        augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most).
+        augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most). For models that were
+            trained on such views; others remember the image alone, and further views dilute what it shows.
 
     References:
         Yeom et al. 2018, arXiv 1709.01604 (gap attack); Choquette-Choo et al. 2021, arXiv 2007.14321 (queries).

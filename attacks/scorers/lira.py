@@ -40,7 +40,8 @@ class Lira:
             as far as that difference is more than noise over few models. With 8 models a side the plain
             difference of a weakly memorised canary is mostly noise and even its sign is often wrong, which
             costs the plain attack much of its power against DP training.
-        augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most).
+        augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most). For models that were
+            trained on such views; others remember the image alone, and further views dilute what it shows.
 
     Other implementations that differ: the offline score of the original research code (and of what copied
     it) is the two-sided log-density, two times (fixed variance) to ten times (per example) weaker at low false
