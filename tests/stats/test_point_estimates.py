@@ -47,12 +47,12 @@ def test_estimates_are_not_bounds_and_say_so() -> None:
 
 
 def test_delta_is_bounded_where_epsilon_is_given() -> None:
-    draw, over = np.random.default_rng(3), 0
-    strong = api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=1.0)
+    draw, over, trials = np.random.default_rng(3), 0, "independent_trials"
+    strong = api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=1.0, game=trials)
     assert 0.5 < strong < 0.9545  # TPR - e FPR of the best event is 0.924
-    assert api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=3.0) < strong
+    assert api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=3.0, game=trials) < strong
     for _ in range(40):
-        over += api.delta_lower_bound(draw.normal(1, 1, 60), draw.normal(0, 1, 60), epsilon=0.5) > 0.2384
+        over += api.delta_lower_bound(draw.normal(1, 1, 60), draw.normal(0, 1, 60), epsilon=0.5, game=trials) > 0.2384
     assert over <= 9
 
 
