@@ -27,7 +27,7 @@ PLAIN = NonPrivate(sample_rate=0.3, steps=4)
 UNTIED = ("tied",)
 SLOW = ("gru", "lstm", "recurrent")
 COVERED = [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in sorted(set(cases.MODELS) - set(UNTIED))]
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def job_of(name: str, mechanism: Any, **changes: Any) -> TrainingJob:
@@ -106,7 +106,8 @@ def test_the_pretended_device_sees_what_is_left_behind() -> None:
         assert (away.cpu() == 0).all() and float(away.sum()) == 1.0
 
 
-@on_a_gpu
+@pytest.mark.gpu
+@absent
 @pytest.mark.parametrize("mechanism", [QUIET, replace(PLAIN, steps=8)], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
 def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
@@ -117,7 +118,8 @@ def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
         np.testing.assert_allclose(there.weights[parameter], value, rtol=1e-6, atol=1e-8, err_msg=parameter)
 
 
-@on_a_gpu
+@pytest.mark.gpu
+@absent
 def test_noise_on_a_gpu_has_the_stated_size_and_repeats() -> None:
     job = job_of("mlp", replace(NOISY, steps=200))
     first, again = (train(job, cases.silent) for _ in range(2))
@@ -126,7 +128,8 @@ def test_noise_on_a_gpu_has_the_stated_size_and_repeats() -> None:
         np.testing.assert_array_equal(again.weights[parameter], value, err_msg=parameter)
 
 
-@on_a_gpu
+@pytest.mark.gpu
+@absent
 def test_observing_on_a_gpu_gives_what_the_cpu_gives() -> None:
     job = job_of("cnn", PLAIN)
     done, data = train(job, cases.silent), job.dataset
