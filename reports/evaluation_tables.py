@@ -70,7 +70,7 @@ def thresholds(found: Evaluation) -> Table:
 def records(found: Evaluation) -> Table:
     """The records that are exposed in most targets."""
     rows: list[tuple[Text, ...]] = [
-        (Mono(one.record), one.label, percent(one.fpr), percent(one.found), count(one.targets))
+        (Mono(one.record), one.label, _share(one.fpr, found.at_fpr), percent(one.found), count(one.targets))
         for one in found.records[:MOST_RECORDS]
     ]
     return Table(
@@ -87,6 +87,11 @@ def records(found: Evaluation) -> Table:
         rows=tuple(rows),
         small=True,
     )
+
+
+def _share(fpr: float, resolved: float) -> str:
+    """A share of nonmembers; no share is printed as zero, a sample shows none below one over its size."""
+    return f"below {percent(resolved)}" if fpr == 0 else percent(fpr)
 
 
 def groups(found: Evaluation) -> Table:

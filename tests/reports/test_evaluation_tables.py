@@ -132,3 +132,10 @@ def test_each_adversary_has_a_bar() -> None:
     shown = reading.levels(replace(mechanism, games=(labels, *mechanism.games[1:])))
     assert list(shown) == [Access.LABEL_ONLY, Access.FINAL_MODEL, Access.ALL_STEPS]
     assert f"access.{mechanism.name}" in figures.drawings(sample.run())
+
+
+def test_no_share_of_nonmembers_is_printed_as_zero() -> None:
+    found = evaluation()
+    never = replace(found.records[0], fpr=0.0)
+    cells = [row[2] for row in evaluation_tables.records(replace(found, records=(never, found.records[1]))).rows]
+    assert cells == ["below 1.0\N{NO-BREAK SPACE}%", "0.1\N{NO-BREAK SPACE}%"]
