@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import combinations_with_replacement
+from statistics import NormalDist
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from scipy import optimize
+from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from audit import plugins
 from audit.core.records import Array, ReferenceView, TargetView
@@ -144,3 +146,37 @@ def test_trajectory_weighs_every_checkpoint() -> None:
     tables = [(-TRAJECTORY[..., c] - np.log(-np.expm1(-TRAJECTORY[..., c]))).tolist() for c in range(3)]
     naive = learned(signal_features(tables, squared=False), ridge=10 / (K * M))
     close(score("trajectory", trajectory=TRAJECTORY), naive)
+
+
+def test_quantile_places_a_record_in_the_law_of_a_nonmember_of_which_as_much_is_known() -> None:
+    std = fixed_std(CONFIDENCE, False)
+
+    def features(i: int, without: int) -> Row:
+        known = side(CONFIDENCE, i, False, without)
+        own = math.sqrt(squares(known) / (len(known) - 1)) if len(known) > 1 else std
+        return [1.0, mean(known) / std, (mean(known) / std) ** 2, math.log(max(own, std / 1000) / std)]
+
+    pairs = [(k + 1, i) for k in range(K) for i in range(M) if not INCLUDED[k, i]]
+    rows, seen = np.array([features(i, model) for model, i in pairs]), np.array([CONFIDENCE[model][i] for model, i in pairs])
+    width = 0.05 * float(np.std(seen))  # of the kernel that smooths the pinball loss
+
+    def weights(level: float) -> Array:
+        def loss(weights: Array) -> float:
+            short = (rows @ weights - seen) / width
+            return float(np.mean(level * (seen - rows @ weights) + width * np.logaddexp(0.0, short)))
+
+        start = QuantileRegressor(quantile=level, alpha=0.0, fit_intercept=False).fit(rows, seen).coef_
+        return np.asarray(optimize.minimize(loss, start, method="BFGS", options={"gtol": 1e-9}).x)
+
+    normal = [0.0, NormalDist().inv_cdf(0.9), NormalDist().inv_cdf(0.99)]
+    fitted = [weights(level) for level in (0.5, 0.9, 0.99)]
+
+    def place(i: int) -> float:
+        low, high, top = (float(np.dot(features(i, 0), one)) for one in fitted)
+        first, second = max(high - low, 0.05 * std), max(top - high, 0.05 * std)
+        above = CONFIDENCE[0][i] - low
+        if above <= first:
+            return normal[1] * above / first
+        return normal[1] + (normal[2] - normal[1]) * (above - first) / second
+
+    close(score("quantile", logits=LOGITS), np.array([place(i) for i in range(M)]))
