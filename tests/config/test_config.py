@@ -19,6 +19,12 @@ def test_reads_numbers_as_people_write_them() -> None:
     assert config.games[0].canaries == {"kind": "mislabelled"}
 
 
+def test_on_and_off_are_words_and_true_and_false_are_not() -> None:
+    resolved = parse(CONFIG, ["mechanisms.0.trainer={kind: dpsgd, compile: on, flip: true}"])
+    assert resolved.config.mechanisms[0].trainer == {"kind": "dpsgd", "compile": "on", "flip": True}
+    assert parse(resolved.text).config == resolved.config
+
+
 def test_the_resolved_text_is_a_config_again() -> None:
     resolved = parse(CONFIG, ["delta=1e-6"])
     again = parse(resolved.text)
