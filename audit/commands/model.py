@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.commands.printing import AsJson
 from audit.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def model(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write; default runs/<time>-<target>.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Attack a model that is already trained, and write the report."""
     from audit import inspect_model, store

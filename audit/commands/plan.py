@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.commands import plan_power
-from audit.commands.printing import print_json
+from audit.commands.printing import AsJson, print_json
 from audit.core.errors import ConfigError
 from reports.rounding import down, up
 
@@ -37,7 +37,7 @@ def plan(
         typer.Option(min=1.0, help="True epsilon, as a multiple of the claim, that scores and hours needed are told for."),
     ] = 2.0,
     plot: Annotated[Path | None, typer.Option(help="Draw the power to this file (.svg or .png).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Ceilings, power, error budget, time and cost of an audit, before it is run."""
     from audit import config as configs

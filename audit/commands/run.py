@@ -11,7 +11,7 @@ import typer
 
 from audit.commands.ledger import Entry
 from audit.commands.plan import ConfigName, Overrides, bytes_needed, show
-from audit.commands.printing import print_json
+from audit.commands.printing import AsJson, print_json
 from audit.core.errors import AuditError, ConfigError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run(
         str | None,
         typer.Option("--record", metavar="TRAINING", help="Record one such training in the ledger; refused where too dear."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
+    as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Train, attack, bound, judge and report, as a config says."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.commands.printing import AsJson
 from audit.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def scores(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the report; none is written without.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """All lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
     from audit import inspect_model
