@@ -86,9 +86,10 @@ def concluded(one: Round, stated: Stated) -> Played:
     refuse_lost(one)
     recipe, game, seed, observed = one.recipe, one.game, one.seed, one.observed
     scores = [one.attack(name, attack) for name, attack in game.attacks]
+    seeds = [seed.child("bounds", index) for index in range(len(scores))]
     results = [
-        judge_scores(one, attack, found, stated, seed.child("bounds", index))
-        for index, ((_, attack), found) in enumerate(zip(game.attacks, scores, strict=True))
+        judge_scores(one, attack, found, stated, own)
+        for (_, attack), found, own in zip(game.attacks, scores, seeds, strict=True)
     ]
     best = scores[max(range(len(results)), key=lambda index: results[index].auc)]
     certified, detectable = simulated(one, stated)
@@ -106,7 +107,11 @@ def concluded(one: Round, stated: Stated) -> Played:
             evaluation=described(one),
             watched=watched(one, scores, stated),
         ),
-        trajectories=tuple(curve for name, attack in game.attacks for curve in trajectories(one, name, attack)),
+        trajectories=tuple(
+            curve
+            for (name, attack), own in zip(game.attacks, seeds, strict=True)
+            for curve in trajectories(one, name, attack, own)
+        ),
         checks=(*verdict.check_executed(recipe.mechanism, observed.executed), verdict.check_finite(observed.diverged)),
         observed=observed,
         scores=tuple(scores),
@@ -165,8 +170,11 @@ def simulated(one: Round, stated: Stated) -> tuple[tuple[Certificate, ...], tupl
     return certificates.certify(path, experiment.certificates), certificates.detectable(path, stated.claims)
 
 
-def trajectories(one: Round, name: str, attack: Attack) -> list[BoundTrajectory]:
-    """Proven epsilon over the steps seen so far, a curve per estimator; each point holds at its level on its own."""
+def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[BoundTrajectory]:
+    """Proven epsilon over the steps seen so far, a curve per estimator; each point holds at its level on its own.
+
+    `seed` is that of the attack's bounds, so that the last point is the bound which the tables state.
+    """
     total = one.recipe.mechanism.steps
     if one.observed.products is None or one.game.level(attack) is not Access.ALL_STEPS or one.game.stops:
         return []  # bounds of a fixed size say nothing of a sample that was chosen by what it showed
@@ -178,7 +186,7 @@ def trajectories(one: Round, name: str, attack: Attack) -> list[BoundTrajectory]
             one.game.estimators_of(attack),
             delta=one.experiment.delta,
             confidence=one.experiment.bound_confidence,
-            seed=one.seed.child("trajectory", steps),
+            seed=seed,
         )
         rows.append([bound.epsilon for bound in found])
     labels = [f"{name}, {found.estimator}" for found in found]

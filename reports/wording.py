@@ -179,8 +179,11 @@ def game(rules: Game) -> str:
         rules.references, f", and has trained {rules.references:,} models of its own"
     )
     noise = " The canaries do not touch each other, so each of them is a trial of its own." if rules.independent_noise else ""
+    drawn = f"for each of {rules.canaries:,} canaries ({what}) whether it is in the training set"
+    if rules.canaries == 1:
+        drawn, noise = f"whether one canary (of {what}) is in the training set", " Each run is a trial of its own."
     return (
-        f"In {runs}, {chance} decides for each of {rules.canaries:,} canaries ({what}) whether it is in the training set. "
+        f"In {runs}, {chance} decides {drawn}. "
         f"{sees}{own}, and has to tell from that how each coin fell. Neighbouring data sets: "
         f"{ADJACENCY[rules.adjacency]}.{noise}"
     )

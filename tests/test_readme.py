@@ -64,6 +64,13 @@ def test_the_quickstart_reaches_what_it_must(quickstart: Path) -> None:
     assert all(bound["ceiling"] >= bound["epsilon"] for bound in everything)
 
 
+def test_curves_over_the_steps_end_at_the_bounds_of_the_tables(quickstart: Path) -> None:
+    report = json.loads((quickstart / "report.json").read_text())
+    trained = next(result for result in report["mechanisms"] if result["name"] == "dp-sgd")
+    ends = {curve["label"].split(", ")[1]: curve["epsilon"][-1] for curve in trained["bound_trajectories"]}
+    assert ends == {bound["estimator"]: bound["epsilon"] for bound in bounds(trained, "white-box")}
+
+
 def bounds(result: dict, game: str) -> list[dict]:
     attacks = next(one for one in result["games"] if one["name"] == game)["attacks"]
     return [bound for attack in attacks for bound in attack["bounds"]]
