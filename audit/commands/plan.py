@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.commands import plan_power
-from audit.commands.printing import AsJson, print_json
+from audit.commands.printing import AsJson, print_json, screen
 from audit.core.errors import ConfigError
 from reports.rounding import down, up
 
@@ -140,10 +140,9 @@ def bytes_needed(experiment: Experiment) -> int:
 
 def _print(rows: dict[str, Any]) -> None:
     """The plan as a table on stdout."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = screen()
     most = "up to " if rows["stopping"] else ""
     console.print(
         f"{most}{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "

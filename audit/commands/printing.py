@@ -31,15 +31,20 @@ def _strict(value: Any) -> Any:
     return [_strict(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+def screen() -> Any:
+    """A `rich` console on stdout; as wide as tables need where stdout is a file or a pipe, which have no width."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=180)
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Prints a title and, where there are rows, a table; cells of its first column are never broken over lines."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=180)
+    console = screen()
     console.print(title, highlight=False, markup=False)
     if not rows:
         return
