@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from audit.core.errors import ObservationError
 from audit.core.game import Access, Game
+from audit.core.mechanism import Mechanism
 from audit.core.protocols import Attack
 from audit.core.records import Array, Planting, ReferenceView, Scores, TargetView
 from audit.core.seeds import Seed
@@ -38,10 +38,6 @@ def _labels_alone(logits: Array) -> Array:
     """1 for the predicted class and 0 for all others, `(..., classes)`."""
     shown: Array = np.eye(logits.shape[-1], dtype=np.float32)[logits.argmax(axis=-1)]
     return shown
-
-
-def _target_view(signals: Mapping[str, Any], labels: Array | None) -> TargetView:
-    return TargetView(labels=labels, **signals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,21 +73,21 @@ class Round:
         reference = self._reference(level, steps)
         values = []
         for run in range(self.planting.runs):
-            view = replace(self._target(run, level, steps), mechanism=mechanism)
+            view = self._target(run, level, steps, mechanism)
             values.append(attack.score(view, reference, self.seed.child(f"attack:{name}", self.first + run)))
         included = self.planting.included[: self.planting.runs].ravel()
         return Scores(
             values=np.concatenate(values),
             included=included,
-            game=rules_of(self.game, self.planting, self.game.level(attack)),
+            game=rules_of(self.game, self.planting, level),
             attack=name,
             mechanism=mechanism,
         )
 
-    def _target(self, run: int, access: Access, steps: int | None) -> TargetView:
+    def _target(self, run: int, access: Access, steps: int | None, mechanism: Mechanism) -> TargetView:
         records = self.planting.canaries.records
         labels = None if records is None else records.labels
-        return _target_view(_shown(self.observed.of(run), access, steps), labels)
+        return TargetView(labels=labels, mechanism=mechanism, **_shown(self.observed.of(run), access, steps))
 
     def _reference(self, access: Access, steps: int | None) -> ReferenceView:
         runs, lost = self.planting.runs, self.observed.diverged

@@ -20,9 +20,7 @@ from audit.design import Experiment, Play, Stated
 from audit.planting import Planted
 from audit.playing import Round, part, refuse_lost, refuse_lost_references
 from audit.store import Store
-from audit.training_run import Observed, orders, train
-
-CHECKPOINTS = 8
+from audit.training_run import Observed, orders, spread_over, train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -175,10 +173,9 @@ def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[Boun
 
     `seed` is that of the attack's bounds, so that the last point is the bound which the tables state.
     """
-    total = one.recipe.mechanism.steps
     if one.observed.products is None or one.game.level(attack) is not Access.ALL_STEPS or one.game.stops:
         return []  # bounds of a fixed size say nothing of a sample that was chosen by what it showed
-    checkpoints = sorted({max(1, round(total * (i + 1) / CHECKPOINTS)) for i in range(CHECKPOINTS)})
+    checkpoints = spread_over(one.recipe.mechanism.steps)
     rows = []
     for steps in checkpoints:
         found = measure.bounds(
@@ -191,7 +188,7 @@ def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[Boun
         rows.append([bound.epsilon for bound in found])
     labels = [f"{name}, {found.estimator}" for found in found]
     curves = zip(labels, zip(*rows, strict=True), strict=True)
-    return [BoundTrajectory(label=label, steps=tuple(checkpoints), epsilon=curve) for label, curve in curves]
+    return [BoundTrajectory(label=label, steps=checkpoints, epsilon=curve) for label, curve in curves]
 
 
 def described(one: Round) -> Evaluation | None:

@@ -106,6 +106,11 @@ def checkpoints(game: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
     """The steps after which records are looked at: evenly spread, the last included; none where nobody sees them."""
     if game.access is not Access.ALL_STEPS or canaries.are_gradients:
         return ()
+    return spread_over(steps)
+
+
+def spread_over(steps: int) -> tuple[int, ...]:
+    """At most `CHECKPOINTS` numbers of steps, evenly spread, the last included."""
     return tuple(sorted({max(1, round(steps * (i + 1) / CHECKPOINTS)) for i in range(CHECKPOINTS)}))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.commands import plan_power
-from audit.commands.printing import AsJson, print_json, screen
+from audit.commands.printing import AsJson, print_json, stdout_console
 from audit.core.errors import ConfigError
 from reports.rounding import down, up
 
@@ -142,7 +142,7 @@ def _print(rows: dict[str, Any]) -> None:
     """The plan as a table on stdout."""
     from rich.table import Table
 
-    console = screen()
+    console = stdout_console()
     most = "up to " if rows["stopping"] else ""
     console.print(
         f"{most}{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "

@@ -31,7 +31,7 @@ def _strict(value: Any) -> Any:
     return [_strict(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def screen() -> Any:
+def stdout_console() -> Any:
     """A `rich` console on stdout; as wide as tables need where stdout is a file or a pipe, which have no width."""
     from rich.console import Console
 
@@ -44,7 +44,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     from rich import box
     from rich.table import Table
 
-    console = screen()
+    console = stdout_console()
     console.print(title, highlight=False, markup=False)
     if not rows:
         return
