@@ -1,14 +1,14 @@
 """Privacy auditing for PyTorch: what a training claims, what attacks prove, and how far they could have seen.
 
 Public functions, none of which needs torch: `lower_bound`, `delta_lower_bound`, `roc`, `plan`, `certify`. For a trained model
-see `audit.inspect_model.inspect`.
+see `audit.experiment.inspection.inspect`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__version__ = "0.1.0"
+from audit.core.version import __version__
 
 _PUBLIC = ("certify", "delta_lower_bound", "lower_bound", "plan", "roc")
 __all__ = ["__version__", "certify", "delta_lower_bound", "lower_bound", "plan", "roc"]

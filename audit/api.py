@@ -11,21 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit import certificates as simulations
-from audit import planning, plugins, refutation
+from audit import plugins
+from audit.bounds import claim_test
+from audit.bounds import power as planning
+from audit.bounds import simulation as simulations
 from audit.core import checks
-from audit.core.bounds import Certificate, CertifiedBound, Estimate, LowerBound
+from audit.core.claims import Certificate, CertifiedBound, Estimate, LowerBound
+from audit.core.data import Array, Scores
 from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd, Mechanism
 from audit.core.protocols import Estimator
-from audit.core.records import Array, Scores
 from audit.core.results import RocCurve
 from audit.core.seeds import Seed
-from audit.stats import point_estimates, sgd_curve
-from audit.stats import roc as roc_statistics
+from audit.stats.bounds import point_estimates
+from audit.stats.bounds import roc as roc_statistics
+from audit.stats.curves import dp_sgd_curve
 
-ESTIMATORS = "audit.estimators"
+ESTIMATORS = "audit.bounds.estimators"
 GAMES = ("one_run", "independent_trials")
 
 
@@ -98,7 +101,7 @@ def delta_lower_bound(
     Arguments are those of `lower_bound`. Inside a family it is the delta at `epsilon` of the member that is refuted.
 
     Guarantee: exceeds the true delta at `epsilon` with probability at most `1 - confidence`, given that the game was played as
-        stated (`audit.refutation.delta_refuted`).
+        stated (`audit.bounds.claim_test.delta_refuted`).
 
     Raises:
         AssumptionError: the estimator relies on more than the game grants.
@@ -111,7 +114,7 @@ def delta_lower_bound(
     checks.open_probability(confidence, "confidence")
     scores = _scores(member_scores, nonmember_scores, game, mechanism)
     chosen = _chosen(estimator, family, scores.game)
-    return refutation.delta_refuted(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
+    return claim_test.delta_refuted(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
 
 
 def certify(
@@ -184,9 +187,11 @@ def step_bound(
         mechanism=one,
         seed=seed,
     )
-    composed = functools.partial(sgd_curve.epsilon_floor, sample_rate=mechanism.sample_rate, steps=mechanism.steps, delta=delta)
+    composed = functools.partial(
+        dp_sgd_curve.epsilon_floor, sample_rate=mechanism.sample_rate, steps=mechanism.steps, delta=delta
+    )
     epsilon = composed(found.parameter if found.parameter is not None else math.inf)
-    top = max(epsilon, composed(sgd_curve.LEAST_NOISE))
+    top = max(epsilon, composed(dp_sgd_curve.LEAST_NOISE))
     return replace(found, epsilon=epsilon, ceiling=top, selected=f"{found.selected}; composed over {mechanism.steps} steps")
 
 
@@ -219,7 +224,7 @@ def estimates(
 def roc(member_scores: ArrayLike, nonmember_scores: ArrayLike, *, confidence: float = 0.95) -> RocCurve:
     """The empirical ROC, every step of it, with a band that holds for the whole curve at once.
 
-    Guarantee: that of `audit.stats.roc.band`, for scores independent and identically distributed on each side.
+    Guarantee: that of `audit.stats.bounds.roc.band`, for scores independent and identically distributed on each side.
 
     >>> curve = roc([2.0, 3.0], [1.0, 2.0])
     >>> curve.fpr, curve.tpr

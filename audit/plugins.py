@@ -19,7 +19,7 @@ from audit.core.errors import ConfigError
 def names(package: str) -> tuple[str, ...]:
     """Names of the plug-ins in `package`, sorted; imports nothing but the package itself.
 
-    >>> "one_run" in names("audit.estimators")
+    >>> "one_run" in names("audit.bounds.estimators")
     True
     """
     path = importlib.import_module(package).__path__

@@ -13,14 +13,15 @@ import platform
 import statistics
 import time
 
-from audit import battery, subjects
-from audit.accountants.reference import Reference
+from audit.accounting import resolve
+from audit.accounting.accountants.reference import Reference
+from audit.accounting.regression import suite
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=96, help="cases of the ordinary grid to bracket")
-    cases = [case for case in battery.load() if case.group == "grid"][: parser.parse_args().cases]
+    cases = [case for case in suite.load() if case.group == "grid"][: parser.parse_args().cases]
     times, widths = [], []
     for case in cases:
         ask = case.asks[0]
@@ -31,7 +32,7 @@ def main() -> None:
     print(f"bracket, ordinary grid, n={len(cases)}: median {statistics.median(times):.3f} s, worst {max(times):.3f} s of CPU")
     print(f"  relative width: median {statistics.median(widths):.1e}, worst {max(widths):.1e}")
     started = time.process_time()
-    results = battery.run(subjects.subject("renyi"), battery.load())
+    results = suite.run(resolve.subject("renyi"), suite.load())
     print(f"battery, accountant renyi, n={len(results)}: {time.process_time() - started:.1f} s of CPU")
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
 

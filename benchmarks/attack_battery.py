@@ -26,10 +26,11 @@ from collections.abc import Callable
 import numpy as np
 from attack_problem import FLIP, train_models
 
-from audit import evaluation, plugins
-from audit.core.records import Array, ReferenceView
+from audit import plugins
+from audit.core.data import Array, ReferenceView
 from audit.core.seeds import Seed
-from audit.stats import signals
+from audit.experiment import leave_one_out
+from audit.stats.scoring import signals
 
 SCORERS: list[tuple[str, dict[str, object], str]] = [
     ("loss threshold", {"kind": "loss"}, "0.936 / 0.129 / 0.015"),
@@ -105,8 +106,8 @@ def peer_forms(models: ReferenceView, labels: Array) -> list[tuple[str, Callable
     ]
 
 
-def row(name: str, result: evaluation.LeaveOneOut, earlier: str, seconds: float, markdown: bool) -> str:
-    found = [f"{one.mean:.3f} ± {one.std:.3f}" for one in evaluation.spreads(result)]
+def row(name: str, result: leave_one_out.LeaveOneOut, earlier: str, seconds: float, markdown: bool) -> str:
+    found = [f"{one.mean:.3f} ± {one.std:.3f}" for one in leave_one_out.spreads(result)]
     cells = [name, *found, *["-"] * (3 - len(found)), earlier or "-", f"{seconds:.2f}"]
     if markdown:
         return "| " + " | ".join(cells) + " |"
@@ -154,7 +155,9 @@ def main() -> None:
     for name, formula, earlier in peer_forms(models, labels):
         began = time.process_time()
         values = [formula(one, np.delete(np.arange(options.models), one)[: options.references]) for one in targets]
-        result = evaluation.LeaveOneOut(values=np.stack(values), included=models.included[targets], models=np.asarray(targets))
+        result = leave_one_out.LeaveOneOut(
+            values=np.stack(values), included=models.included[targets], models=np.asarray(targets)
+        )
         print(row(name, result, earlier, (time.process_time() - began) / len(targets), options.markdown), flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"total {time.process_time() - started:.1f} CPU s, peak {peak:.2f} GB")
@@ -163,13 +166,13 @@ def main() -> None:
 def evaluate(attack, models, labels, targets, references):  # type: ignore[no-untyped-def]
     """Leave-one-out with all others as references, or with the first K of them."""
     if references is None:
-        return evaluation.leave_one_out(attack, models, labels, Seed(0), targets)
+        return leave_one_out.leave_one_out(attack, models, labels, Seed(0), targets)
     parts = []
     for one in targets:
         kept = np.append(np.delete(np.arange(len(models)), one)[:references], one)
         some = ReferenceView(included=models.included[kept], logits=models.logits[kept])
-        parts.append(evaluation.leave_one_out(attack, some, labels, Seed(0), [references]))
-    return evaluation.LeaveOneOut(
+        parts.append(leave_one_out.leave_one_out(attack, some, labels, Seed(0), [references]))
+    return leave_one_out.LeaveOneOut(
         values=np.concatenate([part.values for part in parts]),
         included=np.concatenate([part.included for part in parts]),
         models=np.asarray(targets),

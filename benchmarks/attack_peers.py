@@ -23,10 +23,11 @@ import numpy as np
 from attack_battery import row
 from attack_problem import train_models
 
-from audit import evaluation, plugins
-from audit.core.records import Array, ReferenceView
+from audit import plugins
+from audit.core.data import Array, ReferenceView
 from audit.core.seeds import Seed
-from audit.stats import roc
+from audit.experiment import leave_one_out
+from audit.stats.bounds import roc
 
 OURS: dict[str, dict[str, object]] = {
     "lira": {"kind": "lira"},
@@ -85,14 +86,14 @@ def main() -> None:
     ours, theirs = {}, {}
     for name, spec in OURS.items():
         began = time.process_time()
-        ours[name] = evaluation.leave_one_out(plugins.build("attacks.scorers", spec), models, labels, Seed(0), targets)
+        ours[name] = leave_one_out.leave_one_out(plugins.build("attacks.scorers", spec), models, labels, Seed(0), targets)
         print(row(f"ours: {name}", ours[name], "", (time.process_time() - began) / len(targets), True), flush=True)
     for mode in ("online-carlini", "offline", "offline-carlini"):
         for fix_variance in (True, False):
             score = sacro(models, labels, mode, fix_variance)
             began = time.process_time()
             values = np.stack([score(one) for one in targets])
-            found = evaluation.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))
+            found = leave_one_out.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))
             name = f"{mode}, fix_variance {fix_variance}"
             theirs[name] = found
             print(row(f"SACRO-ML: {name}", found, "", (time.process_time() - began) / len(targets), True), flush=True)
@@ -103,11 +104,14 @@ def main() -> None:
         print(f"| {own} | {other} | " + " | ".join(cells) + " |")
 
 
-def figures(found: evaluation.LeaveOneOut) -> Array:
+def figures(found: leave_one_out.LeaveOneOut) -> Array:
     """AUC, TPR at 1 % and at 0.1 % FPR of each target, `(targets, 3)`."""
     return np.array(
         [
-            [roc.auc(values[coins], values[~coins]), *(evaluation.tpr_at(values, coins, fpr)[0] for fpr in evaluation.FPRS)]
+            [
+                roc.auc(values[coins], values[~coins]),
+                *(leave_one_out.tpr_at(values, coins, fpr)[0] for fpr in leave_one_out.FPRS),
+            ]
             for values, coins in zip(found.values, found.included, strict=True)
         ]
     )

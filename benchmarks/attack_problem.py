@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from audit.core.data import Array, Canaries, Dataset, Records, ReferenceView
 from audit.core.game import Access
 from audit.core.mechanism import NonPrivate
 from audit.core.protocols import TrainingJob
-from audit.core.records import Array, Canaries, Dataset, Records, ReferenceView
 from audit.core.seeds import Seed
 
 FEATURES, CLASSES, FLIP = 600, 100, 0.375
@@ -77,8 +77,8 @@ def balanced(models: int, records: int, random: np.random.Generator) -> Array:
 
 def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
     """The project's own ensemble: every record enters every step by a coin."""
+    from audit.engine import observe
     from audit.trainers.sgd import SgdTrainer
-    from audit.training import observe
 
     records = len(pool)
     everyone = purchase_like(records + 64, seed.child("data")).take(np.arange(records, records + 64))

@@ -28,7 +28,7 @@ def main() -> None:
     import numpy as np  # after the number of threads is set
 
     from audit import plugins
-    from audit.core.records import ReferenceView, TargetView
+    from audit.core.data import ReferenceView, TargetView
     from audit.core.seeds import Seed
 
     random = np.random.default_rng(0)

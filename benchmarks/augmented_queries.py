@@ -16,11 +16,12 @@ import numpy as np
 import real_problems
 from attack_battery import row
 
-from attacks.augmentations import views_of
-from audit import evaluation, plugins
-from audit.core.records import ReferenceView
+from attacks.signals.augmented import views_of
+from audit import plugins
+from audit.core.data import ReferenceView
 from audit.core.seeds import Seed
-from audit.training import observe
+from audit.engine import observe
+from audit.experiment import leave_one_out
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def main() -> None:
     for count in options.views:
         attack = plugins.build("attacks.scorers", {"kind": "lira", "augmentations": count})
         began = time.process_time()
-        found = evaluation.leave_one_out(attack, models, dataset.pool.labels, seed)
+        found = leave_one_out.leave_one_out(attack, models, dataset.pool.labels, seed)
         print(row(f"LiRA, {count} views", found, "", (time.process_time() - began) / options.models, True), flush=True)
 
 

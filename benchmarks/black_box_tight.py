@@ -23,15 +23,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from audit import calibration, measure, plugins
+from audit import plugins
+from audit.accounting import calibration
+from audit.core.data import Dataset, ReferenceView, Scores, TargetView
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, NonPrivate
 from audit.core.protocols import TrainingJob
-from audit.core.records import Dataset, ReferenceView, Scores, TargetView
 from audit.core.seeds import Seed
-from audit.stats import limits
-from audit.stats.laws import Law
-from audit.training import data, observe
+from audit.data import load
+from audit.engine import observe
+from audit.experiment import figures
+from audit.stats.bounds import reachable_bounds
+from audit.stats.bounds.score_distributions import Law
 
 DELTA, CONFIDENCE = 1e-5, 0.95
 CLASSES = 10
@@ -45,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @functools.cache
 def dataset(root: str, seed: int) -> Dataset:
     spec = {"kind": "mnist", "root": root, "train": 1000, "pool": 1000, "test": 1000}
-    return data.load(spec, Seed(seed).child("data"))
+    return load.load(spec, Seed(seed).child("data"))
 
 
 @functools.cache
@@ -90,7 +93,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     seed, source = Seed(options.seed).child("audit"), dataset(str(options.root), options.seed)
-    accountant = plugins.build("audit.accountants", {"kind": "pld"})
+    accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
     mechanism = calibration.calibrate_noise(
         accountant, target_epsilon=options.epsilon, delta=DELTA, sample_rate=1.0, steps=options.steps
     )
@@ -125,7 +128,7 @@ def main() -> None:
         canary=canary.description,
     )
     scores = Scores(values=np.array(values), included=included[:, 0], game=game, attack="loss", mechanism=mechanism)
-    found = measure.attack_result(scores, confidence=CONFIDENCE, seed=seed)
+    found = figures.attack_result(scores, confidence=CONFIDENCE, seed=seed)
     accuracy = float(np.mean(test.argmax(-1) == source.test.labels))
     spent = time.process_time() - began
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {spent:.0f} CPU s")
@@ -139,12 +142,13 @@ def main() -> None:
     law = Law(kind="gaussian", parameter=mu, delta=DELTA)
     print(
         f"  limits: with scores that lose nothing of what the steps hold ({mu:.2f}-GDP), the median of any valid bound is at "
-        f"most {limits.of_claim(law, *sides):.2f} (for any mechanism) and {limits.of_gdp(mu, DELTA, *sides):.2f} (inside gdp); "
+        f"most {reachable_bounds.of_claim(law, *sides):.2f} (for any mechanism) "
+        f"and {reachable_bounds.of_gdp(mu, DELTA, *sides):.2f} (inside gdp); "
         f"perfectly separated scores would prove {separated(sum(sides)):.2f}, whatever the mechanism and the test"
     )
     for name in ("fdp_rank", "gaussian", "rank_exact", "clopper_pearson"):
-        estimator = plugins.build("audit.estimators", {"kind": name})
-        (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
+        estimator = plugins.build("audit.bounds.estimators", {"kind": name})
+        (bound,) = figures.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
         inside = f" inside the family {bound.family}" if bound.family else ""
         share = f"{bound.epsilon / claim.epsilon:.2f} of the claim (ceiling {bound.ceiling:.2f})"
         print(f"  {name}: epsilon at least {bound.epsilon:.2f}{inside}, {share}")

@@ -31,16 +31,17 @@ from ensemble_peers import digits, fresh, job, opacus_loop, plain_loop, purchase
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from audit import evaluation, plugins
+from audit import plugins
+from audit.core.data import ReferenceView, TrainedModels
 from audit.core.mechanism import NonPrivate
 from audit.core.protocols import TrainingJob
-from audit.core.records import ReferenceView, TrainedModels
 from audit.core.seeds import Seed
-from audit.training.arrange import Settings
-from audit.training.chain import SOURCE, chain_of
-from audit.training.ensemble import train
-from audit.training.native import compiler, library
-from audit.training.observe import logits
+from audit.engine.compile_c import compiler, library
+from audit.engine.compiled_mlp import SOURCE, chain_of
+from audit.engine.ensemble import train
+from audit.engine.observe import logits
+from audit.engine.schedule import Settings
+from audit.experiment import leave_one_out
 
 warnings.filterwarnings("ignore")
 COMPILED = Settings(compile="on")
@@ -162,7 +163,7 @@ def lira(repeats: int, models: int, epochs: int) -> None:
                 done = train(one, silent, settings)
                 outputs = logits(one.model, done.weights, dataset.pool.inputs, 100)
                 seen = ReferenceView(included=one.included, logits=outputs)
-                evaluation.leave_one_out(attack, seen, dataset.pool.labels, Seed(0))
+                leave_one_out.leave_one_out(attack, seen, dataset.pool.labels, Seed(0))
     member = (outputs.argmax(-1) == dataset.pool.labels)[one.included].mean()
     print(f"\n17-model problem: {models} models, {one.mechanism.steps} steps, {repeats} repeats, attack included")
     for kind, some in taken.items():

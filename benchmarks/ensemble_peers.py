@@ -10,13 +10,13 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.core.data import Canaries, Dataset, Records
 from audit.core.game import Access
 from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.protocols import TrainingJob
-from audit.core.records import Canaries, Dataset, Records
 from audit.core.seeds import Seed
-from audit.training.models import initialised
-from audit.training.sampling import EnsembleSampler, Law
+from audit.engine.sampling import EnsembleSampler, Law
+from audit.models.build import initialised
 
 
 def small_cnn() -> nn.Module:

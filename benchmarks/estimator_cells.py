@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from audit import plugins
+from audit.core.data import Scores
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
-from audit.core.records import Scores
 from audit.core.seeds import Seed
-from audit.stats.laws import Law
+from audit.stats.bounds.score_distributions import Law
 
 try:
     from jax_privacy import __version__ as jax_version
@@ -60,7 +60,11 @@ def played(law: Law, included: np.ndarray, seed: Seed, *, one_run: bool) -> Scor
 
 def ours(spec: dict, scores: Scores, delta: float, seed: Seed, confidence: float = CONFIDENCE) -> float:
     """The bound of one of this project's estimators."""
-    return plugins.build("audit.estimators", spec).lower_bound(scores, delta=delta, confidence=confidence, seed=seed).epsilon
+    return (
+        plugins.build("audit.bounds.estimators", spec)
+        .lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
+        .epsilon
+    )
 
 
 def best_of_five(spec: dict, scores: Scores, delta: float, seed: Seed) -> float:
@@ -135,7 +139,7 @@ class Cell:
             return False
         included = np.arange(20) % 2 == 0
         scores = played(self.law, included, Seed(0), one_run=self.one_run)
-        probe = plugins.build("audit.estimators", self.spec)
+        probe = plugins.build("audit.bounds.estimators", self.spec)
         return probe.lower_bound(scores, delta=self.law.delta, confidence=CONFIDENCE, seed=Seed(0)).family is None
 
 

@@ -28,8 +28,8 @@ from estimator_cells import CONFIDENCE, SIGNIFICANCE, Cell, Store, jax_auditing,
 from audit import plugins
 from audit.api import lower_bound
 from audit.core.seeds import Seed
-from audit.stats import limits
-from audit.stats.laws import Law
+from audit.stats.bounds import reachable_bounds
+from audit.stats.bounds.score_distributions import Law
 
 CP = (("epsilon_clopper_pearson", "bonferroni"), ("epsilon_clopper_pearson", "split"))
 GDP = (("epsilon_from_gdp", ""), *CP)
@@ -70,16 +70,16 @@ def rows() -> list[Row]:
         (Law(kind="gaussian", parameter=1.0, delta=1e-5), (0.80, 1.65)),
     ):
         for count, goal in zip((100, 1000), goals, strict=True):
-            limit = functools.partial(limits.of_claim, law, count, count)
+            limit = functools.partial(reachable_bounds.of_claim, law, count, count)
             found.append(Row(law, count, "(epsilon, delta)", ({"kind": "rank_exact"},), CP, goal, limit))
     law = Law(kind="gaussian", parameter=1.0, delta=1e-5)
     for count, goal in ((100, 3.1), (1000, 3.9)):
-        limit = functools.partial(limits.of_gdp, 1.0, law.delta, count, count)
+        limit = functools.partial(reachable_bounds.of_gdp, 1.0, law.delta, count, count)
         found.append(Row(law, count, "GDP", ({"kind": "gaussian"}, {"kind": "fdp_rank"}), GDP, goal, limit))
     for count, goals in ((1000, (1.5, 2.1, 3.4)), (10_000, (float("nan"), 2.7, 4.1))):
         half = count // 2
-        free = functools.partial(limits.of_claim, law, half, half)
-        inside = functools.partial(limits.of_gdp, 1.0, law.delta, half, half)
+        free = functools.partial(reachable_bounds.of_claim, law, half, half)
+        inside = functools.partial(reachable_bounds.of_gdp, 1.0, law.delta, half, half)
         for kind, claim, peers, goal, limit in (
             ("one_run", "(epsilon, delta)", ONE_RUN, goals[0], free),
             ("one_run_fdp", "GDP", ONE_RUN_FDP, goals[1], inside),
@@ -94,7 +94,8 @@ def reach(store: Store, draws: int, kinds: list[str]) -> list[str]:
     """Lines of the table of medians."""
     lines = [
         f"Median lower bound over {draws} draws at {CONFIDENCE:.0%}; n per side, or m coins of one run. The limit is the "
-        "largest median that any valid test can have against one nearby alternative (audit.stats.limits). A peer method is "
+        "largest median that any valid test can have against one nearby alternative "
+        "(audit.stats.bounds.reachable_bounds). A peer method is "
         "called invalid where it was wrong significantly more often than 5 % on this law or where nothing leaks.",
         "",
         "| law | size | claim | estimator | median | over the truth | jax-privacy (medians) "
@@ -187,10 +188,10 @@ def _rate(store: Store, cell: Cell, draws: int) -> str:
 
 def alarm_cases() -> list[tuple[dict, bool, tuple[int, ...]]]:
     """Every estimator with default arguments, and the further choices of some, with the sizes they are tried at."""
-    trials = [{"kind": name} for name in plugins.names("audit.estimators") if name not in ONE_RUN_NAMES]
+    trials = [{"kind": name} for name in plugins.names("audit.bounds.estimators") if name not in ONE_RUN_NAMES]
     trials += [{"kind": "clopper_pearson", "threshold_by": "split"}, {"kind": "rank_exact", "family": "gdp"}]
     trials += [{"kind": "gaussian", "statistic": "paired"}]
-    single = [{"kind": name} for name in plugins.names("audit.estimators") if name in ONE_RUN_NAMES]
+    single = [{"kind": name} for name in plugins.names("audit.bounds.estimators") if name in ONE_RUN_NAMES]
     single += [{"kind": "product_channel", "family": "any"}, {"kind": "one_run", "calibration": "each"}]
     cases = [(spec, False, (100, 1000)) for spec in trials] + [(spec, True, (200, 1000, 20_000)) for spec in single]
     return sorted(cases, key=lambda case: case[0]["kind"] in SIMULATING and "statistic" not in case[0])  # slow ones last
@@ -204,7 +205,7 @@ def speed(repeats: int = 5) -> list[str]:
     law = Law(kind="gaussian", parameter=1.0, delta=1e-5)
     lines = ["| estimator | scores | seconds of process time, first | later (median) |", "|---|---|---|---|"]
     total = [0.0, 0.0]
-    for kind in plugins.names("audit.estimators"):
+    for kind in plugins.names("audit.bounds.estimators"):
         spent = []
         for turn in range(repeats):
             seed = Seed(5).child("speed", turn)

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from audit import assemble, experiment
 from audit.config import load
 from audit.core.results import MechanismResult
-from audit.store import Store
+from audit.execution.store import Store
+from audit.experiment import assemble, run
 
 
 def whole_process() -> None:
@@ -38,7 +38,7 @@ def audited(seed: int) -> tuple[MechanismResult, ...]:
     resolved = load("quickstart", [f"seed={seed}"])
     with tempfile.TemporaryDirectory() as folder:
         store = Store.start(Path(folder) / "run", resolved.sha256)
-        results, _ = experiment.run(assemble.assemble(resolved.config), store, lambda steps: None)
+        results, _ = run.run(assemble.assemble(resolved.config), store, lambda steps: None)
     return results
 
 

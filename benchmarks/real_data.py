@@ -7,7 +7,7 @@ observed, and what the attacks made of it, is kept in OUT, one file a recipe, so
 was stopped.
 
 Writes results.md, one ROC figure a data set (both axes logarithmic) and one figure of what each adversary proves into
-OUT. The tables of attacks are descriptive (see `audit.evaluation`); bounds hold at 95 % each on its own.
+OUT. The tables of attacks are descriptive (see `audit.experiment.leave_one_out`); bounds hold at 95 % each on its own.
 
     python benchmarks/real_data.py --root FOLDER --out OUT [--data location30 adult mnist fashion_mnist cifar10]
         [--epsilons 1 4 8] [--models 17] [--seed 0] [--only train|report]
@@ -33,11 +33,11 @@ import real_scores
 import torch
 from real_problems import Recipe
 
-from audit import measure
+from audit.core.data import Array
 from audit.core.game import Access
-from audit.core.records import Array
 from audit.core.seeds import Seed
-from audit.job import code_digest
+from audit.experiment import figures
+from audit.experiment.job import code_digest
 
 TITLES = {
     "location30": "Location-30 (446 binary features, 30 classes)",
@@ -185,7 +185,7 @@ def main() -> None:
     if pages:
         shown = {name: TITLES[name].split(" (")[0] for name in everything}
         (options.out / "images" / "results-access.png").write_bytes(real_figures.access(everything, shown))
-        commit = measure.provenance(command="", seed=0, config_sha256="", device="cpu", threads=1).code_commit
+        commit = figures.provenance(command="", seed=0, config_sha256="", device="cpu", threads=1).code_commit
         head = f"{platform.machine()}, {os.cpu_count()} cores, one thread; {versions}; written by commit {commit}."
         (options.out / "results.md").write_text("\n\n".join([head, *pages]) + "\n")
         print(f"written: {options.out / 'results.md'}")

@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 from white_box import taken_part
 
-from audit import calibration, plugins
+from audit import plugins
+from audit.accounting import calibration
+from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.game import Access
 from audit.core.mechanism import Adjacency, Mechanism, NonPrivate
 from audit.core.protocols import TrainingJob
-from audit.core.records import Array, Canaries, Dataset, Records
 from audit.core.seeds import Seed
-from audit.training import data, models, observe
-from audit.training.sampling import Law
+from audit.data import load
+from audit.engine import observe
+from audit.engine.sampling import Law
+from audit.models import build
 
 DELTA = 1e-5
 SHARED = 100  # records in every model
@@ -112,7 +115,7 @@ def read(name: str, root: Path, work: Path, problem: Problem, seed: Seed) -> Dat
     if name == "location30":
         return _location30(root, problem, seed)
     if name == "adult":
-        return data.load({**ADULT, **counts}, seed)
+        return load.load({**ADULT, **counts}, seed)
     if name == "cifar10":
         spec = {"kind": "npz", "path": "cifar10_train.npz", "test_path": "cifar10_test.npz"}
         converter = root / "cifar10_to_npz.py"
@@ -120,8 +123,8 @@ def read(name: str, root: Path, work: Path, problem: Problem, seed: Seed) -> Dat
             if not (work / "cifar10_train.npz").is_file():
                 subprocess.run([sys.executable, str(converter), str(work)], check=True)
             counts["root"] = str(work)
-        return data.load({**spec, **counts}, seed)
-    return data.load({"kind": name, **counts}, seed)
+        return load.load({**spec, **counts}, seed)
+    return load.load({"kind": name, **counts}, seed)
 
 
 def _location30(root: Path, problem: Problem, seed: Seed) -> Dataset:
@@ -149,7 +152,7 @@ def recipes(problem: Problem, epsilons: list[float]) -> list[Recipe]:
     plain = NonPrivate(sample_rate=rate, steps=round(problem.epochs / rate))
     found = [Recipe(name="without-dp", epsilon=None, mechanism=plain, optimizer=problem.plain)]
     rate = problem.private_batch / (problem.pool / 2)
-    accountant = plugins.build("audit.accountants", {"kind": "pld"})
+    accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
     for epsilon in epsilons:
         mechanism = calibration.calibrate_noise(
             accountant, target_epsilon=epsilon, delta=DELTA, sample_rate=rate, steps=round(problem.private_epochs / rate)
@@ -160,7 +163,7 @@ def recipes(problem: Problem, epsilons: list[float]) -> list[Recipe]:
 
 def claim(recipe: Recipe) -> float:
     """The epsilon that the PLD accountant states of a private recipe."""
-    accountant = plugins.build("audit.accountants", {"kind": "pld"})
+    accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
     return float(accountant.claim(recipe.mechanism, delta=DELTA, adjacency=Adjacency.ADD_REMOVE).epsilon)
 
 
@@ -217,7 +220,7 @@ def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) ->
         test=dataset.test,
         pool_index=dataset.pool_index,
     )
-    parameters = models.parameter_count(problem.model, half.train.inputs.shape[1:], half.classes)
+    parameters = build.parameter_count(problem.model, half.train.inputs.shape[1:], half.classes)
     canaries = plugins.build("attacks.canaries", {"kind": "dirac_gradient"}).make(half, GRADIENTS, parameters, seed)
     included = seed.child("coins").numpy().random((INSIDE_RUNS, GRADIENTS)) < 0.5
     job = TrainingJob(

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from real_problems import DELTA, Recipe, claim
 
-from audit import api, evaluation, measure, plugins
+from audit import api, plugins
+from audit.core.data import Array, ReferenceView, Scores, TargetView
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
-from audit.core.records import Array, ReferenceView, Scores, TargetView
 from audit.core.seeds import Seed
-from audit.stats import roc, signals
+from audit.experiment import figures, leave_one_out
+from audit.stats.bounds import roc
+from audit.stats.scoring import signals
 
 CONFIDENCE = 0.95
 AUDITOR = "single steps, sampling seen"  # takes the sampler's own record: an auditor has it, an adversary does not
@@ -67,21 +69,23 @@ def scored(found: dict[str, Array]) -> dict[str, Any]:
     }
     for name, spec in SCORERS.items():
         attack = plugins.build("attacks.scorers", spec)
-        one = evaluation.leave_one_out(attack, models, found["labels"], Seed(0))
-        exposed = evaluation.exposure(one)
+        one = leave_one_out.leave_one_out(attack, models, found["labels"], Seed(0))
+        exposed = leave_one_out.exposure(one)
         result["rows"][name] = {
-            "figures": {spread.figure: [spread.mean, spread.std] for spread in evaluation.spreads(one)},
+            "figures": {spread.figure: [spread.mean, spread.std] for spread in leave_one_out.spreads(one)},
             "bands": {f"{fpr:g}": _band(one, fpr) for fpr in (0.01, 0.001)},
             "again": [exposed.reproducibility, exposed.chance],
         }
         if name in DRAWN:
-            rates = [[evaluation.tpr_at(*pair, fpr)[0] for fpr in CURVE] for pair in zip(one.values, one.included, strict=True)]
+            rates = [
+                [leave_one_out.tpr_at(*pair, fpr)[0] for fpr in CURVE] for pair in zip(one.values, one.included, strict=True)
+            ]
             result["curves"][name] = np.mean(rates, axis=0).tolist()
     result["scoring"] = time.process_time() - began
     return result
 
 
-def _band(one: evaluation.LeaveOneOut, fpr: float) -> list[float] | None:
+def _band(one: leave_one_out.LeaveOneOut, fpr: float) -> list[float] | None:
     """The 95 % band on the first target's TPR, for its records taken as draws from a population."""
     values, coins = one.values[0], one.included[0]
     point = roc.tpr_at_fpr(values[coins], values[~coins], fpr, CONFIDENCE)
@@ -128,8 +132,8 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
         values = plugins.build("attacks.scorers", spec).score(view, others, Seed(0))
         scores = Scores(values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=recipe.mechanism)
         for name in ("one_run", "one_run_fdp", *(["fdp_rank"] if access is Access.ALL_STEPS else [])):
-            estimator = plugins.build("audit.estimators", {"kind": name})
-            (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
+            estimator = plugins.build("audit.bounds.estimators", {"kind": name})
+            (bound,) = figures.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
             rows.append(_row(access, str(spec["kind"]), bound))
     products, took = inside["products"][run], inside["took"][run]
     blind = step_bound(products[gradients].ravel(), products[~gradients].ravel(), recipe, sampling_seen=False)

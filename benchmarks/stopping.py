@@ -58,24 +58,26 @@ def game(runs: int) -> Any:
 
 def proofs(row: tuple[str, float, float], draws: int, most: int) -> list[float]:
     """Runs until the claim is refuted, ascending; infinite where it is not within `most`."""
-    from audit import planning, plugins
-    from audit.core.bounds import Claim
+    from audit import plugins
+    from audit.bounds import power
+    from audit.core.claims import Claim
     from audit.core.mechanism import Adjacency
 
     family, claimed, truth = row
-    estimator = plugins.build("audit.estimators", {"kind": "sequential", "family": family})
+    estimator = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})
     claim = Claim(epsilon=claimed, delta=DELTA, adjacency=Adjacency.ADD_REMOVE, source="stated", family="gdp")
-    question = planning.Question(delta=DELTA, confidence=CONFIDENCE, claim=claimed, power=POWER, draws=draws)
-    asked = planning.Asked(estimator=estimator, game=game(most), question=question)
-    return planning.proofs(asked, truth, claim)
+    question = power.Question(delta=DELTA, confidence=CONFIDENCE, claim=claimed, power=POWER, draws=draws)
+    asked = power.Asked(estimator=estimator, game=game(most), question=question)
+    return power.proofs(asked, truth, claim)
 
 
 def runs_needed(fixed: dict[str, Any], claimed: float, truth: float) -> str:
     """Runs with which an estimator of fixed size refutes the claim with probability `POWER`."""
-    from audit import planning, plugins
+    from audit import plugins
+    from audit.bounds import power
 
-    question = planning.Question(delta=DELTA, confidence=CONFIDENCE, claim=claimed, power=POWER, draws=100)
-    found = planning.scores_needed(plugins.build("audit.estimators", fixed), game(2), truth, question)
+    question = power.Question(delta=DELTA, confidence=CONFIDENCE, claim=claimed, power=POWER, draws=100)
+    found = power.scores_needed(plugins.build("audit.bounds.estimators", fixed), game(2), truth, question)
     return "over 200,000" if found is None else str(found)
 
 

@@ -19,14 +19,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from audit import api, calibration, measure, plugins
+from audit import api, plugins
+from audit.accounting import calibration
+from audit.core.data import Array, Canaries, Dataset, ReferenceView, Scores, TargetView
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.protocols import TrainingJob
-from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, TargetView
 from audit.core.seeds import Seed
-from audit.training import data, models, observe
-from audit.training.sampling import EnsembleSampler, Law
+from audit.data import load
+from audit.engine import observe
+from audit.engine.sampling import EnsembleSampler, Law
+from audit.experiment import figures as measure
+from audit.models import build
 
 DELTA, CONFIDENCE = 1e-5, 0.95
 ESTIMATORS = {
@@ -74,14 +78,14 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     """Each bound of one run as a share of the claim."""
     seed = Seed(options.seed).child("run", run)
     spec = {"kind": "mnist", "root": str(options.root), "train": 8000, "pool": 1000, "test": 1000}
-    source = data.load(spec, seed.child("data"))
-    accountant = plugins.build("audit.accountants", {"kind": "pld"})
+    source = load.load(spec, seed.child("data"))
+    accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
     mechanism = calibration.calibrate_noise(
         accountant, target_epsilon=options.epsilon, delta=DELTA, sample_rate=options.sample_rate, steps=options.steps
     )
     claim = accountant.claim(mechanism, delta=DELTA, adjacency=Adjacency.ADD_REMOVE).epsilon
     shape = source.train.inputs.shape[1:]
-    parameters = models.parameter_count({"kind": "mlp", "hidden": [options.hidden]}, shape, source.classes)
+    parameters = build.parameter_count({"kind": "mlp", "hidden": [options.hidden]}, shape, source.classes)
     planted = plugins.build("attacks.canaries", {"kind": "dirac_gradient"}).make(source, canaries, parameters, seed)
     included, views = observed(source, planted, mechanism, options.hidden, seed)
     nothing = ReferenceView(included=np.empty((0, canaries), dtype=bool))
@@ -98,7 +102,7 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
         values = plugins.build("attacks.scorers", {"kind": SCORERS[access]}).score(view, nothing, seed)
         scores = Scores(values=values, included=included, game=game, attack=SCORERS[access], mechanism=mechanism)
         for name in ESTIMATORS[access]:
-            estimator = plugins.build("audit.estimators", {"kind": name})
+            estimator = plugins.build("audit.bounds.estimators", {"kind": name})
             (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
             found[access, f"{name}{f' (family {bound.family})' if bound.family else ''}"] = bound.epsilon / claim
     steps = views[Access.ALL_STEPS].products

@@ -10,11 +10,11 @@ from audit.core.protocols import Renderer
 from audit.core.results import AuditReport
 
 FORMATS = {
-    "pdf": ("reports.pdf", "Pdf"),
-    "json": ("reports.report_json", "Json"),
-    "junit": ("reports.junit", "JUnit"),
-    "sarif": ("reports.sarif", "Sarif"),
-    "figures": ("reports.figures", "Figures"),
+    "pdf": ("reports.formats.pdf", "Pdf"),
+    "json": ("reports.formats.json", "Json"),
+    "junit": ("reports.formats.junit", "JUnit"),
+    "sarif": ("reports.formats.sarif", "Sarif"),
+    "figures": ("reports.formats.figures", "Figures"),
 }
 """The formats, each with the module and class that renders it; a module is imported when its format is asked for."""
 

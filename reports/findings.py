@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.bounds import Outcome, Verdict
+from audit.core.claims import Outcome, Verdict
 from audit.core.results import AuditReport, GameResult, MechanismResult, Status
-from reports import reading
-from reports.rounding import down, percent, significant, up
+from reports import headline
+from reports.words.rounding import down, percent, significant, up
 
 
 class State(StrEnum):
@@ -59,7 +59,7 @@ def findings(report: AuditReport) -> tuple[Finding, ...]:
             found += _of_verdict(mechanism, verdict)
         found += _of_checks(mechanism)
         for game in mechanism.games:
-            for source in reading.sources(game):
+            for source in headline.sources(game):
                 found += _of_source(mechanism, game, source)
     found += _of_policy(report)
     found += _of_coverage(report)
@@ -86,7 +86,7 @@ def slug(text: str) -> str:
 
 def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Finding]:
     claim = verdict.claim
-    able = reading.admissible(claim, mechanism)
+    able = headline.admissible(claim, mechanism)
     ceiling = max((one.bound.ceiling for one in able), default=0.0)
     proven = verdict.bound.epsilon if verdict.bound else 0.0
     figures = (("claimed_epsilon", claim.epsilon), ("proven_epsilon", proven), ("ceiling", ceiling), ("delta", claim.delta))
@@ -122,7 +122,7 @@ def _of_checks(mechanism: MechanismResult) -> Iterator[Finding]:
         )
 
 
-def _of_source(mechanism: MechanismResult, game: GameResult, source: reading.Source) -> Iterator[Finding]:
+def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.Source) -> Iterator[Finding]:
     subject = f"{mechanism.name}.{game.name}.{source.name}"
     if source.control is not None:
         control = source.control
@@ -134,7 +134,7 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: reading.Sou
             message=f"{control.false_alarms} false alarms in {control.repetitions} repetitions, {control.allowed} allowed",
             figures=(("false_alarms", control.false_alarms), ("allowed", control.allowed)),
         )
-    claim = reading.tightest(mechanism)
+    claim = headline.tightest(mechanism)
     area = "" if source.result is None else f"; AUC {percent(source.result.auc)}"
     for bound in source.bounds:
         able = claim is not None and bound.delta == claim.delta and bound.family in (None, claim.family)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit import plugins
+from audit.core.data import Executed, TrainedModels
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
-from audit.core.records import Executed, TrainedModels
 
 
 def honest(job: TrainingJob, progress: Progress, **changes: float) -> TrainedModels:

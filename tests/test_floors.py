@@ -9,82 +9,44 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# first match decides; a module may import modules of a lower floor, or of its own package where listed in PEERS
+# from the ground up; a module imports modules of lower floors and of its own room, nothing else
 FLOORS = [
-    ("audit.core", 0),
-    ("audit.stats", 0),
-    ("audit.training", 1),
-    ("audit.config", 1),
-    ("audit.plugins", 1),
-    ("audit.verdict", 1),
-    ("audit.calibration", 1),
-    ("audit.refutation", 1),
-    ("audit.planning", 2),
-    ("audit.certificates", 3),
-    ("audit.trainers", 2),
-    ("audit.targets", 2),
-    ("audit.accountants", 2),
-    ("audit.estimators", 2),
-    ("attacks.views", 1),
-    ("attacks.pool", 1),
-    ("attacks.boundary", 1),
-    ("attacks.augmentations", 1),
-    ("attacks.canaries", 2),
-    ("attacks.scorers", 2),
-    ("audit.experiment", 3),
-    ("audit.battery", 3),
-    ("audit.subjects", 3),
-    ("audit.ledger", 3),
-    ("audit.evaluation", 3),
-    ("audit.descriptive", 3),
-    ("audit.fitted_start", 3),
-    ("audit.group", 3),
-    ("audit.seen", 3),
-    ("audit.training_run", 3),
-    ("audit.design", 3),
-    ("audit.summary", 3),
-    ("audit.tables", 3),
-    ("audit.rounds", 3),
-    ("audit.stopping", 3),
-    ("audit.playing", 3),
-    ("audit.planting", 3),
-    ("audit.timing", 3),
-    ("audit.utility", 3),
-    ("audit.store", 3),
-    ("audit.executors", 2),
-    ("audit.job", 3),
-    ("audit.measure", 3),
-    ("audit.inspect_model", 3),
-    ("audit.api", 3),
-    ("reports", 4),
-    ("audit.assemble", 5),
-    ("audit.pytest_plugin", 6),
-    ("audit.cli", 6),
-    ("audit.commands", 6),
-    ("audit.__main__", 6),
-    ("attacks", 0),
-    ("audit", 0),
+    ["audit.core", "audit.stats"],
+    ["audit.plugins", "audit.config", "audit.data", "audit.models", "audit.execution", "attacks.signals"],
+    ["audit.engine", "audit.execution.executors", "attacks.canaries", "attacks.scorers"],
+    ["audit.accounting.accountants", "audit.bounds.estimators", "audit.subjects", "audit.trainers"],
+    ["audit.accounting", "audit.bounds", "audit.checks"],
+    ["audit.accounting.regression"],
+    ["audit.experiment", "audit.api", "reports"],
+    ["audit.cli"],
+    ["audit.__main__", "audit", "attacks"],
 ]
-# packages whose modules may import each other (a plug-in never imports a plug-in)
-PEERS = ["audit.core", "audit.stats", "audit.training", "audit.config", "reports"]
-ROOF = ["audit.cli", "audit.commands", "audit.__main__"]
-FLOOR_THREE = 3
+PLUG_INS = [
+    "audit.accounting.accountants",
+    "audit.bounds.estimators",
+    "audit.execution.executors",
+    "audit.subjects",
+    "audit.trainers",
+    "attacks.canaries",
+    "attacks.scorers",
+]
+MOST_ROOMS, MOST_FLOORS = 25, 10
 
 DOORS = {
-    "torch": ["audit.training", "audit.trainers", "audit.targets", "attacks.canaries"],
-    "dp_accounting": ["audit.accountants"],
-    "opacus": ["audit.accountants", "audit.trainers"],
-    "prv_accountant": ["audit.accountants"],
-    "autodp": ["audit.accountants"],
-    "jax_privacy": ["audit.accountants"],
+    "torch": ["audit.engine", "audit.models", "audit.trainers", "audit.subjects", "attacks.canaries"],
+    "dp_accounting": ["audit.accounting.accountants"],
+    "opacus": ["audit.accounting.accountants", "audit.trainers"],
+    "prv_accountant": ["audit.accounting.accountants"],
+    "autodp": ["audit.accounting.accountants"],
+    "jax_privacy": ["audit.accounting.accountants"],
     "matplotlib": ["reports"],
     "typst": ["reports"],
     "yaml": ["audit.config"],
     "pydantic": ["audit.config", "reports"],
-    "typer": ["audit.cli", "audit.commands"],
-    "rich": ["audit.cli", "audit.commands"],
+    "typer": ["audit.cli"],
+    "rich": ["audit.cli"],
     "scipy": ["audit.stats"],
-    "ray": ["audit.executors"],
+    "ray": ["audit.execution.executors"],
 }
 
 
@@ -112,31 +74,55 @@ def within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
 
-def floor(name: str) -> int:
-    return next(level for prefix, level in FLOORS if within(name, prefix))
+ROOMS = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+MODULES = dict(modules())
 
 
-@pytest.mark.parametrize(("name", "path"), modules(), ids=lambda value: value if isinstance(value, str) else "")
-def test_imports_only_go_down(name: str, path: Path) -> None:
-    for used in imports(path):
-        if used.split(".")[0] not in ("audit", "attacks", "reports"):
-            continue
-        peers = any(within(name, package) and within(used, package) for package in PEERS)
-        same_third = floor(name) == floor(used) == FLOOR_THREE
-        roof = any(within(name, part) for part in ROOF) and any(within(used, part) for part in ROOF)
-        private = used.rpartition("._")[0] == name.rpartition(".")[0] or f"{name.rpartition('.')[0]}._" in used
-        allowed = peers or same_third or roof or private or used == "audit.__version__"
-        assert allowed or floor(used) < floor(name), f"{name} imports {used}: not downward"
-    if within(name, "audit.core"):
-        assert not any(within(used, "audit.stats") for used in imports(path)), f"{name}: core knows stats"
-    if within(name, "audit.stats"):
-        assert not any(within(used, "audit.core") for used in imports(path)), f"{name}: stats knows core"
-    if within(name, "reports"):
-        assert all(
-            within(u, "audit.core") or within(u, "reports")
-            for u in imports(path)
-            if u.split(".")[0] in ("audit", "attacks", "reports")
+def room(name: str) -> str:
+    return max((room for room in ROOMS if within(name, room)), key=len)
+
+
+def own_imports(name: str) -> set[str]:
+    """Modules of this project that the module imports."""
+    used = {full if full in MODULES else full.rpartition(".")[0] for full in imports(MODULES[name])}
+    return {module for module in used if module in MODULES}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_only_go_down(name: str) -> None:
+    for used in own_imports(name):
+        inside = room(used) == room(name)
+        assert inside or ROOMS[room(used)] < ROOMS[room(name)], (
+            f"{name} (floor {ROOMS[room(name)]}) imports {used} (floor {ROOMS[room(used)]}): not downward"
         )
+        if inside and room(name) in PLUG_INS:
+            assert used.rpartition(".")[2].startswith("_") or used == room(name), f"plug-in {name} imports plug-in {used}"
+    if within(name, "reports"):
+        outside = [used for used in own_imports(name) if not within(used, "audit.core") and not within(used, "reports")]
+        assert not outside, f"{name} imports {outside}: reports read audit.core only"
+
+
+def test_no_import_runs_in_a_circle() -> None:
+    unfinished: list[str] = []
+    finished: set[str] = set()
+
+    def visit(name: str) -> None:
+        assert name not in unfinished, f"a circle: {' -> '.join([*unfinished[unfinished.index(name) :], name])}"
+        if name in finished:
+            return
+        unfinished.append(name)
+        for used in sorted(own_imports(name) - {name}):
+            visit(used)
+        finished.add(unfinished.pop())
+
+    for name in MODULES:
+        visit(name)
+
+
+def test_the_house_stays_small() -> None:
+    top = {".".join(name.split(".")[:2]) for name in MODULES if name.startswith("audit.")}
+    assert len(top) <= MOST_ROOMS, sorted(top)
+    assert len(FLOORS) <= MOST_FLOORS
 
 
 @pytest.mark.parametrize("library", sorted(DOORS))

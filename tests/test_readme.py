@@ -13,8 +13,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from audit.cli import answer, app
-from audit.store import verify_folder
+from audit.cli.app import answer, app
+from audit.execution.store import verify_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import pool
+from attacks.canaries import _pool
+from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError
-from audit.core.records import Array, Canaries, Dataset, Records
 from audit.core.seeds import Seed
-from audit.stats import linear_probe
+from audit.stats.scoring import linear_probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class AdversarialDirection:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` moved pool records; `identifiers` are -1 because no source row holds them."""
-        chosen = pool.choose(dataset, count, seed.child("adversarial"), "adversarial_direction")
+        chosen = _pool.choose(dataset, count, seed.child("adversarial"), "adversarial_direction")
         taken = dataset.pool.take(chosen)
-        pool.require_classes(dataset, "adversarial_direction")
+        _pool.require_classes(dataset, "adversarial_direction")
         known = dataset.train if len(dataset.train) else dataset.pool
         weights = linear_probe.fit(known.inputs.reshape(len(known), -1), known.labels, dataset.classes)
         uphill = self._uphill(taken, weights).reshape(taken.inputs.shape)

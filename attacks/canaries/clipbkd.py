@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import pool
+from attacks.canaries import _pool
+from audit.core.data import Canaries, Dataset
 from audit.core.errors import ConfigError
-from audit.core.records import Canaries, Dataset
 from audit.core.seeds import Seed
 
 
@@ -39,7 +39,7 @@ class ClipBkd:
         Raises:
             ConfigError: more canaries than input features, or labels that are not classes.
         """
-        records = pool.unused_directions(dataset, count, self.norm, seed.child("clipbkd"), "clipbkd")
+        records = _pool.unused_directions(dataset, count, self.norm, seed.child("clipbkd"), "clipbkd")
         return Canaries(
             kind="clipbkd",
             description=f"records along directions that {dataset.name} hardly uses, with the least likely label (ClipBKD)",

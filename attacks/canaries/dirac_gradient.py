@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.core.data import Canaries, Dataset
 from audit.core.errors import ConfigError
-from audit.core.records import Canaries, Dataset
 from audit.core.seeds import Seed
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import pool
+from attacks.canaries import _pool
+from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import ConfigError
-from audit.core.records import Canaries, Dataset, Records
 from audit.core.seeds import Seed
 
 
@@ -35,10 +35,10 @@ class Duplicated:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` pool records in random order, each to be planted in several copies."""
-        chosen = pool.choose(dataset, count, seed.child("duplicated"), "duplicated")
+        chosen = _pool.choose(dataset, count, seed.child("duplicated"), "duplicated")
         taken = dataset.pool.take(chosen)
         if self.mislabelled:
-            labels = pool.wrong_labels(dataset, taken.labels, seed.child("duplicated labels"), "duplicated")
+            labels = _pool.wrong_labels(dataset, taken.labels, seed.child("duplicated labels"), "duplicated")
             taken = Records(inputs=taken.inputs, labels=labels)
         wrong = " with a wrong label" if self.mislabelled else ""
         return Canaries(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import pool
-from audit.core.records import Canaries, Dataset
+from attacks.canaries import _pool
+from audit.core.data import Canaries, Dataset
 from audit.core.seeds import Seed
 
 
@@ -15,7 +15,7 @@ class HeldOut:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` pool records in random order."""
-        chosen = pool.choose(dataset, count, seed.child("held_out"), "held_out")
+        chosen = _pool.choose(dataset, count, seed.child("held_out"), "held_out")
         return Canaries(
             kind="held_out",
             description=f"random records held out of {dataset.name}",

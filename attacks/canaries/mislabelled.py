@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import pool
-from audit.core.records import Canaries, Dataset, Records
+from attacks.canaries import _pool
+from audit.core.data import Canaries, Dataset, Records
 from audit.core.seeds import Seed
 
 
@@ -19,9 +19,9 @@ class Mislabelled:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` pool records with wrong labels."""
-        chosen = pool.choose(dataset, count, seed.child("mislabelled"), "mislabelled")
+        chosen = _pool.choose(dataset, count, seed.child("mislabelled"), "mislabelled")
         taken = dataset.pool.take(chosen)
-        labels = pool.wrong_labels(dataset, taken.labels, seed.child("mislabelled labels"), "mislabelled")
+        labels = _pool.wrong_labels(dataset, taken.labels, seed.child("mislabelled labels"), "mislabelled")
         return Canaries(
             kind="mislabelled",
             description=f"records held out of {dataset.name} with a wrong label",

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import pool
+from attacks.canaries import _pool
+from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError
-from audit.core.records import Array, Canaries, Dataset, Records
 from audit.core.seeds import Seed
 
 _PATTERNS = ("blank", "noise")
@@ -34,7 +34,7 @@ class OutOfDistribution:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` made-up records; they come from no source row."""
-        pool.require_classes(dataset, "out_of_distribution")
+        _pool.require_classes(dataset, "out_of_distribution")
         if count < 1:
             raise ConfigError(f"{count} canaries of kind 'out_of_distribution'; expected at least 1")
         labels = seed.child("ood labels").numpy().integers(0, dataset.classes, size=count, dtype=np.int64)

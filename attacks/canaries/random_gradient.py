@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError
-from audit.core.records import Array, Canaries, Dataset
 from audit.core.seeds import Seed
 
 _LARGEST = 4 << 30  # bytes of directions held in memory

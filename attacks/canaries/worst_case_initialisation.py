@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attacks import pool
+from attacks.canaries import _pool
+from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError
-from audit.core.records import Array, Canaries, Dataset, Records
 from audit.core.seeds import Seed
 
 _KINDS = ("unused_direction", "mislabelled")
@@ -41,7 +41,7 @@ class WorstCaseInitialisation:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` records and the order to start every model from fitted weights."""
-        pool.require_classes(dataset, "worst_case_initialisation")
+        _pool.require_classes(dataset, "worst_case_initialisation")
         made = (
             self._along(dataset, count, seed) if self.record == "unused_direction" else self._mislabelled(dataset, count, seed)
         )
@@ -52,14 +52,14 @@ class WorstCaseInitialisation:
         return Canaries(
             kind="worst_case_initialisation",
             description=f"records along directions that {dataset.name} hardly uses, with the least likely label",
-            records=pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), "worst_case_initialisation"),
+            records=_pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), "worst_case_initialisation"),
             identifiers=np.full(count, -1),
         )
 
     def _mislabelled(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
-        chosen = pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
+        chosen = _pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
         taken = dataset.pool.take(chosen)
-        labels: Array = pool.wrong_labels(dataset, taken.labels, seed.child("labels"), "worst_case_initialisation")
+        labels: Array = _pool.wrong_labels(dataset, taken.labels, seed.child("labels"), "worst_case_initialisation")
         return Canaries(
             kind="worst_case_initialisation",
             description=f"records held out of {dataset.name} with a wrong label",

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import population
+from audit.stats.scoring import population
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ class AttackP:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Normal quantile among known non-members, `(m,)` float64."""
-        included = views.memberships(reference, 1, "attack_p", online=False)
-        ours, theirs = views.mean_confidences(target, reference, "attack_p")
+        included = reading.memberships(reference, 1, "attack_p", online=False)
+        ours, theirs = reading.mean_confidences(target, reference, "attack_p")
         classes = np.zeros(len(ours), dtype=np.int64) if target.labels is None else np.asarray(target.labels).astype(np.int64)
         outside = ~included
         theirs_classes = np.broadcast_to(classes, included.shape)[outside]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import membership
+from audit.stats.scoring import membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class AttackR:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Smoothed log odds of the rank, `(m,)` float64."""
-        included = views.memberships(reference, 2, "attack_r", online=False)
-        ours, theirs = views.mean_confidences(target, reference, "attack_r")
+        included = reading.memberships(reference, 2, "attack_r", online=False)
+        ours, theirs = reading.mean_confidences(target, reference, "attack_r")
         return membership.smoothed_rank(ours, theirs, included)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import combination, membership
+from audit.stats.scoring import learned_score, membership
 
 _PAIRS = 5000  # (reference, canary) pairs under which 27 learned weights are not worth their noise
 _ROWS = 200_000
@@ -51,19 +51,19 @@ class Auto:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Scores of the chosen attack, `(m,)` float64."""
-        ours, theirs = views.mean_confidences(target, reference, "auto")
+        ours, theirs = reading.mean_confidences(target, reference, "auto")
         if len(reference) == 0:
-            return -views.losses(target, views.NO_REFERENCE, "auto")[0]
-        included = views.memberships(reference, 1, "auto", online=False)
+            return -reading.losses(target, reading.NO_REFERENCE, "auto")[0]
+        included = reading.memberships(reference, 1, "auto", online=False)
         online = bool(included.any())
         kind, _ = self.choose(len(reference), len(ours), online=online)
         if kind == "rmia":
-            losses, their_losses = views.losses(target, reference, "auto")
+            losses, their_losses = reading.losses(target, reference, "auto")
             return membership.log_ratio(-losses, -their_losses, included, online=online, offline_weight=0.3)
         if kind == "offset":
             return membership.difference(ours, theirs, included, online=True)
         if kind == "learned_combination":
-            return combination.learned_log_odds(ours, theirs, included, _ROWS)
+            return learned_score.learned_log_odds(ours, theirs, included, _ROWS)
         return membership.deviation(ours, theirs, included)
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
-from attacks.boundary import least_budget
+from attacks.signals import reading
+from attacks.signals.boundary import least_budget
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError
 from audit.core.game import Access
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import membership
+from audit.stats.scoring import membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Boundary:
     """Scores each canary with its l2 distance to the decision boundary, as HopSkipJump finds it within a query budget.
 
     Wrongly predicted records have distance 0 and tie by nature; estimators break ties with a seed. Finite. The search is
-    `attacks.boundary`; it runs while models are observed, for references too where calibrated.
+    `attacks.signals.boundary`; it runs while models are observed, for references too where calibrated.
 
     Attributes:
         queries: predicted labels asked for each record and model, at most.
@@ -45,10 +45,10 @@ class Boundary:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Distance, or how far it exceeds that under models without the canary, `(m,)` float64."""
-        ours, theirs = views.boundaries(target, reference if self.calibrated else views.NO_REFERENCE, "boundary")
+        ours, theirs = reading.boundaries(target, reference if self.calibrated else reading.NO_REFERENCE, "boundary")
         if not self.calibrated:
             return np.asarray(ours, dtype=np.float64)
-        included = views.memberships(reference, 1, "boundary", online=False)
+        included = reading.memberships(reference, 1, "boundary", online=False)
         return membership.difference(ours, theirs, included, online=False)
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import signals
+from audit.stats.scoring import signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Confidence:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log odds of the predicted class, `(m,)` float64."""
-        logits, _ = views.logits(target, "confidence")
+        logits, _ = reading.logits(target, "confidence")
         odds = [signals.scaled_confidence(one, np.argmax(one, axis=-1)) for one in logits]
         return np.asarray(np.mean(odds, axis=0))
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import signals
+from audit.stats.scoring import signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Entropy:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Minus the entropy, `(m,)` float64."""
-        logits, _ = views.logits(target, "entropy")
+        logits, _ = reading.logits(target, "entropy")
         return -np.asarray(signals.entropy(logits).mean(axis=0))
 
 

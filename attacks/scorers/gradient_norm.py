@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError
 from audit.core.game import Access
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import membership
+from audit.stats.scoring import membership
 
 _SIGNALS = {"all": "gradient_norms", "last": "last_gradient_norms"}
 
@@ -41,11 +41,11 @@ class GradientNorm:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Minus the log norm, or how far it lies below that of models without the canary, `(m,)` float64."""
-        known = reference if self.calibrated else views.NO_REFERENCE
-        ours, theirs = views.log_lengths(target, known, "gradient_norm", _SIGNALS[self.layer])
+        known = reference if self.calibrated else reading.NO_REFERENCE
+        ours, theirs = reading.log_lengths(target, known, "gradient_norm", _SIGNALS[self.layer])
         if not self.calibrated:
             return -ours
-        included = views.memberships(reference, 1, "gradient_norm", online=False)
+        included = reading.memberships(reference, 1, "gradient_norm", online=False)
         return membership.difference(-ours, -theirs, included, online=False)
 
 

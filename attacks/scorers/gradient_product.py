@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ObservationError
 from audit.core.game import Access
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import normal
+from audit.stats.scoring import normal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class GradientProduct:
                 "attack 'gradient_product' reads inner products with gradient canaries and none were recorded; "
                 "use canaries dirac_gradient or random_gradient with access all_steps (final_weights: weight_difference)"
             )
-        products = views.products(target.products, "gradient_product", per_step=True)
+        products = reading.products(target.products, "gradient_product", per_step=True)
         mechanism = target.mechanism
         noisy_steps = isinstance(mechanism, DpSgd) and mechanism.noise_multiplier > 0 and products.shape[1] > 1
         if not (noisy_steps and isinstance(mechanism, DpSgd)):

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
-from attacks.augmentations import require_count
+from attacks.signals import reading
+from attacks.signals.augmented import require_count
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.game import Access
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import membership, signals
+from audit.stats.scoring import membership, signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class LabelOnly:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Share of right predictions, minus the references' where calibrated, `(m,)` float64."""
-        known = reference if self.calibrated else views.NO_REFERENCE
-        target, reference = views.augmented(target, known, self.augmentations, "label_only")
-        logits, labels = views.logits(target, "label_only")
+        known = reference if self.calibrated else reading.NO_REFERENCE
+        target, reference = reading.augmented(target, known, self.augmentations, "label_only")
+        logits, labels = reading.logits(target, "label_only")
         ours = np.asarray(signals.correct(logits, labels).mean(axis=0), dtype=np.float64)
         if not self.calibrated:
             return ours
-        included = views.memberships(reference, 1, "label_only", online=False)
-        theirs = views.reference_logits(reference, "label_only")
+        included = reading.memberships(reference, 1, "label_only", online=False)
+        theirs = reading.reference_logits(reference, "label_only")
         right = signals.correct(theirs, labels).reshape(len(theirs), -1, len(labels)).mean(axis=1)
         return membership.difference(ours, right, included, online=False)
 

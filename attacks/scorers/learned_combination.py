@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import combination
+from audit.stats.scoring import learned_score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class LearnedCombination:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
-        included = views.memberships(reference, 4, "learned_combination", online=True)
-        ours, theirs = views.mean_confidences(target, reference, "learned_combination")
-        return combination.learned_log_odds(ours, theirs, included, self.rows)
+        included = reading.memberships(reference, 4, "learned_combination", online=True)
+        ours, theirs = reading.mean_confidences(target, reference, "learned_combination")
+        return learned_score.learned_log_odds(ours, theirs, included, self.rows)
 
 
 PLUGIN = LearnedCombination

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
-from attacks.augmentations import require_count
+from attacks.signals import reading
+from attacks.signals.augmented import require_count
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import membership
+from audit.stats.scoring import membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,8 @@ class Lira:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log-likelihood ratio (online) or one-sided deviation (offline) of each canary, `(m,)` float64."""
-        included = views.memberships(reference, 2, "lira", online=self.online)
-        ours, theirs = views.confidences(*views.augmented(target, reference, self.augmentations, "lira"), "lira")
+        included = reading.memberships(reference, 2, "lira", online=self.online)
+        ours, theirs = reading.confidences(*reading.augmented(target, reference, self.augmentations, "lira"), "lira")
         queries = [(ours[q], theirs[:, q]) for q in range(len(ours))]
         variance, strength, shrink = self.variance, self.prior_strength, self.shift == "shrunk"
         if self.online:

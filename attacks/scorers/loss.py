@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
 
 
@@ -28,7 +28,7 @@ class Loss:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Minus the loss of each canary, `(m,)` float64."""
-        return -views.losses(target, views.NO_REFERENCE, "loss")[0]
+        return -reading.losses(target, reading.NO_REFERENCE, "loss")[0]
 
 
 PLUGIN = Loss

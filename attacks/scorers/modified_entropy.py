@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import signals
+from audit.stats.scoring import signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ModifiedEntropy:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Minus the modified entropy, `(m,)` float64."""
-        logits, labels = views.logits(target, "modified_entropy")
+        logits, labels = reading.logits(target, "modified_entropy")
         return -np.asarray(signals.modified_entropy(logits, labels).mean(axis=0))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import membership
+from audit.stats.scoring import membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,8 @@ class Offset:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Confidence minus difficulty, `(m,)` float64."""
-        included = views.memberships(reference, 1, "offset", online=self.online)
-        ours, theirs = views.mean_confidences(target, reference, "offset")
+        included = reading.memberships(reference, 1, "offset", online=self.online)
+        ours, theirs = reading.mean_confidences(target, reference, "offset")
         return membership.difference(ours, theirs, included, online=self.online)
 
 

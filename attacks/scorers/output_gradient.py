@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import signals
+from audit.stats.scoring import signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class OutputGradient:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Minus the log norm of softmax minus one-hot label, `(m,)` float64."""
-        logits, labels = views.logits(target, "output_gradient")
+        logits, labels = reading.logits(target, "output_gradient")
         return -np.asarray(np.mean([signals.log_output_gradient_norm(one, labels) for one in logits], axis=0))
 
 

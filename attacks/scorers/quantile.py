@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import quantile_regression, reference_fit
+from audit.stats.scoring import quantile_regression, reference_fit
 
 _LEVELS = (0.5, 0.9, 0.99)
 _NORMAL = (0.0, 1.2815515655446004, 2.3263478740408408)
@@ -46,8 +46,8 @@ class Quantile:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Normal quantile under the regression, `(m,)` float64."""
-        included = views.memberships(reference, 2, "quantile", online=False)
-        ours, theirs = views.mean_confidences(target, reference, "quantile")
+        included = reading.memberships(reference, 2, "quantile", online=False)
+        ours, theirs = reading.mean_confidences(target, reference, "quantile")
         both = reference_fit.sides(theirs, included)
         used = max(1, min(len(theirs), self.rows // max(theirs.shape[1], 1)))
         _, others = reference_fit.leave_one_out(theirs, included, used, both)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import membership, population
+from audit.stats.scoring import membership, population
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ class Rmia:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log ratio or its normal quantile, `(m,)` float64."""
-        included = views.memberships(reference, self.needs.references, "rmia", online=self.online)
-        losses, their_losses = views.losses(target, reference, "rmia")
+        included = reading.memberships(reference, self.needs.references, "rmia", online=self.online)
+        losses, their_losses = reading.losses(target, reference, "rmia")
         ratio = membership.log_ratio(-losses, -their_losses, included, online=self.online, offline_weight=self.offline_weight)
         if not self.population:
             return ratio

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import logistic, signals
+from audit.stats.scoring import logistic, signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class ShadowClassifier:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
-        included = views.memberships(reference, 1, "shadow_classifier", online=True)
-        logits, labels = views.logits(target, "shadow_classifier")
-        theirs = views.reference_logits(reference, "shadow_classifier")
+        included = reading.memberships(reference, 1, "shadow_classifier", online=True)
+        logits, labels = reading.logits(target, "shadow_classifier")
+        theirs = reading.reference_logits(reference, "shadow_classifier")
         used = max(1, min(len(included), self.rows // max(len(labels), 1)))
         features = [self._features(theirs[model].reshape(-1, *logits.shape[1:]), labels) for model in range(used)]
         fitted = logistic.fit(np.concatenate(features), included[:used].ravel())

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.game import Access
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import combination
+from audit.stats.scoring import learned_score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class Trajectory:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
-        included = views.memberships(reference, 4, "trajectory", online=True)
-        ours, theirs = views.trajectories(target, reference, "trajectory")
-        return combination.log_odds_of_signals(np.swapaxes(ours, -1, -2), np.swapaxes(theirs, -1, -2), included, self.rows)
+        included = reading.memberships(reference, 4, "trajectory", online=True)
+        ours, theirs = reading.trajectories(target, reference, "trajectory")
+        return learned_score.log_odds_of_signals(np.swapaxes(ours, -1, -2), np.swapaxes(theirs, -1, -2), included, self.rows)
 
 
 PLUGIN = Trajectory

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ObservationError
 from audit.core.game import Access
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
 
 
@@ -35,7 +35,7 @@ class WeightDifference:
                 "attack 'weight_difference' reads inner products of the weight difference with gradient canaries and none were "
                 "recorded; use canaries dirac_gradient or random_gradient with access final_weights or all_steps"
             )
-        return views.products(target.weight_products, "weight_difference", per_step=False)
+        return reading.products(target.weight_products, "weight_difference", per_step=False)
 
 
 PLUGIN = WeightDifference

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks import views
+from attacks.signals import reading
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.game import Access
 from audit.core.protocols import Needs
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import combination
+from audit.stats.scoring import learned_score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,11 @@ class WhiteBoxClassifier:
 
     def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
-        included = views.memberships(reference, 4, "white_box_classifier", online=True)
-        seen = [views.mean_confidences(target, reference, "white_box_classifier")]
-        seen += [views.log_lengths(target, reference, "white_box_classifier", one) for one in _signals(target)]
+        included = reading.memberships(reference, 4, "white_box_classifier", online=True)
+        seen = [reading.mean_confidences(target, reference, "white_box_classifier")]
+        seen += [reading.log_lengths(target, reference, "white_box_classifier", one) for one in _signals(target)]
         ours, theirs = (np.stack(side, axis=-2) for side in zip(*seen, strict=True))
-        return combination.log_odds_of_signals(ours, theirs, included, self.rows, squares=True)
+        return learned_score.log_odds_of_signals(ours, theirs, included, self.rows, squares=True)
 
 
 def _signals(target: TargetView) -> list[str]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from audit.core.bounds import Claim, LowerBound
+from audit.core.claims import Claim, LowerBound
+from audit.core.data import Array, Canaries, Dataset, ReferenceView, Scores, TargetView, TrainedModels
+from audit.core.evidence import Evidence
 from audit.core.game import Access, Assumption
 from audit.core.mechanism import Adjacency, Mechanism
-from audit.core.records import Array, Canaries, Dataset, ReferenceView, Scores, TargetView, TrainedModels
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
-from audit.core.watched import Evidence
 
 Result = TypeVar("Result")
 Side = Literal["upper", "lower", "estimate"]

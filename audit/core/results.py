@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.bounds import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
-from audit.core.evaluated import Evaluation
+from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
+from audit.core.evaluation import Evaluation
+from audit.core.evidence import Watched
 from audit.core.game import Access, Game
 from audit.core.mechanism import Adjacency, Mechanism
-from audit.core.watched import Watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

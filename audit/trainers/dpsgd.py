@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.core.data import TrainedModels
 from audit.core.errors import UnsupportedMechanism
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
-from audit.core.records import TrainedModels
-from audit.training.adaptive import Quantile
-from audit.training.arrange import Settings
-from audit.training.ensemble import train
-from audit.training.technique import Technique
+from audit.engine.adaptive_clipping import Quantile
+from audit.engine.dp_options import Technique
+from audit.engine.ensemble import train
+from audit.engine.schedule import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,20 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from audit.core.data import Executed, TrainedModels
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Access
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
-from audit.core.records import Executed, TrainedModels
-from audit.training.chunk import training_tensors
-from audit.training.clipping import example_losses
-from audit.training.device import find_device
-from audit.training.ensemble import joined
-from audit.training.layout import Layout
-from audit.training.models import refuse_mixing_layers, starting
-from audit.training.optimizers import Sgd, parse
-from audit.training.planted import PlantedGradients
-from audit.training.sampling import EnsembleSampler, Law
+from audit.engine.chunk import training_tensors
+from audit.engine.clipping import example_losses
+from audit.engine.device import find_device
+from audit.engine.ensemble import joined
+from audit.engine.gradient_canaries import PlantedGradients
+from audit.engine.optimizers import Sgd, parse
+from audit.engine.parameter_layout import Layout
+from audit.engine.sampling import EnsembleSampler, Law
+from audit.models.build import refuse_mixing_layers, starting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

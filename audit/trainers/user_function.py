@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from audit.core.data import Array, Executed, TrainedModels
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.protocols import Progress, TrainingJob
-from audit.core.records import Array, Executed, TrainedModels
-from audit.training.chunk import training_tensors
-from audit.training.device import find_device
-from audit.training.models import seeded, starting
+from audit.engine.chunk import training_tensors
+from audit.engine.device import find_device
+from audit.models.build import seeded, starting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attacks import boundary
-from attacks.boundary import boundary_distances
+from attacks.signals import boundary
+from attacks.signals.boundary import boundary_distances
+from audit.core.data import Array
 from audit.core.errors import ConfigError, ObservationError
-from audit.core.records import Array
 from audit.core.seeds import Seed
-from audit.stats.roc import auc
+from audit.stats.bounds.roc import auc
 
 RANDOM = np.random.default_rng(0)
 WEIGHTS, INPUTS = RANDOM.standard_normal(20), RANDOM.standard_normal((120, 4, 5))

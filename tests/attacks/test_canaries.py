@@ -13,10 +13,10 @@ from attacks.canaries.dirac_gradient import DiracGradient
 from attacks.canaries.mislabelled import Mislabelled
 from attacks.canaries.out_of_distribution import OutOfDistribution
 from attacks.canaries.random_gradient import RandomGradient
+from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError
-from audit.core.records import Dataset, Records
 from audit.core.seeds import Seed
-from audit.stats import linear_probe
+from audit.stats.scoring import linear_probe
 
 SEED = Seed(5)
 

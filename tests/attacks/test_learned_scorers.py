@@ -13,7 +13,7 @@ from scipy import optimize
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from audit import plugins
-from audit.core.records import Array, ReferenceView, TargetView
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
 
 RANDOM = np.random.default_rng(4)

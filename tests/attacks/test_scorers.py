@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attacks import views
-from attacks.augmentations import views_of
 from attacks.scorers.auto import Auto
+from attacks.signals import reading
+from attacks.signals.augmented import views_of
 from audit import plugins
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.mechanism import DpSgd, NonPrivate
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import signals
-from audit.stats.roc import auc
+from audit.stats.bounds.roc import auc
+from audit.stats.scoring import signals
 
 SEED = Seed(1)
 RANDOM = np.random.default_rng(2)
@@ -446,6 +446,6 @@ def test_losses_and_logits_tell_the_same() -> None:
 
 def test_views_average_losses_over_queries() -> None:
     losses = np.array([[1.0, 2.0], [3.0, 4.0]])
-    ours, theirs = views.losses(TargetView(losses=losses), views.NO_REFERENCE, "loss")
+    ours, theirs = reading.losses(TargetView(losses=losses), reading.NO_REFERENCE, "loss")
     np.testing.assert_allclose(ours, [2.0, 3.0])
     assert theirs.shape == (0, 2)

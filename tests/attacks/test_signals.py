@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from audit.stats import signals
+from audit.stats.scoring import signals
 
 RANDOM = np.random.default_rng(0)
 LOGITS = RANDOM.standard_normal((3, 7, 5)) * 4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audit import plugins
-from audit.core.records import ReferenceView, TargetView
+from audit.core.data import ReferenceView, TargetView
 from audit.core.seeds import Seed
 
 RECORDS, REFERENCES, CLASSES = 50_000, 64, 10

@@ -14,14 +14,15 @@ from attacks.scorers.gradient_norm import GradientNorm
 from attacks.scorers.trajectory import Trajectory
 from attacks.scorers.weight_difference import WeightDifference
 from attacks.scorers.white_box_classifier import WhiteBoxClassifier
+from audit.core.data import Array, Records, ReferenceView, TargetView
 from audit.core.errors import ConfigError, ObservationError
-from audit.core.records import Array, Records, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import reference_fit, roc
-from audit.stats.representation import class_distances
-from audit.training import observe
-from audit.training.models import initialised
-from tests.training import cases
+from audit.engine import observe
+from audit.models.build import initialised
+from audit.stats.bounds import roc
+from audit.stats.scoring import reference_fit
+from audit.stats.scoring.representation import class_distances
+from tests.engine import cases
 
 SEED = Seed(4)
 NOTHING = ReferenceView(included=np.empty((0, 5), dtype=bool))

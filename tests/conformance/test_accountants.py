@@ -6,22 +6,23 @@ import math
 
 import pytest
 
-from audit import plugins, subjects
-from audit.core.bounds import Claim
+from audit import plugins
+from audit.accounting import resolve
+from audit.core.claims import Claim
 from audit.core.errors import AuditError, UnsupportedMechanism
 from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
-from audit.stats.pld import subsampled_gaussian_epsilon
-from audit.stats.tradeoff import epsilon_of_gdp
+from audit.stats.curves.pld import subsampled_gaussian_epsilon
+from audit.stats.curves.tradeoff import epsilon_of_gdp
 
-NAMES = plugins.names("audit.accountants")
-PLUGINS = {name: plugins.find("audit.accountants", name) for name in NAMES}
+NAMES = plugins.names("audit.accounting.accountants")
+PLUGINS = {name: plugins.find("audit.accounting.accountants", name) for name in NAMES}
 APPROXIMATIONS = tuple(name for name in NAMES if getattr(PLUGINS[name], "side", "upper") == "estimate")
-CHECKED = tuple(name for name in NAMES if not subjects.is_as_it_is(PLUGINS[name]))
+CHECKED = tuple(name for name in NAMES if not resolve.is_as_it_is(PLUGINS[name]))
 PLAIN = "composition_theorems"  # adds releases up one by one, whatever they are
 
 
 def ask(name: str, noise: float, rate: float, steps: int, *, delta: float = 1e-5) -> Claim:
-    accountant = plugins.build("audit.accountants", {"kind": name})
+    accountant = plugins.build("audit.accounting.accountants", {"kind": name})
     mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     try:
         claim: Claim = accountant.claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
@@ -85,7 +86,7 @@ def test_no_noise_and_no_release(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_plain_training_has_no_guarantee(name: str) -> None:
-    accountant = plugins.build("audit.accountants", {"kind": name})
+    accountant = plugins.build("audit.accounting.accountants", {"kind": name})
     training = NonPrivate(sample_rate=0.1, steps=10)
     assert accountant.claim(training, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).epsilon == math.inf
 
@@ -93,7 +94,7 @@ def test_plain_training_has_no_guarantee(name: str) -> None:
 @pytest.mark.parametrize("name", CHECKED)
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
 def test_refuses_a_delta_that_means_nothing(name: str, delta: float) -> None:
-    accountant = plugins.build("audit.accountants", {"kind": name})
+    accountant = plugins.build("audit.accounting.accountants", {"kind": name})
     mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=10)
     with pytest.raises(AuditError, match="delta"):
         accountant.claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
@@ -101,7 +102,7 @@ def test_refuses_a_delta_that_means_nothing(name: str, delta: float) -> None:
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_replace_one_is_dearer_or_refused(name: str) -> None:
-    accountant = plugins.build("audit.accountants", {"kind": name})
+    accountant = plugins.build("audit.accounting.accountants", {"kind": name})
     mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
     try:
         claim = accountant.claim(mechanism, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
@@ -113,6 +114,6 @@ def test_replace_one_is_dearer_or_refused(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_subject_passes_figures_on_and_a_claim_source_answers_for_its_own(name: str) -> None:
     """Both kinds state which side of the truth they claim to lie on; only a subject may be an estimate or a lower bound."""
-    accountant = plugins.build("audit.accountants", {"kind": name})
-    side = subjects.side_of(accountant)
-    assert side == "upper" or subjects.is_as_it_is(accountant)
+    accountant = plugins.build("audit.accounting.accountants", {"kind": name})
+    side = resolve.side_of(accountant)
+    assert side == "upper" or resolve.is_as_it_is(accountant)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks import views
+from attacks.signals import reading
 from audit import plugins
+from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ObservationError
 from audit.core.mechanism import DpSgd
 from audit.core.protocols import Attack
-from audit.core.records import Array, ReferenceView, TargetView
 from audit.core.seeds import Seed
-from audit.stats import signals
+from audit.stats.scoring import signals
 
 SCORERS = plugins.names("attacks.scorers")
 SEED = Seed(11)
@@ -211,4 +211,4 @@ def test_a_value_that_is_not_finite_is_an_error(name: str) -> None:
 
 
 def test_the_empty_reference_is_empty() -> None:
-    assert len(views.NO_REFERENCE) == 0
+    assert len(reading.NO_REFERENCE) == 0

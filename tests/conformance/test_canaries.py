@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from audit import plugins
+from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import ConfigError
-from audit.core.records import Canaries, Dataset, Records
 from audit.core.seeds import Seed
 
 MAKERS = plugins.names("attacks.canaries")

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit import plugins, refutation
-from audit.core.bounds import LowerBound
+from audit import plugins
+from audit.bounds import claim_test
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
 from audit.core.errors import DataError
 from audit.core.game import Access, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd
-from audit.core.records import Scores
 from audit.core.seeds import Seed
 
-PACKAGE, DELTA = "audit.estimators", 1e-5
+PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
 FULL = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
 SPECS: list[dict[str, Any]] = [
     *[{"kind": name} for name in plugins.names(PACKAGE)],
@@ -66,9 +67,9 @@ def test_any_scores_at_all_give_a_bound_and_the_same_answer_to_a_claim(spec: dic
     assert 0 <= found.epsilon <= found.ceiling
     asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(1)}
     estimator, step = plugins.build(PACKAGE, spec), 0.2 if spec["kind"] in GRIDDED else 0.02
-    assert not refutation.refutes(estimator, drawn, epsilon=found.epsilon + step, **asked)
+    assert not claim_test.refutes(estimator, drawn, epsilon=found.epsilon + step, **asked)
     if found.epsilon > step:
-        assert refutation.refutes(estimator, drawn, epsilon=found.epsilon - step, **asked)
+        assert claim_test.refutes(estimator, drawn, epsilon=found.epsilon - step, **asked)
 
 
 @EVERY

@@ -34,7 +34,7 @@ def test_a_format_gives_bytes_under_its_names(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", reports.FORMATS)
 def test_equal_reports_give_equal_bytes(name: str) -> None:
-    from reports.figures import drawings
+    from reports.formats.figures import drawings
 
     first = dict(reports.renderer(name).render(sample.scores()))
     drawings.cache_clear()

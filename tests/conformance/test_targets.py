@@ -15,12 +15,12 @@ from torch import nn
 from audit import plugins
 from audit.core.errors import DataError
 
-TARGETS = plugins.names("audit.targets")
+TARGETS = plugins.names("audit.subjects")
 EXTRA = {"state_dict": {"factory": "torch.nn:Linear", "arguments": {"in_features": 4, "out_features": 3}}}
 
 
 def build(kind: str, path: Path):
-    return plugins.build("audit.targets", {"kind": kind, "path": str(path), **EXTRA.get(kind, {})})
+    return plugins.build("audit.subjects", {"kind": kind, "path": str(path), **EXTRA.get(kind, {})})
 
 
 def valid(kind: str, path: Path) -> bytes:

@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 from audit import plugins
+from audit.core.data import Canaries
 from audit.core.errors import UnsupportedMechanism
 from audit.core.game import Access
 from audit.core.mechanism import DpSgd, Mechanism, NonPrivate
 from audit.core.protocols import Trainer
-from audit.core.records import Canaries
-from audit.training.models import parameter_count
-from tests.training import cases
+from audit.models.build import parameter_count
+from tests.engine import cases
 
 PACKAGE = "audit.trainers"
 PRIVATE = DpSgd(noise_multiplier=1.3, clip_norm=0.5, sample_rate=0.25, steps=40)
@@ -36,7 +36,7 @@ def trainer_and_mechanism(name: str) -> tuple[Trainer, Mechanism, Mechanism]:
     raise AssertionError(f"trainer '{name}' executes no known mechanism")
 
 
-# the user's own function executes no mechanism of this project's: tests/test_described.py
+# the user's own function executes no mechanism of this project's: tests/experiment/test_described.py
 @pytest.fixture(params=[name for name in plugins.names(PACKAGE) if name != "user_function"])
 def made(request: pytest.FixtureRequest) -> tuple[Trainer, Mechanism, Mechanism]:
     return trainer_and_mechanism(request.param)

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from audit.core.bounds import Outcome
+from audit.core.claims import Outcome
 from audit.core.errors import OutputError
 from audit.core.results import AuditReport, Metric
-from reports import figures, pdf, report_json
-from reports.blocks import Missing
-from reports.sections import sections
+from reports.formats import figures, json, pdf
+from reports.pages.blocks import Missing
+from reports.pages.document import sections
 from tests.reports import sample
 
 pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
@@ -113,7 +113,7 @@ def test_the_document_is_tagged_archival_and_titled(document: bytes, reader: Any
 
 
 def test_the_report_is_attached_and_comes_out_whole(kind: str, document: bytes, reader: Any) -> None:
-    expected = report_json.to_json(sample.ALL[kind]())
+    expected = json.to_json(sample.ALL[kind]())
     assert pdf.attached(document) == expected
     assert reader.attachments["report.json"] == [expected]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from audit.core.bounds import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
+from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.game import Access, Assumption, Game, Inclusion
 from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.results import (

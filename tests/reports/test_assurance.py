@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from audit.core.bounds import Certificate
+from audit.core.claims import Certificate
 from audit.core.game import Inclusion
-from reports import assurance
-from reports.blocks import Missing, Paragraph
+from reports.pages import simulation
+from reports.pages.blocks import Missing, Paragraph
 from tests.reports import sample
 
 
@@ -20,7 +20,7 @@ def words(block: object) -> str:
 
 def test_both_figures_are_said_with_their_numbers() -> None:
     game = sample.black_box(1, 1.0, 2.5, 1.5)
-    caught, wrong = (words(block) for block in assurance.blocks(game))
+    caught, wrong = (words(block) for block in simulation.blocks(game))
     assert "80 % probability" in caught and "6.31 by one_run against ε ≤ 2.50" in caught
     assert "1.07 by gaussian inside the family" in caught and "for the proof of any leakage" in caught
     assert "From 25 or more simulated audits" in caught
@@ -36,13 +36,13 @@ def test_what_cannot_be_caught_and_what_is_wrong_too_often_is_said() -> None:
         detectable=(sample.detectable("one_run", math.inf, 8.0),),
         certificates=(Certificate(law="nothing leaks", epsilon=0.0, wrong=40, repetitions=100, nominal=0.05),),
     )
-    caught, wrong = (words(block) for block in assurance.blocks(game))
+    caught, wrong = (words(block) for block in simulation.blocks(game))
     assert "by one_run nothing at all against ε ≤ 8.00" in caught
     assert "40 of 100" in wrong and "do not rely on these bounds" in wrong
 
 
 def test_what_was_not_simulated_is_named_and_splits_say_nothing() -> None:
     game = replace(sample.black_box(1, 1.0, 2.5, 1.5), detectable=(), certificates=())
-    assert [type(block) for block in assurance.blocks(game)] == [Missing, Missing]
+    assert [type(block) for block in simulation.blocks(game)] == [Missing, Missing]
     split = replace(game, game=replace(game.game, inclusion=Inclusion.SPLIT))
-    assert assurance.blocks(split) == []
+    assert simulation.blocks(split) == []

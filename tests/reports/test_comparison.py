@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from audit.core.bounds import Outcome
+from audit.core.claims import Outcome
 from audit.core.results import AuditReport, MechanismResult
-from reports.comparison import Weight, changes, regressed
+from reports.diff import Weight, changes, regressed
 from tests.reports import sample
 
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from audit.core.evaluated import (
-    Calibrated,
-    Evaluation,
-    Fidelity,
-    GroupSpread,
-    RecordSpread,
-    ScorerSpread,
-    Spread,
-    UnitSpread,
-)
+from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, Spread, UnitSpread
 from audit.core.game import Access
 from audit.core.results import AuditReport, GameResult, MechanismResult
-from audit.summary import _weak
-from reports import bound_figures, evaluation_tables, figures, reading
-from reports.blocks import Paragraph, Table
-from reports.editions import external
-from reports.report_json import from_json, to_json
+from audit.experiment.report import _weak
+from reports import headline
+from reports.editions.external import external
+from reports.figures import bounds
+from reports.formats import figures
+from reports.formats.json import from_json, to_json
+from reports.pages.blocks import Paragraph, Table
+from reports.tables import leave_one_out
 from tests.reports import sample
 
 
@@ -66,7 +60,7 @@ def words(found: Evaluation) -> str:
         return " ".join(map(cell, text)) if isinstance(text, tuple) else str(getattr(text, "text", text))
 
     said = []
-    for block in evaluation_tables.blocks(found):
+    for block in leave_one_out.blocks(found):
         if isinstance(block, Table):
             said += [block.caption, *(cell(row) for row in block.rows)]
         elif isinstance(block, Paragraph):
@@ -123,13 +117,13 @@ def test_it_survives_json_and_loses_records_and_small_groups_outside() -> None:
 
 def test_each_adversary_has_a_bar() -> None:
     mechanism = next(one for one in sample.run().mechanisms if one.claims)
-    assert list(reading.levels(mechanism)) == [Access.FINAL_MODEL, Access.ALL_STEPS]
-    plan = bound_figures.access(mechanism)
+    assert list(headline.levels(mechanism)) == [Access.FINAL_MODEL, Access.ALL_STEPS]
+    plan = bounds.access(mechanism)
     assert "model outputs: proven epsilon" in plan.alt and "every noisy step: proven epsilon" in plan.alt
     assert "of the claim" in plan.alt
     first = mechanism.games[0]
     labels = replace(first, attacks=(replace(first.attacks[0], access=Access.LABEL_ONLY), *first.attacks[1:]))
-    shown = reading.levels(replace(mechanism, games=(labels, *mechanism.games[1:])))
+    shown = headline.levels(replace(mechanism, games=(labels, *mechanism.games[1:])))
     assert list(shown) == [Access.LABEL_ONLY, Access.FINAL_MODEL, Access.ALL_STEPS]
     assert f"access.{mechanism.name}" in figures.drawings(sample.run())
 
@@ -137,5 +131,5 @@ def test_each_adversary_has_a_bar() -> None:
 def test_no_share_of_nonmembers_is_printed_as_zero() -> None:
     found = evaluation()
     never = replace(found.records[0], fpr=0.0)
-    cells = [row[2] for row in evaluation_tables.records(replace(found, records=(never, found.records[1]))).rows]
+    cells = [row[2] for row in leave_one_out.records(replace(found, records=(never, found.records[1]))).rows]
     assert cells == ["below 1.0\N{NO-BREAK SPACE}%", "0.1\N{NO-BREAK SPACE}%"]

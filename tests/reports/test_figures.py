@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from audit.core.results import AuditReport
-from reports import figures, plots
-from reports.blocks import Tone
-from reports.plots import Curve
+from reports.figures import _plots
+from reports.figures._plots import Curve
+from reports.formats import figures
+from reports.pages.blocks import Tone
 from tests.reports import sample
 
 
@@ -31,8 +32,8 @@ def test_every_game_and_claim_has_its_figures(report: AuditReport) -> None:
 
 
 def test_svg_uses_the_colours_and_no_other_hue(report: AuditReport) -> None:
-    grey = {"#ffffff", "#000000", plots.INK, plots.SOFT, plots.FAINT}
-    allowed = {*plots.COLOURS.values(), *grey}
+    grey = {"#ffffff", "#000000", _plots.INK, _plots.SOFT, _plots.FAINT}
+    allowed = {*_plots.COLOURS.values(), *grey}
     for one in figures.drawings(report).values():
         used = set(re.findall(r"#[0-9a-f]{6}", one.svg.decode()))
         assert used <= allowed, (one.name, used - allowed)
@@ -45,8 +46,8 @@ def test_svg_holds_no_date_and_no_machine(report: AuditReport) -> None:
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
-    x, y = plots.thin(range(10_000), [value**0.5 for value in range(10_000)])
-    assert len(x) == len(y) <= plots.MOST_POINTS
+    x, y = _plots.thin(range(10_000), [value**0.5 for value in range(10_000)])
+    assert len(x) == len(y) <= _plots.MOST_POINTS
     assert (x[0], x[-1]) == (0, 9999)
 
 
@@ -70,7 +71,7 @@ def test_labels_cover_no_curve_and_no_label(slope: float) -> None:
     ]
     for one in curves:
         axes.plot(one.x, one.y)
-    plots.label(axes, curves)
+    _plots.label(axes, curves)
     renderer = axes.figure.canvas.get_renderer()
     boxes = [text.get_window_extent(renderer) for text in axes.texts]
     assert len(boxes) == 3
@@ -90,7 +91,8 @@ def test_importing_reports_does_not_import_matplotlib_or_typst() -> None:
     from pathlib import Path
 
     code = (
-        "import sys, reports, reports.sections, reports.figures, reports.junit, reports.sarif, reports.pdf;"
+        "import sys, reports, reports.pages.document, reports.formats.figures;"
+        "import reports.formats.junit, reports.formats.sarif, reports.formats.pdf;"
         "assert not {'matplotlib', 'typst'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2])
@@ -100,7 +102,7 @@ def test_the_global_state_of_matplotlib_is_left_alone(report: AuditReport) -> No
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    plots.draw(20, lambda figure: figure.add_axes((0.1, 0.1, 0.8, 0.8)))
+    _plots.draw(20, lambda figure: figure.add_axes((0.1, 0.1, 0.8, 0.8)))
     assert dict(matplotlib.rcParams) == before
 
 
@@ -115,7 +117,7 @@ def test_alt_texts_carry_the_numbers(report: AuditReport) -> None:
 def test_the_limit_is_the_lower_of_the_claim_and_the_mechanism() -> None:
     from dataclasses import replace
 
-    from reports.score_figures import _limit
+    from reports.figures.scores import _limit
 
     dp = sample.dp_sgd()
     tight = tuple(replace(claim, epsilon=0.1) for claim in dp.claims)

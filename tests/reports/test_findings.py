@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from audit.core.bounds import Outcome
+from audit.core.claims import Outcome
 from audit.core.results import AuditReport
 from reports import render
 from reports.findings import RULES, State, findings, rule_family
-from reports.sarif import line
+from reports.formats.sarif import line
 from tests.reports import sample
 
 

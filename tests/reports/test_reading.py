@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.core.bounds import Outcome
+from audit.core.claims import Outcome
 from audit.core.results import AuditReport
-from reports import reading
-from reports.cover import box, quotable
-from reports.measured import finest
+from reports import headline
+from reports.pages.cover import box, quotable
+from reports.pages.without_claim import finest
 from tests.reports import sample
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_the_headline_is_the_gravest_mechanism_and_its_tightest_claim(outcome: Outcome) -> None:
     report = sample.run(outcome)
-    head = reading.headline(report)
+    head = headline.headline(report)
     assert head is not None
     assert head.mechanism.name == "dp_sgd"
     assert head.verdict.outcome is outcome
@@ -30,27 +30,27 @@ def test_the_headline_is_the_gravest_mechanism_and_its_tightest_claim(outcome: O
 
 
 def test_no_claim_no_headline() -> None:
-    assert reading.headline(sample.model()) is None
+    assert headline.headline(sample.model()) is None
 
 
 def test_a_bound_inside_another_family_does_not_count() -> None:
     report = sample.run()
     dp = report.mechanisms[1]
     bare = tuple(replace(claim, family=None) for claim in dp.claims)
-    able = reading.admissible(bare[0], replace(dp, claims=bare))
+    able = headline.admissible(bare[0], replace(dp, claims=bare))
     assert {one.bound.family for one in able} == {None}
-    assert {one.bound.family for one in reading.admissible(dp.claims[0], dp)} == {None, "dp_sgd"}
+    assert {one.bound.family for one in headline.admissible(dp.claims[0], dp)} == {None, "dp_sgd"}
 
 
 def test_a_bound_at_another_delta_does_not_count() -> None:
     dp = sample.run().mechanisms[1]
-    assert reading.admissible(replace(dp.claims[0], delta=1e-6), dp) == ()
+    assert headline.admissible(replace(dp.claims[0], delta=1e-6), dp) == ()
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_the_quoted_sentence_names_all_a_reader_needs(outcome: Outcome) -> None:
     report = sample.run(outcome)
-    head = reading.headline(report)
+    head = headline.headline(report)
     assert head is not None
     said = quotable(report, head).replace("\xa0", " ")
     assert "ε ≤" in said and "δ = 10⁻⁵" in said and "per example" in said and "dp_sgd" in said
@@ -63,7 +63,7 @@ def test_the_quoted_sentence_names_all_a_reader_needs(outcome: Outcome) -> None:
 
 
 def _tone(report: AuditReport) -> str:
-    return box(report, reading.headline(report)).tone.value
+    return box(report, headline.headline(report)).tone.value
 
 
 def test_green_only_where_nothing_is_open() -> None:
@@ -89,7 +89,7 @@ def test_a_headline_rate_needs_ten_expected_false_positives() -> None:
     st.floats(min_value=0, max_value=0.1),
 )
 def test_allowed_tpr_is_the_largest_that_both_constraints_leave(fpr: float, epsilon: float, delta: float) -> None:
-    tpr = reading.allowed_tpr(fpr, epsilon, delta)
+    tpr = headline.allowed_tpr(fpr, epsilon, delta)
     slack = 1e-9 * math.exp(epsilon)
     assert tpr >= min(1.0, fpr) - 1e-12
     assert tpr <= math.exp(epsilon) * fpr + delta + slack
@@ -102,10 +102,10 @@ def test_allowed_tpr_is_the_largest_that_both_constraints_leave(fpr: float, epsi
 
 
 def test_allowed_tpr_without_a_guarantee_is_everything() -> None:
-    assert reading.allowed_tpr(0.01, math.inf, 1e-5) == 1.0
+    assert headline.allowed_tpr(0.01, math.inf, 1e-5) == 1.0
 
 
 def test_the_box_counts_the_assumptions_that_no_test_carries() -> None:
     report = sample.run()
-    said = str(box(report, reading.headline(report)).text)
+    said = str(box(report, headline.headline(report)).text)
     assert "What the claim rests on: 6 checked by this audit, 2 declared by the owner and 1 open." in said

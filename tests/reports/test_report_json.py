@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from audit.core.bounds import Claim
+from audit.core.claims import Claim
 from audit.core.errors import DataError, OutputError
 from audit.core.results import AuditReport
-from reports import report_json
+from reports.formats import json as report_json
 from tests.reports import sample
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "report-schema.json"
@@ -111,7 +111,7 @@ def test_fields_with_a_default_may_be_absent() -> None:
 
 def test_published_schema_is_current() -> None:
     assert PUBLISHED.read_text(encoding="utf-8") == report_json.schema_text(), (
-        "docs/report-schema.json is old; write it again: python -m reports.report_json docs/report-schema.json"
+        "docs/report-schema.json is old; write it again: python -m reports.formats.json docs/report-schema.json"
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.stats import bands, roc
+from audit.stats.bounds import bands, roc
 
 scores = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=25).map(np.array)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from audit.stats import bounded_range, renyi
+from audit.stats.curves import bounded_range, renyi
 
 
 def likely(epsilon: float, top: float) -> float:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.stats import renyi
-from audit.stats.concentrated import _rarest, largest_rho, zcdp_epsilon_floor
-from audit.stats.tradeoff import epsilon_of_gdp
+from audit.stats.curves import renyi
+from audit.stats.curves.concentrated import _rarest, largest_rho, zcdp_epsilon_floor
+from audit.stats.curves.tradeoff import epsilon_of_gdp
 
 
 def divergence(order: float, loss: float, mass: float) -> tuple[float, float]:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.stats.group_pairs import approximate_group, subsampled_gaussian_group
-from audit.stats.loss_pairs import Direction, LossPair, subsampled_gaussian
-from audit.stats.pld import epsilon_bracket
-from audit.stats.tradeoff import epsilon_of_gdp
+from audit.stats.curves.group_pairs import approximate_group, subsampled_gaussian_group
+from audit.stats.curves.loss_pairs import Direction, LossPair, subsampled_gaussian
+from audit.stats.curves.pld import epsilon_bracket
+from audit.stats.curves.tradeoff import epsilon_of_gdp
 
 
 def group(noise: float, rate: float, size: int, direction: Direction, log_tail: float) -> LossPair:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from audit.stats import guess_walk, one_run, ranks
-from audit.stats.guess_walk import Walk
+from audit.stats.bounds import one_run_all_counts as guess_walk
+from audit.stats.bounds import one_run_guesses, ranks
+from audit.stats.bounds.one_run_all_counts import Walk
 
 FRACTIONS = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
 
@@ -24,8 +25,8 @@ def gaussian_counts(coins: int, mu: float, seed: int) -> tuple[np.ndarray, np.nd
     draw = np.random.default_rng(seed)
     included = draw.random(coins) < 0.5
     ranked = included[np.argsort(-(draw.normal(size=coins) + mu * included))]
-    guesses = one_run.guess_counts(coins, FRACTIONS)
-    return guesses, one_run.correct_guesses(ranked, guesses)
+    guesses = one_run_guesses.guess_counts(coins, FRACTIONS)
+    return guesses, one_run_guesses.correct_guesses(ranked, guesses)
 
 
 def naive_crossing(guesses: list[int], limits: list[int], rate: float) -> float:
@@ -148,7 +149,7 @@ def test_all_counts_together_prove_more_than_each_at_a_share() -> None:
     for seed in range(15):
         guesses, correct = gaussian_counts(1000, 1.0, seed)
         together.append(guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=1000, delta=1e-5), 0.05)[0])
-        apart.append(one_run.grid_bound(guesses, correct, coins=1000, delta=1e-5, significance=0.05)[0])
+        apart.append(one_run_guesses.grid_bound(guesses, correct, coins=1000, delta=1e-5, significance=0.05)[0])
     assert np.median(together) > 1.05 * np.median(apart)
 
 
@@ -186,10 +187,10 @@ def revealed(coins: int, epsilon: float, delta: float, seed: int) -> np.ndarray:
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (1.0, 2e-3), (0.5, 5e-3)])
 def test_a_true_pair_is_refuted_no_more_often_than_promised(epsilon: float, delta: float) -> None:
     coins, trials, over = 300, 300, 0
-    guesses = one_run.guess_counts(coins, FRACTIONS)
+    guesses = one_run_guesses.guess_counts(coins, FRACTIONS)
     for seed in range(trials):
         ranked = revealed(coins, epsilon, delta, seed)
-        walk = Walk(guesses=guesses, correct=one_run.correct_guesses(ranked, guesses), coins=coins, delta=delta)
+        walk = Walk(guesses=guesses, correct=one_run_guesses.correct_guesses(ranked, guesses), coins=coins, delta=delta)
         over += guess_walk.refutes(walk, epsilon, 0.05)
     assert over <= stats.binom.ppf(1 - 1e-3, trials, 0.05)
     assert over > 0 or delta > 0
@@ -199,4 +200,4 @@ def test_one_coin_gives_no_guess() -> None:
     walk = Walk(guesses=np.array([0]), correct=np.array([0]), coins=1, delta=1e-5)
     assert guess_walk.bound(walk, 0.05) == (0.0, -1) and not guess_walk.refutes(walk, 0.0, 0.05)
     ranked = ranks.by_rank(np.zeros(1), np.array([True]), np.random.default_rng(0))
-    assert one_run.correct_guesses(ranked, np.array([0])).tolist() == [0]
+    assert one_run_guesses.correct_guesses(ranked, np.array([0])).tolist() == [0]

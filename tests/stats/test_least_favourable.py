@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.stats import curves, least_favourable, limits, roc, roots, sgd_curve, tradeoff
-from audit.stats.laws import Law
+from audit.stats.bounds import least_favourable, reachable_bounds, roc, roots
+from audit.stats.bounds.score_distributions import Law
+from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
 
 def ranked_normals(count: int, mu: float, seed: int) -> np.ndarray:
@@ -32,8 +33,8 @@ def test_simulated_sums_equal_counting() -> None:
 
 
 def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
-    shift = least_favourable.curve_shift(curves.gdp)
-    scores = least_favourable.likelihood_scores(curves.gdp(1.0), curves.gdp(0.0), 25, 25)
+    shift = least_favourable.curve_shift(tradeoff_curves.gdp)
+    scores = least_favourable.likelihood_scores(tradeoff_curves.gdp(1.0), tradeoff_curves.gdp(0.0), 25, 25)
     for seed in range(6):
         ranked = ranked_normals(25, 0.2 * seed, seed)
         draws = least_favourable.simulate(25, 25, 0.05, np.random.default_rng(seed))
@@ -52,14 +53,14 @@ def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
 
 
 def test_likelihood_scores_are_monotone_and_normal_for_the_gaussian() -> None:
-    scores = least_favourable.likelihood_scores(curves.gdp(1.0), curves.gdp(0.0), 200, 300)
+    scores = least_favourable.likelihood_scores(tradeoff_curves.gdp(1.0), tradeoff_curves.gdp(0.0), 200, 300)
     assert (np.diff(scores) >= 0).all()
     shares = 1 - (np.arange(500) + 0.5) / 500
     grid = np.linspace(-6, 6, 100_001)
     pooled = 0.6 * stats.norm.sf(grid) + 0.4 * stats.norm.sf(grid - 1)
     positions = np.interp(-shares, -pooled, grid)  # the log likelihood ratio is linear in them
     assert np.corrcoef(scores[5:-5], positions[5:-5])[0, 1] > 0.9999
-    nothing = least_favourable.likelihood_scores(curves.gdp(0.0), curves.gdp(0.0), 20, 30)
+    nothing = least_favourable.likelihood_scores(tradeoff_curves.gdp(0.0), tradeoff_curves.gdp(0.0), 20, 30)
     assert nothing.tolist() == least_favourable.auc_scores(50).tolist()
 
 
@@ -68,11 +69,11 @@ def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
     rate, noise, count, found = 0.1, 0.6, 250, {"likelihood": [], "auc": []}
     scores = {
         "likelihood": least_favourable.likelihood_scores(
-            sgd_curve.sgd(noise, rate, 1), curves.epsilon_delta(0.0, 0.0), count, count
+            dp_sgd_curve.sgd(noise, rate, 1), tradeoff_curves.epsilon_delta(0.0, 0.0), count, count
         ),
         "auc": least_favourable.auc_scores(2 * count),
     }
-    shift = least_favourable.curve_shift(lambda signal: sgd_curve.sgd(1 / signal if signal > 0 else math.inf, rate, 1))
+    shift = least_favourable.curve_shift(lambda signal: dp_sgd_curve.sgd(1 / signal if signal > 0 else math.inf, rate, 1))
     for seed in range(5):
         draw = np.random.default_rng(seed)
         taken = (np.arange(2 * count) < count) & (draw.random(2 * count) < rate)
@@ -126,7 +127,7 @@ def test_a_curve_gives_the_same_test_as_its_shift() -> None:
     )
     looked_up = least_favourable.rank_bound(
         ranked,
-        least_favourable.curve_shift(curves.gdp),
+        least_favourable.curve_shift(tradeoff_curves.gdp),
         least_favourable.auc_scores(len(ranked)),
         significance=0.05,
         generator=np.random.default_rng(5),
@@ -174,7 +175,7 @@ def test_no_bound_beats_the_limit_on_average() -> None:
             )
             for seed in range(12)
         ]
-        assert tradeoff.epsilon_of_gdp(float(np.median(found)), 1e-5) < 1.15 * limits.of_gdp(mu, 1e-5, count, count)
+        assert tradeoff.epsilon_of_gdp(float(np.median(found)), 1e-5) < 1.15 * reachable_bounds.of_gdp(mu, 1e-5, count, count)
 
 
 def test_laws_have_the_epsilon_they_state() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from audit.stats import curves, one_run, one_run_fdp, product_channel, ranks, roots, tradeoff
+from audit.stats.bounds import one_run_fdp, one_run_guesses, product_channel, ranks, roots
+from audit.stats.curves import tradeoff, tradeoff_curves
 
 
 def naive_p_value(epsilon: float, guesses: int, correct: int, coins: int, delta: float) -> float:
@@ -21,7 +22,7 @@ def naive_p_value(epsilon: float, guesses: int, correct: int, coins: int, delta:
 @pytest.mark.parametrize(("guesses", "correct", "coins"), [(10, 9, 40), (100, 80, 1000), (200, 200, 200), (300, 190, 1000)])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
 def test_p_value_equals_the_formula(epsilon: float, guesses: int, correct: int, coins: int, delta: float) -> None:
-    found = one_run.p_value(epsilon, guesses=guesses, correct=correct, coins=coins, delta=delta)
+    found = one_run_guesses.p_value(epsilon, guesses=guesses, correct=correct, coins=coins, delta=delta)
     expected = naive_p_value(epsilon, guesses, correct, coins, delta)
     if expected < 0.5:
         assert found == pytest.approx(expected, rel=1e-9, abs=1e-13)
@@ -33,7 +34,7 @@ def test_p_value_equals_the_formula(epsilon: float, guesses: int, correct: int, 
 @pytest.mark.parametrize(("guesses", "correct"), [(20, 19), (100, 85), (400, 330)])
 def test_p_value_is_monotone_below_one_half(delta: float, guesses: int, correct: int) -> None:
     found = np.array(
-        [one_run.p_value(e, guesses=guesses, correct=correct, coins=1000, delta=delta) for e in np.linspace(0, 6, 400)]
+        [one_run_guesses.p_value(e, guesses=guesses, correct=correct, coins=1000, delta=delta) for e in np.linspace(0, 6, 400)]
     )
     low = np.minimum(found, 0.5)
     assert (np.diff(low) >= -1e-12).all()
@@ -42,12 +43,16 @@ def test_p_value_is_monotone_below_one_half(delta: float, guesses: int, correct:
 @pytest.mark.parametrize(("coins", "expected"), [(100, 3.493), (1000, 5.809), (10_000, 8.113)])
 def test_perfect_guesses_prove_the_known_ceiling(coins: int, expected: float) -> None:
     counts = np.array([coins])
-    assert one_run.grid_bound(counts, counts, coins=coins, delta=0.0, significance=0.05)[0] == pytest.approx(expected, abs=1e-3)
+    assert one_run_guesses.grid_bound(counts, counts, coins=coins, delta=0.0, significance=0.05)[0] == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_the_delta_penalty_bites() -> None:
     counts = np.array([100])
-    assert one_run.grid_bound(counts, counts, coins=100_000, delta=1e-5, significance=0.05)[0] == pytest.approx(0.809, abs=1e-3)
+    assert one_run_guesses.grid_bound(counts, counts, coins=100_000, delta=1e-5, significance=0.05)[0] == pytest.approx(
+        0.809, abs=1e-3
+    )
 
 
 def test_right_guesses_by_brute_force() -> None:
@@ -58,7 +63,7 @@ def test_right_guesses_by_brute_force() -> None:
     for guesses in (2, 10, 50):
         half = guesses // 2
         expected = included[order[-half:]].sum() + (~included[order[:half]]).sum()
-        assert one_run.correct_guesses(ranked, np.array([guesses]))[0] == expected
+        assert one_run_guesses.correct_guesses(ranked, np.array([guesses]))[0] == expected
 
 
 # ---------------------------------------------------------------------------------------- trade-off functions
@@ -97,7 +102,9 @@ def test_golden_one_run_fdp() -> None:
     [(1000, 100, 10, 3.1645), (1000, 1000, 309, 3.6700), (10_000, 2500, 364, 4.1371), (100_000, 50_000, 10_343, 4.3144)],
 )
 def test_golden_product_channel(coins: int, guesses: int, wrong: int, expected: float) -> None:
-    mu, _ = product_channel.bound(curves.gdp, np.array([guesses]), np.array([guesses - wrong]), coins=coins, significance=0.05)
+    mu, _ = product_channel.bound(
+        tradeoff_curves.gdp, np.array([guesses]), np.array([guesses - wrong]), coins=coins, significance=0.05
+    )
     assert tradeoff.epsilon_of_gdp(mu, 1e-5) == pytest.approx(expected, abs=2e-4)
 
 
@@ -110,7 +117,7 @@ def test_product_channel_law_against_simulation() -> None:
     guess = np.take_along_axis(values > mu / 2, surest, axis=1)
     right = (guess == np.take_along_axis(included, surest, axis=1)).sum(axis=1)
     for correct in (14, 16, 18):
-        expected = product_channel.p_value(curves.gdp(mu), guesses=guesses, correct=correct, coins=coins)
+        expected = product_channel.p_value(tradeoff_curves.gdp(mu), guesses=guesses, correct=correct, coins=coins)
         assert (right >= correct).mean() == pytest.approx(expected, abs=4 * math.sqrt(expected / 20_000))
 
 
@@ -126,9 +133,9 @@ def test_without_independence_only_one_run_methods_hold() -> None:
         else:
             values = draw.normal(size=coins)
         ranked = ranks.by_rank(values, included, draw)
-        right = one_run.correct_guesses(ranked, guesses)
-        over["product"] += product_channel.bound(curves.gdp, guesses, right, coins=coins, significance=level)[0] > 1.0
-        over["one_run"] += one_run.grid_bound(guesses, right, coins=coins, delta=1e-9, significance=level)[0] > 2.0
+        right = one_run_guesses.correct_guesses(ranked, guesses)
+        over["product"] += product_channel.bound(tradeoff_curves.gdp, guesses, right, coins=coins, significance=level)[0] > 1.0
+        over["one_run"] += one_run_guesses.grid_bound(guesses, right, coins=coins, delta=1e-9, significance=level)[0] > 2.0
     assert over["product"] > 0.1 * trials
     assert over["one_run"] <= 0.1 * trials
 

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.stats import composition, discretise
-from audit.stats.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
-from audit.stats.pld import (
+from audit.stats.curves import composition, discretise
+from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
+from audit.stats.curves.pld import (
     REPLACE,
     delta_bracket,
     epsilon_bracket,
     subsampled_gaussian_epsilon,
     subsampled_gaussian_losses,
 )
-from audit.stats.tradeoff import delta_of_gdp, epsilon_of_gdp
+from audit.stats.curves.tradeoff import delta_of_gdp, epsilon_of_gdp
 
 
 def gaussian(noise: float, rate: float, direction: Direction, log_tail: float) -> LossPair:

@@ -5,9 +5,10 @@ import pytest
 from scipy import stats
 
 from audit import api
-from audit.core.bounds import Estimate
+from audit.core.claims import Estimate
 from audit.core.mechanism import DpSgd
-from audit.stats import one_run, point_estimates, sgd_curve
+from audit.stats.bounds import one_run_guesses, point_estimates
+from audit.stats.curves import dp_sgd_curve
 
 
 @pytest.mark.parametrize(("false", "missed"), [(5, 20), (0, 0), (40, 45)])
@@ -62,7 +63,7 @@ def test_single_steps_compose() -> None:
     mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
     seen = draw.normal(1 / noise, 1, 4000), draw.normal(0, 1, 4000)
     found = api.step_bound(*seen, mechanism=mechanism, delta=1e-5)
-    truth = sgd_curve.epsilon_floor(noise, 1.0, steps, 1e-5)
+    truth = dp_sgd_curve.epsilon_floor(noise, 1.0, steps, 1e-5)
     assert found.family == "dp_sgd"
     assert noise < found.parameter < 2 * noise
     assert 0.4 * truth < found.epsilon < truth
@@ -71,7 +72,7 @@ def test_single_steps_compose() -> None:
 def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -> None:
     """40 runs of 300 canaries, half of them in, and 100 steps; the noise is known."""
     mechanism = DpSgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.025, steps=100)
-    truth = sgd_curve.epsilon_floor(0.7, 0.025, 100, 1e-5)
+    truth = dp_sgd_curve.epsilon_floor(0.7, 0.025, 100, 1e-5)
     wrong, seen, unseen = 0, [], []
     for run in range(40):
         draw = np.random.default_rng(run)
@@ -90,17 +91,17 @@ def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -
 
 def test_delta_at_epsilon_of_one_run_is_where_the_p_value_meets_the_level() -> None:
     guesses, correct = np.array([20, 100]), np.array([20, 88])
-    found = one_run.delta_bound(guesses, correct, coins=200, epsilon=1.0, significance=0.05)
+    found = one_run_guesses.delta_bound(guesses, correct, coins=200, epsilon=1.0, significance=0.05)
     assert 0 < found < 1
     chances = [
         [
-            one_run.p_value(1.0, guesses=count, correct=right, coins=200, delta=delta)
+            one_run_guesses.p_value(1.0, guesses=count, correct=right, coins=200, delta=delta)
             for count, right in zip((20, 100), (20, 88), strict=True)
         ]
         for delta in (0.999 * found, 1.001 * found)
     ]
     assert min(chances[0]) < 0.025 < min(chances[1])
-    assert one_run.delta_bound(guesses, np.array([10, 50]), coins=200, epsilon=1.0, significance=0.05) == 0
+    assert one_run_guesses.delta_bound(guesses, np.array([10, 50]), coins=200, epsilon=1.0, significance=0.05) == 0
 
 
 def test_delta_at_epsilon_in_one_run_holds() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.stats import renyi
-from audit.stats.tradeoff import delta_of_gdp, epsilon_of_gdp
+from audit.stats.curves import renyi
+from audit.stats.curves.tradeoff import delta_of_gdp, epsilon_of_gdp
 
 
 @pytest.mark.parametrize(

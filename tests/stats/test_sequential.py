@@ -6,12 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from audit.stats import curves, hypotheses, sequential, sgd_curve, tradeoff
-from audit.stats.curves import Curve
-from audit.stats.hypotheses import MU_STEP, RATES, Hypotheses
-from audit.stats.sequential import LEVELS, SIDES, STAKES
+from audit.stats.bounds import betting_claims, sequential
+from audit.stats.bounds.betting_claims import MU_STEP, RATES, Hypotheses
+from audit.stats.bounds.sequential import LEVELS, SIDES, STAKES
+from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+from audit.stats.curves.tradeoff_curves import Curve
 
-ANY = hypotheses.any_mechanism(1e-5)
+ANY = betting_claims.any_mechanism(1e-5)
 
 
 def drawn(seed: int, shift: float, trials: int, attacks: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -25,7 +26,7 @@ def naive(scores: np.ndarray, included: np.ndarray, curve: Curve, chance: float 
     """Wealth over time against one claim, every bettor followed trial by trial with plain floats."""
     wealth: dict[tuple[tuple[float, float], float, float], float] = {}
     path, members, nonmembers = [1.0], [], []
-    lines = [hypotheses.supporting_lines(rate) for rate in (curve.tpr, curve.tnr)]
+    lines = [betting_claims.supporting_lines(rate) for rate in (curve.tpr, curve.tnr)]
     for score, member in zip(scores.tolist(), included.tolist(), strict=True):
         for level in LEVELS if members and nonmembers else ():
             seen = len(members) + len(nonmembers)
@@ -48,8 +49,8 @@ def naive(scores: np.ndarray, included: np.ndarray, curve: Curve, chance: float 
 @pytest.mark.parametrize(("place", "chance"), [(0, 0.5), (10, 0.5), (30, 0.3)])
 def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
     scores, included = drawn(0, 1.5, 36)
-    expected = [naive(scores[0], included, curves.gdp(MU_STEP * claim), chance) for claim in range(place + 1)]
-    followed = sequential.follow(hypotheses.gaussian(1e-5), scores, included, chance)
+    expected = [naive(scores[0], included, tradeoff_curves.gdp(MU_STEP * claim), chance) for claim in range(place + 1)]
+    followed = sequential.follow(betting_claims.gaussian(1e-5), scores, included, chance)
     assert followed.trials == tuple(range(37))
     assert followed.each[:, 0, place] == pytest.approx(np.log(expected[place]), abs=1e-9)
     assert followed.joint[:, place] == pytest.approx(np.log(np.min(expected, axis=0)), abs=1e-9)
@@ -57,9 +58,9 @@ def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
 
 
 CURVES = [
-    *[curves.epsilon_delta(epsilon, delta) for epsilon in (0.0, 1.0, 8.0) for delta in (0.0, 1e-5, 0.1)],
-    *[curves.gdp(mu) for mu in (0.0, 0.5, 2.0, 6.0)],
-    *[sgd_curve.sgd(noise, 0.2, 50) for noise in (0.6, 1.0, 4.0)],
+    *[tradeoff_curves.epsilon_delta(epsilon, delta) for epsilon in (0.0, 1.0, 8.0) for delta in (0.0, 1e-5, 0.1)],
+    *[tradeoff_curves.gdp(mu) for mu in (0.0, 0.5, 2.0, 6.0)],
+    *[dp_sgd_curve.sgd(noise, 0.2, 50) for noise in (0.6, 1.0, 4.0)],
 ]
 
 
@@ -69,7 +70,7 @@ def test_lines_lie_nowhere_below_the_curve_and_close_to_it_where_they_touch(curv
     fpr = np.unique(np.concatenate([[0.0], np.geomspace(1e-12, 1, 5001), np.linspace(0, 1, 5001), RATES]))
     for rate in (curve.tpr, curve.tnr):
         allowed = rate(fpr)
-        for (slope, intercept), touched in zip(hypotheses.supporting_lines(rate).T, RATES, strict=True):
+        for (slope, intercept), touched in zip(betting_claims.supporting_lines(rate).T, RATES, strict=True):
             gap = slope * fpr + intercept - allowed
             assert gap.min() >= -1e-12
             assert gap[fpr == touched][0] < 0.008  # a corner of the curve inside a cell of the outline costs the most
@@ -78,9 +79,9 @@ def test_lines_lie_nowhere_below_the_curve_and_close_to_it_where_they_touch(curv
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
 def test_lines_of_a_pair_are_its_own_two(epsilon: float, delta: float) -> None:
-    lines = hypotheses.pairs(np.array([epsilon]), delta).lines[:, :, :, 0]
+    lines = betting_claims.pairs(np.array([epsilon]), delta).lines[:, :, :, 0]
     fpr = np.unique(np.concatenate([np.linspace(0, 1, 2001), [1 / (1 + math.exp(epsilon))]]))
-    allowed = curves.epsilon_delta(epsilon, delta).tpr(fpr)
+    allowed = tradeoff_curves.epsilon_delta(epsilon, delta).tpr(fpr)
     for slope, intercept in lines.reshape(2, -1).T:
         gap = slope * fpr + intercept - allowed
         assert gap.min() >= -1e-12 and gap.min() < 1e-9
@@ -92,7 +93,8 @@ def test_what_is_refuted_at_one_delta_is_refuted_at_all_smaller_ones() -> None:
     """Factors do not grow with delta, outcome by outcome and bettor by bettor."""
     epsilons = np.array([0.0, 0.4, 1.0, 3.0])
     tables = [
-        sequential._table(hypotheses.pairs(epsilons, delta), 0.5, tuple(range(len(RATES)))) for delta in (0.0, 1e-5, 0.01, 0.1)
+        sequential._table(betting_claims.pairs(epsilons, delta), 0.5, tuple(range(len(RATES))))
+        for delta in (0.0, 1e-5, 0.01, 0.1)
     ]
     for smaller, larger in itertools.pairwise(tables):
         assert (larger <= smaller + 1e-12).all()
@@ -101,13 +103,13 @@ def test_what_is_refuted_at_one_delta_is_refuted_at_all_smaller_ones() -> None:
 @pytest.mark.parametrize("chance", [0.5, 0.2])
 @pytest.mark.parametrize("curve", CURVES)
 def test_no_bettor_gains_on_average_from_a_true_claim(curve: Curve, chance: float) -> None:
-    demand_no_gain(curve, hypotheses.alone(curve, 1.0), chance)
+    demand_no_gain(curve, betting_claims.alone(curve, 1.0), chance)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
 def test_no_bettor_gains_on_average_from_a_true_pair(epsilon: float, delta: float) -> None:
-    demand_no_gain(curves.epsilon_delta(epsilon, delta), hypotheses.pairs(np.array([epsilon]), delta), 0.5)
+    demand_no_gain(tradeoff_curves.epsilon_delta(epsilon, delta), betting_claims.pairs(np.array([epsilon]), delta), 0.5)
 
 
 def demand_no_gain(curve: Curve, against: Hypotheses, chance: float) -> None:
@@ -129,9 +131,9 @@ def demand_no_gain(curve: Curve, against: Hypotheses, chance: float) -> None:
 @pytest.mark.parametrize(
     ("against", "limit"),
     [
-        (hypotheses.gaussian(1e-5, (2.0,)), 2.0),
-        (hypotheses.any_mechanism(1e-5, (1.23,)), 1.23),
-        (hypotheses.dp_sgd(1.0, 0.2, 50, 1e-5), 3.0),
+        (betting_claims.gaussian(1e-5, (2.0,)), 2.0),
+        (betting_claims.any_mechanism(1e-5, (1.23,)), 1.23),
+        (betting_claims.dp_sgd(1.0, 0.2, 50, 1e-5), 3.0),
     ],
 )
 def test_claims_are_ordered_and_the_one_bet_against_lies_above_the_stated_one(against: Hypotheses, limit: float) -> None:
@@ -196,7 +198,7 @@ def alarms(against: Hypotheses, truth: float, games: int, trials: int, kind: str
 
 @pytest.mark.parametrize(
     ("against", "truth", "kind"),
-    [(ANY, 0.0, "normal"), (ANY, 1.0, "flat"), (hypotheses.gaussian(1e-5, (2.0,)), 2.0, "normal")],
+    [(ANY, 0.0, "normal"), (ANY, 1.0, "flat"), (betting_claims.gaussian(1e-5, (2.0,)), 2.0, "normal")],
 )
 def test_looking_at_every_time_does_not_inflate_the_error(against: Hypotheses, truth: float, kind: str) -> None:
     assert alarms(against, truth, 60, 120, kind) <= 9  # of 60 at 5 %: more has chance below 1e-3
@@ -210,8 +212,8 @@ def test_looking_at_every_time_does_not_inflate_the_error(against: Hypotheses, t
         (ANY, 0.0, "normal"),
         (ANY, 1.0, "flat"),
         (ANY, 3.0, "flat"),
-        (hypotheses.gaussian(1e-5, (1.0,)), 1.0, "normal"),
-        (hypotheses.gaussian(1e-5, (4.0,)), 4.0, "normal"),
+        (betting_claims.gaussian(1e-5, (1.0,)), 1.0, "normal"),
+        (betting_claims.gaussian(1e-5, (4.0,)), 4.0, "normal"),
     ],
 )
 def test_calibration_at_every_time(against: Hypotheses, truth: float, kind: str, trials: int) -> None:
@@ -237,7 +239,7 @@ def test_a_family_shows_more_than_a_pair_of_epsilon_and_delta() -> None:
     scores, included = drawn(4, 1.0, 600)
     plain, inside, noise = (
         sequential.epsilon_refuted(sequential.follow(one, scores, included).end, 0.05)
-        for one in (ANY, hypotheses.gaussian(1e-5), hypotheses.dp_sgd(2.0, 1.0, 4, 1e-5))
+        for one in (ANY, betting_claims.gaussian(1e-5), betting_claims.dp_sgd(2.0, 1.0, 4, 1e-5))
     )
     assert plain + 1 < inside < 4.3772
     assert inside - 0.4 < noise < 4.3772

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from audit.stats import curves, sgd_curve, tradeoff
+from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_group_privacy_is_the_chain_of_neighbours() -> None:
 
 def test_sgd_curve_is_the_gaussian_one_without_sampling() -> None:
     rates = np.array([1e-4, 0.01, 0.3])
-    assert sgd_curve.sgd(8.0, 1.0, 64).tpr(rates) == pytest.approx(tradeoff.tpr_of_gdp(1.0, rates))
-    assert sgd_curve.sgd(8.0, 0.9999, 64).tpr(rates) == pytest.approx(tradeoff.tpr_of_gdp(1.0, rates), rel=2e-3)
+    assert dp_sgd_curve.sgd(8.0, 1.0, 64).tpr(rates) == pytest.approx(tradeoff.tpr_of_gdp(1.0, rates))
+    assert dp_sgd_curve.sgd(8.0, 0.9999, 64).tpr(rates) == pytest.approx(tradeoff.tpr_of_gdp(1.0, rates), rel=2e-3)
 
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.2, 1), (1.5, 0.3, 20)])
@@ -84,13 +84,13 @@ def test_sgd_curve_lies_just_above_the_simulated_likelihood_ratio_test(noise: fl
         return total
 
     member, nonmember = np.sort(losses(True)), np.sort(losses(False))
-    curve = sgd_curve.sgd(noise, rate, steps)
+    curve = dp_sgd_curve.sgd(noise, rate, steps)
     for fpr in (0.01, 0.1, 0.5):
         cut = nonmember[int(count * (1 - fpr))]
         tpr = 1 - np.searchsorted(member, cut) / count
         assert float(curve.tpr(fpr)) == pytest.approx(tpr, abs=0.005)
         assert float(curve.tnr(1 - tpr)) == pytest.approx(1 - fpr, abs=0.006)
-    symmetric = sgd_curve.symmetric_sgd(noise, rate, steps)
+    symmetric = dp_sgd_curve.symmetric_sgd(noise, rate, steps)
     rates = np.linspace(0, 1, 501)
     assert (symmetric.tpr(rates) >= np.maximum(curve.tpr(rates), curve.tnr(rates)) - 1e-9).all()
     assert symmetric.tpr(rates) == pytest.approx(symmetric.tnr(rates), abs=1e-6)
@@ -98,14 +98,14 @@ def test_sgd_curve_lies_just_above_the_simulated_likelihood_ratio_test(noise: fl
 
 def test_epsilon_floor_lies_below_the_curve_s_epsilon() -> None:
     for noise, rate, steps in ((1.0, 0.1, 100), (2.0, 0.25, 60)):
-        curve, rates = sgd_curve.sgd(noise, rate, steps), np.geomspace(1e-9, 0.5, 4000)
+        curve, rates = dp_sgd_curve.sgd(noise, rate, steps), np.geomspace(1e-9, 0.5, 4000)
         read_off = np.log(np.maximum(curve.tpr(rates) - 1e-5, 1e-300) / rates).max()
-        floor = sgd_curve.epsilon_floor(noise, rate, steps, 1e-5)
+        floor = dp_sgd_curve.epsilon_floor(noise, rate, steps, 1e-5)
         assert read_off - 0.01 < floor <= read_off + 1e-6
 
 
 def test_curves_know_their_mirror_image() -> None:
-    curve = curves.epsilon_delta(1.0, 0.1)
+    curve = tradeoff_curves.epsilon_delta(1.0, 0.1)
     assert curve.mirrored().mirrored() == curve
     for rate in (0.0, 0.2, 0.7):
         reached = float(curve.tpr(rate))

@@ -1,0 +1,71 @@
+"""Draws from the audit pool, with the errors that every record canary shares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core.data import Array, Dataset, Records
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+from audit.stats.scoring import linear_probe
+
+
+def choose(dataset: Dataset, count: int, seed: Seed, kind: str) -> Array:
+    """`(count,)` distinct positions in the pool, in random order.
+
+    Raises:
+        ConfigError: fewer than one canary, or more than the pool has records.
+    """
+    available = len(dataset.pool)
+    if not 1 <= count <= available:
+        raise ConfigError(
+            f"{count} canaries of kind '{kind}' from a pool of {available} records of {dataset.name}; "
+            f"expected 1 to {available}: lower the number of canaries or widen data.pool"
+        )
+    return seed.numpy().choice(available, size=count, replace=False)
+
+
+def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kind: str) -> Records:
+    """`count` made-up records along the pool's directions of least variance, each labelled with a linear model's last choice.
+
+    A record is `norm` times the pool's mean input norm along one direction of its own, with a random sign.
+
+    Raises:
+        ConfigError: more canaries than input features, or labels that are not classes.
+
+    References:
+        Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
+    """
+    require_classes(dataset, kind)
+    flat = dataset.pool.inputs.reshape(len(dataset.pool), -1)
+    if not 1 <= count <= flat.shape[1]:
+        raise ConfigError(
+            f"{count} canaries of kind '{kind}' for inputs of {flat.shape[1]} values; each canary takes a direction "
+            f"of its own: expected 1 to {flat.shape[1]}"
+        )
+    length = norm * float(np.mean(np.linalg.norm(flat, axis=1)))
+    signs = seed.numpy().choice([-1.0, 1.0], size=count)
+    made = length * signs[:, None] * linear_probe.least_directions(flat, count)
+    weights = linear_probe.fit(flat, dataset.pool.labels, dataset.classes)
+    labels = np.argmin(made @ weights[:-1] + weights[-1], axis=1).astype(np.int64)
+    return Records(inputs=made.reshape(count, *dataset.pool.inputs.shape[1:]).astype(np.float32), labels=labels)
+
+
+def wrong_labels(dataset: Dataset, labels: Array, seed: Seed, kind: str) -> Array:
+    """For each label another class, uniform over the others, `(m,)` in the labels' type.
+
+    Raises:
+        ConfigError: the data set has no classes to confuse.
+    """
+    require_classes(dataset, kind)
+    offsets = seed.numpy().integers(1, dataset.classes, size=len(labels))
+    return np.asarray((labels + offsets) % dataset.classes, dtype=labels.dtype)
+
+
+def require_classes(dataset: Dataset, kind: str) -> None:
+    """Nothing, or `ConfigError` where labels are not classes."""
+    if dataset.classes < 2:
+        raise ConfigError(
+            f"canaries '{kind}' need class labels and {dataset.name} has {dataset.classes} classes (0 means regression); "
+            "use held_out or a gradient canary"
+        )

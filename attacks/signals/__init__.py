@@ -1,0 +1,1 @@
+"""Signals that attacks read, and what makes them from models and records."""

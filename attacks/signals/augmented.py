@@ -1,0 +1,55 @@
+"""Several views of one image, by which an adversary asks about a record more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError
+
+_SHIFTS = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))  # (down, right) in pixels
+MOST = 2 * len(_SHIFTS)
+
+
+def require_count(count: int, attack: str) -> None:
+    """Nothing, or `ConfigError` where there are no `count` views."""
+    if not 1 <= count <= MOST:
+        raise ConfigError(f"{attack}.augmentations is {count}; expected 1 (the record alone) to {MOST}")
+
+
+def views_of(inputs: Array, count: int) -> Iterator[Array]:
+    """The first `count` views of images `(m, channels, height, width)`: themselves, mirrored, then both moved by one pixel.
+
+    Zeros come in where a view was moved from.
+
+    Raises:
+        ConfigError: the records are no images, or there are fewer views.
+
+    References:
+        Carlini et al. 2022, arXiv 2112.03570, section VI-B (queries of mirrored and shifted images).
+
+    >>> [view[0, 0].tolist() for view in views_of(np.arange(1.0, 5.0).reshape(1, 1, 2, 2), 3)]
+    [[[1.0, 2.0], [3.0, 4.0]], [[2.0, 1.0], [4.0, 3.0]], [[0.0, 1.0], [0.0, 3.0]]]
+    """
+    require_count(count, "an attack")
+    if inputs.ndim != 4:
+        raise ConfigError(
+            f"augmented queries are mirrored and shifted images and the records have shape {inputs.shape[1:]}, expected "
+            "(channels, height, width); set augmentations: 1"
+        )
+    for number in range(count):
+        (down, right), mirrored = _SHIFTS[number // 2], number % 2
+        yield _moved(inputs[..., ::-1] if mirrored else inputs, down, right)
+
+
+def _moved(images: Array, down: int, right: int) -> Array:
+    if not down and not right:
+        return images
+    made = np.zeros_like(images)
+    height, width = images.shape[2:]
+    rows, columns = slice(max(down, 0), height + min(down, 0)), slice(max(right, 0), width + min(right, 0))
+    came_rows, came_columns = slice(max(-down, 0), height + min(-down, 0)), slice(max(-right, 0), width + min(-right, 0))
+    made[:, :, rows, columns] = images[:, :, came_rows, came_columns]
+    return made

@@ -1,0 +1,1 @@
+"""What a mechanism is entitled to: accountants, their regression suite, the ledger of releases."""

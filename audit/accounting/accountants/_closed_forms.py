@@ -1,0 +1,158 @@
+"""Brackets of events that need no composition of pairs, or have no single dominating pair."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.accounting.accountants._pairs import gaussians
+from audit.core.errors import UnsupportedMechanism
+from audit.core.mechanism import (
+    Adjacency,
+    ApproximateDp,
+    Composed,
+    Concentrated,
+    DpSgd,
+    Event,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+    SampledWithoutReplacement,
+)
+from audit.stats.curves import bounded_range, pld, renyi, tradeoff
+from audit.stats.curves.concentrated import zcdp_epsilon_floor
+
+_ROUNDING = 1e-11  # relative allowance on closed forms
+Bracket = tuple[float, float]
+
+
+def exact_gaussian(noises: list[float], delta: float, adjacency: Adjacency) -> Bracket:
+    """Unsampled Gaussian releases composed: the Gaussian trade-off curve, up to rounding."""
+    if not noises:
+        return 0.0, 0.0
+    if min(noises) == 0:
+        return math.inf, math.inf
+    mu = math.sqrt(sum(noise**-2 for noise in noises)) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+    epsilon = tradeoff.epsilon_of_gdp(mu, float(delta))
+    return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
+
+
+def without_replacement(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
+    """Bracket of releases on batches of fixed size, None for other events."""
+    inner, count = _equal_parts(event)
+    if not isinstance(inner, SampledWithoutReplacement):
+        return None
+    noises = gaussians(inner.mechanism)
+    if adjacency is not Adjacency.REPLACE_ONE or noises is None or min(noises, default=1.0) == 0:
+        raise UnsupportedMechanism(
+            f"{inner} under {adjacency}: proven here for Gaussian releases (noise above 0) under replace_one only"
+        )
+    rate = inner.batch / inner.population
+    if rate == 0 or count == 0 or not noises:
+        return 0.0, 0.0
+    noise = sum(one**-2 for one in noises) ** -0.5
+    if rate == 1:
+        return exact_gaussian([noise / math.sqrt(count)], delta, adjacency)
+    return pld.without_replacement_bracket(noise, rate, count, float(delta))
+
+
+def concentrated(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
+    """Bracket of zCDP and Gaussian mechanisms composed: every such one above, the Gaussian one below."""
+    rho = _total_rho(event, adjacency)
+    if rho is None:
+        return None
+    if math.isinf(rho):
+        return math.inf, math.inf
+    low = tradeoff.epsilon_of_gdp(math.sqrt(2 * rho), float(delta)) * (1 - _ROUNDING)
+    if isinstance(event, Concentrated) and rho > 0:  # a single one may be worse than a Gaussian
+        low = max(low, zcdp_epsilon_floor(rho, float(delta)) * (1 - _ROUNDING))
+    return low, renyi.epsilon_of_zcdp(rho, float(delta))
+
+
+def _total_rho(event: Event, adjacency: Adjacency) -> float | None:
+    """Sum of the zCDP parameters of an event made of zCDP mechanisms and plain Gaussian ones, else None."""
+    match event:
+        case Concentrated(rho=rho):
+            return float(rho)
+        case Gaussian(noise_multiplier=noise):
+            change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+            return change**2 / (2 * float(noise) ** 2) if noise > 0 else math.inf
+        case Repeated(mechanism=inner, count=count):
+            total = _total_rho(inner, adjacency)
+            return None if total is None else total * count if count else 0.0
+        case Composed(parts=parts) if parts:
+            found = [_total_rho(part, adjacency) for part in parts]
+            return None if any(one is None for one in found) else sum(one for one in found if one is not None)
+    return None
+
+
+def _equal_parts(event: Event) -> tuple[Event, int]:
+    """The one mechanism that an event repeats, and how often; the event itself where its parts differ."""
+    count, inner = 1, event
+    while isinstance(inner, Repeated | Composed):
+        if isinstance(inner, Repeated):
+            count, inner = count * inner.count, inner.mechanism
+        elif len(set(inner.parts)) == 1:
+            count, inner = count * len(inner.parts), inner.parts[0]
+        else:
+            return event, 1
+    return inner, count
+
+
+def exponential(event: Event, delta: float) -> Bracket | None:
+    """Bracket of equal exponential mechanisms, adaptively composed; None for other events."""
+    inner, count = _equal_parts(event)
+    if not isinstance(inner, Exponential):
+        return None
+    epsilon = float(inner.epsilon)
+    if epsilon == 0 or count == 0:
+        return 0.0, 0.0
+    reach = min(count * epsilon, renyi.epsilon_of_zcdp(count * epsilon**2 / 8, float(delta)))
+    if count > bounded_range.MOST_STEPS:
+        return bounded_range.fixed_epsilon(epsilon, count, float(delta)), reach
+    return bounded_range.epsilon_bracket(epsilon, count, float(delta), reach=reach)
+
+
+def by_divergence(event: Event, delta: float, adjacency: Adjacency) -> float:
+    """An upper end for any mixture whose Renyi divergences add up, infinite where some part has none here."""
+    total = _divergences(event, adjacency)
+    if total is None:
+        return math.inf
+    return renyi.epsilon_improved(renyi.ORDERS, total.tolist(), float(delta))[0]
+
+
+def _divergences(event: Event, adjacency: Adjacency) -> NDArray[np.float64] | None:  # noqa: PLR0911 (one arm a kind)
+    """Divergence at each of our orders; None where there is no formula."""
+    orders = np.array(renyi.ORDERS)
+    change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    match event:
+        case Concentrated(rho=rho):
+            return rho * orders
+        case Exponential(epsilon=epsilon):
+            return np.minimum(epsilon**2 / 8 * orders, epsilon)
+        case ApproximateDp(epsilon=epsilon, delta=0.0):
+            share = 2 / (1 + math.exp(epsilon))  # of randomised response with this epsilon
+            return np.array([min(renyi.randomised_response(order, share, 2), epsilon) for order in renyi.ORDERS])
+        case Gaussian(noise_multiplier=noise) if noise > 0:
+            return orders * change**2 / (2 * noise**2)
+        case Laplace(noise_multiplier=scale) if scale > 0:
+            return np.array([renyi.laplace(order, scale / change) for order in renyi.ORDERS])
+        case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if change == 2:
+            return np.array([renyi.randomised_response(order, parameter, buckets) for order in renyi.ORDERS])
+        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
+            step = PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate)
+            return _divergences(Repeated(mechanism=step, count=steps), adjacency)
+        case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate) if noise > 0 and change == 1:
+            return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in renyi.ORDERS])
+        case Repeated(mechanism=inner, count=count):
+            found = _divergences(inner, adjacency)
+            return None if found is None else found * count
+        case Composed(parts=parts):
+            each = [_divergences(part, adjacency) for part in parts]
+            return None if any(one is None for one in each) else sum((one for one in each if one is not None), 0 * orders)
+    return None

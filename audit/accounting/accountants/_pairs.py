@@ -1,0 +1,198 @@
+"""Dominating pairs of events, step by step: what the reference accountant composes."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Literal
+
+from audit.core.errors import UnsupportedMechanism
+from audit.core.mechanism import (
+    Adjacency,
+    ApproximateDp,
+    Composed,
+    Concentrated,
+    DpSgd,
+    Event,
+    Exponential,
+    Gaussian,
+    Grouped,
+    Laplace,
+    NonPrivate,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
+from audit.stats.curves import pld
+from audit.stats.curves.group_pairs import approximate_group, subsampled_gaussian_group
+from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
+
+Leaf = tuple[pld.PairMaker, int]
+Side = Literal["exact", "above", "below"]
+SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999)
+"""Of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another."""
+
+
+def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact", share: float = 0.5) -> list[Leaf]:
+    """Pairs of one step each with their counts.
+
+    Args:
+        side: "exact" wants pairs that are attained. Exponential and zCDP mechanisms have no such single pair: "above" gives
+            one that dominates every such mechanism, "below" that of one of them.
+        share: which exponential mechanism "below" stands for.
+
+    Raises:
+        UnsupportedMechanism: no such pair is known.
+    """
+    match event:
+        case Repeated(mechanism=inner, count=times):
+            return leaves(inner, count * times, adjacency, side, share)
+        case Composed(parts=parts):
+            return [leaf for part in parts for leaf in leaves(part, count, adjacency, side, share)]
+        case Exponential(epsilon=epsilon) if side == "above":
+            return [(partial(approximate, epsilon, 0.0), count)]
+        case Exponential(epsilon=epsilon) if side == "below" and epsilon > 0:
+            return [(two_outcomes(epsilon, share), count)]
+        case Concentrated(rho=rho) if side == "below" and rho > 0:
+            noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+            return [(partial(_gaussian_pair, noise, 1.0), count)]
+    return _attained(event, count, adjacency)
+
+
+def _attained(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)
+    match event:
+        case NonPrivate(sample_rate=rate, steps=steps):
+            return [(partial(_revealing, rate), steps * count)] if rate > 0 else []
+        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
+            return _sampled(noise, rate, steps * count, adjacency, partial(_gaussian_pair, noise, rate))
+        case Gaussian(noise_multiplier=noise):
+            return _sampled(noise, 1.0, count, adjacency, partial(_gaussian_pair, noise, 1.0))
+        case Laplace(noise_multiplier=scale):
+            return _sampled(scale, 1.0, count, adjacency, partial(_laplace_pair, scale, 1.0))
+        case PoissonSampled(mechanism=Laplace(noise_multiplier=scale), sample_rate=rate):
+            if adjacency is Adjacency.REPLACE_ONE and rate < 1:
+                raise UnsupportedMechanism("Poisson-sampled Laplace under replace-one has no proof here; use add_remove")
+            return _sampled(scale, rate, count, adjacency, partial(_laplace_pair, scale, rate))
+        case PoissonSampled(mechanism=inner, sample_rate=rate):
+            noise_together = _noise(inner)
+            if noise_together is None:
+                return []
+            return _sampled(noise_together, rate, count, adjacency, partial(_gaussian_pair, noise_together, rate))
+        case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
+            if adjacency is not Adjacency.REPLACE_ONE:
+                raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")
+            return [(partial(_response, parameter, buckets), count)] if buckets > 1 else []
+        case ApproximateDp(epsilon=epsilon, delta=delta):
+            return [(partial(approximate, epsilon, delta), count)]
+        case Exponential(epsilon=0):
+            return []
+        case Concentrated(rho=0):
+            return []
+        case Grouped(mechanism=inner, size=size):
+            return _grouped(inner, size, count, adjacency)
+    raise UnsupportedMechanism(f"{event} inside a composition has no proof here; account for it on its own")
+
+
+def _grouped(inner: Event, size: int, count: int, adjacency: Adjacency) -> list[Leaf]:
+    match inner:
+        case ApproximateDp(epsilon=epsilon, delta=delta):
+            return [(partial(_approximate_group, epsilon, delta, size), count)]
+        case PoissonSampled(mechanism=mechanism, sample_rate=rate) if adjacency is not Adjacency.REPLACE_ONE:
+            noise = _noise(mechanism)
+            if noise is None or rate == 0:
+                return []
+            if noise == 0:
+                return [(partial(_revealing, 1 - (1 - rate) ** size), count)]
+            return [(partial(_gaussian_group, noise, rate, size), count)]
+    raise UnsupportedMechanism(
+        f"group privacy of {inner} under {adjacency} is not proven here; expected Gaussian (Poisson-sampled under add_remove "
+        "only), Laplace, exponential, zCDP or (epsilon, delta)-DP mechanisms, or randomised response"
+    )
+
+
+def _noise(inner: Event) -> float | None:
+    """Noise multiplier of Gaussian releases made together, None where nothing is released."""
+    noises = gaussians(inner)
+    if noises is None:
+        raise UnsupportedMechanism(f"Poisson sampling of {inner} has no proof here; expected Gaussian or Laplace inside")
+    if not noises:
+        return None
+    return 0.0 if min(noises) == 0 else sum(one**-2 for one in noises) ** -0.5
+
+
+def gaussians(event: Event) -> list[float] | None:
+    """Noise multipliers of an event made of unsampled Gaussian releases only (zero counts left out), else None."""
+    match event:
+        case Gaussian(noise_multiplier=noise):
+            return [float(noise)]
+        case DpSgd(noise_multiplier=noise, sample_rate=1, steps=steps):
+            return [float(noise) / math.sqrt(steps)] if steps else []
+        case PoissonSampled(mechanism=inner, sample_rate=1):
+            return gaussians(inner)
+        case Repeated(mechanism=inner, count=count):
+            noises = gaussians(inner)
+            return None if noises is None else [noise / math.sqrt(count) for noise in noises if count]
+        case Composed(parts=parts):
+            found = [gaussians(part) for part in parts]
+            return None if any(one is None for one in found) else [noise for one in found if one is not None for noise in one]
+    return None
+
+
+def _sampled(noise: float, rate: float, count: int, adjacency: Adjacency, pair: pld.PairMaker) -> list[Leaf]:
+    if rate == 0 or count == 0:
+        return []
+    if noise > 0:
+        return [(pair, count)]
+    if adjacency is Adjacency.REPLACE_ONE:
+        return [(partial(approximate, 0.0, rate), count)]
+    return [(partial(_revealing, rate), count)]
+
+
+def _gaussian_pair(noise: float, rate: float, direction: Direction, log_tail: float) -> LossPair:
+    return subsampled_gaussian(float(noise), float(rate), direction, log_tail=log_tail)
+
+
+def _gaussian_group(noise: float, rate: float, size: int, direction: Direction, log_tail: float) -> LossPair:
+    return subsampled_gaussian_group(float(noise), float(rate), size, direction, log_tail=log_tail)
+
+
+def _approximate_group(epsilon: float, delta: float, size: int, direction: Direction, log_tail: float) -> LossPair:
+    return approximate_group(float(epsilon), float(delta), size)
+
+
+def _laplace_pair(scale: float, rate: float, direction: Direction, log_tail: float) -> LossPair:
+    return subsampled_laplace(float(scale), float(rate), direction)
+
+
+def _revealing(rate: float, direction: Direction, log_tail: float) -> LossPair:
+    """A release that shows a sampled record as it is."""
+    unseen = math.log1p(-rate) if rate < 1 else -math.inf
+    if direction == "add":
+        return finite_pair((-unseen,), (1.0,))
+    return finite_pair((unseen, math.inf), (1 - rate, rate)) if rate < 1 else finite_pair((0.0, math.inf), (0.0, 1.0))
+
+
+def approximate(epsilon: float, delta: float, direction: Direction, log_tail: float) -> LossPair:
+    """The pair that dominates every (epsilon, delta)-DP mechanism."""
+    high = 1 / (1 + math.exp(-epsilon))
+    return finite_pair((-epsilon, epsilon, math.inf), ((1 - delta) * (1 - high), (1 - delta) * high, delta))
+
+
+def _response(parameter: float, buckets: int, direction: Direction, log_tail: float) -> LossPair:
+    low = parameter / buckets
+    high = 1 - parameter + low
+    if low == 0:
+        return finite_pair((0.0, math.inf), (0.0, 1.0))
+    loss = math.log(high / low)
+    return finite_pair((-loss, 0.0, loss), (low, (buckets - 2) * low, high))
+
+
+def two_outcomes(epsilon: float, share: float) -> pld.PairMaker:
+    """The pair of an exponential mechanism whose losses are `share * epsilon` and an epsilon less."""
+    top = share * epsilon
+    rare = math.expm1(epsilon - top) / math.expm1(epsilon) * math.exp(top)
+
+    def maker(direction: Direction, log_tail: float) -> LossPair:
+        return finite_pair((top - epsilon, top), (1 - rare, rare))
+
+    return maker

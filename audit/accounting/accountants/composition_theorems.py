@@ -1,0 +1,132 @@
+"""Basic and advanced composition of (epsilon, delta): all there was before Renyi accounting, and still the simplest proof."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from audit.core import checks
+from audit.core.claims import Claim
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import decode, encode
+from audit.core.mechanism import (
+    Adjacency,
+    ApproximateDp,
+    Composed,
+    DpSgd,
+    Event,
+    Exponential,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
+from audit.core.version import __version__
+from audit.stats.curves.tradeoff import epsilon_of_gdp
+
+_Leaf = tuple[Event, float, int]
+"""A mechanism, the rate at which it is sampled, and how often it is run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompositionTheorems:
+    """Claims what the composition theorems give for the mechanisms one by one.
+
+    Gaussian mechanisms are charged at an equal share of half of delta each, and sampled ones by the amplification lemma.
+
+    Attributes:
+        theorem: "basic" (sums of epsilon and delta), "advanced", or "best" of both.
+
+    Guarantee:
+        The mechanism is (epsilon, delta)-DP, up to floating-point rounding. Also for adaptive composition.
+
+    References:
+        Dwork, Roth 2014, Theorems 3.16 and 3.20. Kairouz, Oh, Viswanath 2015, arXiv 1311.0776, Theorem 3.5 (the form used).
+        Li, Qardaji, Su 2012, arXiv 1101.2604 (amplification by sampling).
+    """
+
+    theorem: str = "best"
+
+    def __post_init__(self) -> None:
+        if self.theorem not in ("basic", "advanced", "best"):
+            raise ConfigError(f"theorem is {self.theorem!r}; expected basic, advanced or best")
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The claim at `delta`; infinite where nothing hides a record.
+
+        Raises:
+            UnsupportedMechanism: a part has no (epsilon, delta) of its own here.
+        """
+        checks.open_probability(delta, "delta")
+        mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
+        parts = [one for one in _leaves(mechanism, 1) if one[2] > 0 and one[1] > 0]
+        epsilons = {
+            "basic": self._compose(parts, float(delta), adjacency, slack=0.0),
+            "advanced": self._compose(parts, float(delta), adjacency, slack=float(delta) / 2),
+        }
+        epsilon = min(epsilons.values()) if self.theorem == "best" else epsilons[self.theorem]
+        source = f"epsilon-audit {__version__} composition theorems, {self.theorem}"
+        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source)
+
+    def _compose(self, parts: list[_Leaf], delta: float, adjacency: Adjacency, *, slack: float) -> float:
+        """Epsilon with `slack` of delta for the advanced theorem (0: the basic one) and the rest shared by the releases."""
+        gaussian = sum(count for one, _, count in parts if isinstance(one, Gaussian))
+        own = sum(rate * one.delta * count for one, rate, count in parts if isinstance(one, ApproximateDp))
+        left = delta - slack - own
+        if left < 0:
+            return math.inf
+        share = left / gaussian if gaussian else 0.0
+        each = [(_one(one, rate, share, adjacency), count) for one, rate, count in parts]
+        if any(math.isinf(epsilon) for epsilon, _ in each):
+            return math.inf
+        if slack == 0:
+            return sum(epsilon * count for epsilon, count in each)
+        drift = sum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in each)
+        squared = sum(count * epsilon**2 for epsilon, count in each)
+        return drift + math.sqrt(2 * math.log(1 / slack) * squared)
+
+
+def _leaves(event: Event, count: int) -> list[_Leaf]:
+    match event:
+        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
+            return [(Gaussian(noise_multiplier=noise), float(rate), int(steps) * count)]
+        case NonPrivate(sample_rate=rate, steps=steps):
+            return [(Gaussian(noise_multiplier=0.0), float(rate), int(steps) * count)]
+        case PoissonSampled(mechanism=inner, sample_rate=rate):
+            found = _leaves(inner, 1)
+            if len(found) != 1 or found[0][2] != 1:
+                raise UnsupportedMechanism(f"sampling of {inner}: the amplification lemma is used for single mechanisms only")
+            return [(found[0][0], found[0][1] * float(rate), count)]
+        case Repeated(mechanism=inner, count=times):
+            return _leaves(inner, count * int(times))
+        case Composed(parts=parts):
+            return [leaf for part in parts for leaf in _leaves(part, count)]
+        case Gaussian() | Laplace() | Exponential() | ApproximateDp() | RandomizedResponse():
+            return [(event, 1.0, count)]
+    raise UnsupportedMechanism(f"{type(event).__name__} has no (epsilon, delta) of its own here")
+
+
+def _one(event: Event, rate: float, share: float, adjacency: Adjacency) -> float:
+    """Epsilon of one release; `share` is the delta that a Gaussian one may spend."""
+    change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    if rate < 1 and change == 2:
+        raise UnsupportedMechanism("amplification by Poisson sampling is used under add/remove only")
+    match event:
+        case Gaussian(noise_multiplier=noise):
+            epsilon = epsilon_of_gdp(change / noise, min(share / rate, 0.5)) * (1 + 1e-11) if noise > 0 else math.inf
+        case Laplace(noise_multiplier=scale):
+            epsilon = change / scale if scale > 0 else math.inf
+        case Exponential(epsilon=epsilon) | ApproximateDp(epsilon=epsilon):
+            pass
+        case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
+            if change == 1:
+                raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")
+            epsilon = math.log1p((1 - parameter) * buckets / parameter) if parameter > 0 else math.inf
+    if rate == 1 or math.isinf(epsilon):
+        return float(epsilon)
+    return math.log1p(rate * math.expm1(epsilon)) if epsilon < 700 else epsilon + math.log(rate) + 1e-9
+
+
+PLUGIN = CompositionTheorems

@@ -1,0 +1,46 @@
+"""The central-limit accountant of Gaussian differential privacy: an approximation that is often below the truth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.core import checks
+from audit.core.claims import Claim
+from audit.core.errors import UnsupportedMechanism
+from audit.core.events import phases
+from audit.core.mechanism import Adjacency, Event
+from audit.core.protocols import Side
+from audit.stats.curves.tradeoff import epsilon_of_gdp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianClt:
+    """States the epsilon of mu-GDP with `mu = rate sqrt(steps (exp(1/noise^2) - 1))`; no guarantee, whatever the steps.
+
+    References:
+        Bu, Dong, Long, Su 2020, arXiv 1911.11607. Gopi, Lee, Wutschitz 2021, arXiv 2106.02848 (why it is no bound).
+    """
+
+    as_it_is: ClassVar[bool] = True
+    side: ClassVar[Side] = "estimate"
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The approximation at `delta`; `UnsupportedMechanism` for anything but DP-SGD under add/remove."""
+        checks.open_probability(delta, "delta")
+        if adjacency is Adjacency.REPLACE_ONE:
+            raise UnsupportedMechanism("the central limit is stated for add/remove; expected add_remove or zero_out")
+        squared = 0.0
+        for noise, rate, steps in phases(mechanism):
+            checks.probability(rate, "sample_rate")
+            checks.nonnegative(noise, "noise_multiplier")
+            checks.nonnegative(steps, "steps")
+            if rate > 0 and steps > 0:
+                squared += rate**2 * steps * (math.expm1(noise**-2) if noise > 0.04 else math.inf)
+        epsilon = epsilon_of_gdp(math.sqrt(squared), float(delta))
+        note = "a central limit: an approximation, not a bound"
+        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source="Gaussian CLT", note=note)
+
+
+PLUGIN = GaussianClt

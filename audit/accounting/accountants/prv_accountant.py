@@ -1,0 +1,86 @@
+"""Microsoft's prv_accountant as the library is: a subject of the battery."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from audit.accounting.accountants import _as_it_is
+from audit.core.claims import Claim
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import fold
+from audit.core.mechanism import Adjacency, ApproximateDp, Composed, DpSgd, Event, Gaussian, Laplace, PoissonSampled, Repeated
+from audit.core.protocols import Side
+
+_SIDES: tuple[Side, ...] = ("lower", "estimate", "upper")
+_Parts = list[tuple[Any, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrvAccountant:
+    """States what the library states.
+
+    Attributes:
+        side: "upper" bound, "estimate" or "lower" bound of the three figures that the library gives.
+        error: the error in epsilon that the library is asked for.
+
+    References:
+        Gopi, Lee, Wutschitz 2021, arXiv 2106.02848.
+    """
+
+    as_it_is: ClassVar[bool] = True
+    side: Side = "upper"
+    error: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.side not in _SIDES:
+            raise ConfigError(f"side is {self.side!r}; expected one of {', '.join(_SIDES)}")
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The library's epsilon at `delta`.
+
+        Raises:
+            UnsupportedMechanism: it has no such mechanism under add/remove, or it is not installed.
+        """
+        _as_it_is.add_remove_only("prv_accountant", adjacency)
+        library = _as_it_is.library("prv_accountant", "prv-accountant")
+        parts = fold(mechanism, _makers(library))
+        counts = [count for _, count in parts]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            accountant = library.PRVAccountant(
+                prvs=[one for one, _ in parts],
+                max_self_compositions=counts,
+                eps_error=self.error,
+                delta_error=delta / 1000,
+            )
+            found = accountant.compute_epsilon(delta, counts)
+        epsilon = found[_SIDES.index(self.side)]
+        return _as_it_is.figure(epsilon, package="prv-accountant", what=self.side, delta=delta, adjacency=adjacency)
+
+
+def _makers(library: Any) -> dict[type, Callable[..., _Parts]]:
+    def sampled(one: PoissonSampled, _: _Parts) -> _Parts:
+        if not isinstance(one.mechanism, Gaussian):
+            raise UnsupportedMechanism(f"prv_accountant does not sample {one.mechanism}")
+        return [(library.PoissonSubsampledGaussianMechanism(one.sample_rate, one.mechanism.noise_multiplier), 1)]
+
+    def approximate(one: ApproximateDp) -> _Parts:
+        if one.delta == 0:
+            return [(library.PureDPMechanism(one.epsilon), 1)]
+        return [(library.ApproximateDPMechanism(one.epsilon, one.delta), 1)]
+
+    return {
+        DpSgd: lambda one: [(library.PoissonSubsampledGaussianMechanism(one.sample_rate, one.noise_multiplier), one.steps)],
+        Gaussian: lambda one: [(library.GaussianMechanism(one.noise_multiplier), 1)],
+        Laplace: lambda one: [(library.LaplaceMechanism(1 / one.noise_multiplier), 1)],
+        ApproximateDp: approximate,
+        PoissonSampled: sampled,
+        Repeated: lambda one, parts: [(inner, count * one.count) for inner, count in parts],
+        Composed: lambda one, *parts: [pair for part in parts for pair in part],
+    }
+
+
+PLUGIN = PrvAccountant

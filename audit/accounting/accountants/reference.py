@@ -1,0 +1,96 @@
+"""The suite's own accountant: a bracket on the true epsilon from first principles, its upper end being the claim.
+
+Uses no accounting library, so it can judge them (`audit accountant check`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.accounting.accountants import _closed_forms, _pairs
+from audit.accounting.accountants._rewriting import alternatives, ungrouped
+from audit.core import checks
+from audit.core.claims import Claim
+from audit.core.events import decode, encode, kinds
+from audit.core.mechanism import Adjacency, Concentrated, DpSgd, Event, Exponential
+from audit.core.version import __version__
+from audit.stats.curves import pld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Claims the upper end of a proven bracket on epsilon.
+
+    Attributes:
+        tolerance: relative width at which refining the bracket stops.
+
+    Guarantee:
+        `bracket` holds the true epsilon of the worst pair of neighbouring data sets, up to floating-point rounding.
+        For Poisson sampling under replace-one the upper end rests on the worst pair being opposite contributions
+        (Schuchardt et al. 2024, arXiv 2403.04867); the lower end does not.
+
+    References:
+        Zhu, Dong, Wang 2022, arXiv 2106.08567. Kairouz, Oh, Viswanath 2015, arXiv 1311.0776 (approximate DP).
+        Dong, Durfee, Rogers 2020, arXiv 1909.13830 (exponential mechanisms).
+    """
+
+    tolerance: float = 2e-4
+
+    def __post_init__(self) -> None:
+        checks.positive(self.tolerance, "tolerance")
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The upper end of the bracket as a claim; infinite where there is no guarantee at `delta`.
+
+        Raises:
+            UnsupportedMechanism: no proof is implemented for the mechanism under this adjacency.
+        """
+        low, high = self.bracket(mechanism, delta=delta, adjacency=adjacency)
+        return Claim(
+            epsilon=high,
+            delta=float(delta),
+            adjacency=adjacency,
+            source=f"epsilon-audit {__version__} reference",
+            family="dp_sgd" if isinstance(mechanism, DpSgd) else None,
+            note=f"the true value is at least {low:.6g}",
+        )
+
+    def bracket(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[float, float]:
+        """Lower and upper end of the epsilon that `event` truly costs at `delta`."""
+        checks.open_probability(delta, "delta")
+        event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
+        ways = alternatives(ungrouped(event), adjacency)
+        ends = [self._bracket(way, delta, adjacency) for way in ways]
+        return max(low for low, _ in ends), max(high for _, high in ends)
+
+    def _bracket(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[float, float]:
+        noises = _pairs.gaussians(event)
+        if noises is not None:
+            return _closed_forms.exact_gaussian(noises, delta, adjacency)
+        special = (
+            _closed_forms.without_replacement(event, delta, adjacency)
+            or _closed_forms.concentrated(event, delta, adjacency)
+            or _closed_forms.exponential(event, delta)
+        )
+        if special is not None:
+            return special
+        found = kinds(event)
+        if Exponential in found or Concentrated in found:
+            return self._apart(event, delta, adjacency, found)
+        return self._composed(_pairs.leaves(event, 1, adjacency), delta, adjacency)
+
+    def _composed(self, leaves: list[_pairs.Leaf], delta: float, adjacency: Adjacency) -> tuple[float, float]:
+        directions = pld.REPLACE if adjacency is Adjacency.REPLACE_ONE else pld.ADD_REMOVE
+        return pld.epsilon_bracket(leaves, delta, directions=directions, tolerance=self.tolerance)
+
+    def _apart(self, event: Event, delta: float, adjacency: Adjacency, found: frozenset[type]) -> tuple[float, float]:
+        """Bracket of a mixture with mechanisms that no single pair stands for: each end has its own pairs, or divergences."""
+        high = _closed_forms.by_divergence(event, delta, adjacency)
+        if Concentrated not in found:
+            high = min(high, self._composed(_pairs.leaves(event, 1, adjacency, "above"), delta, adjacency)[1])
+        shares = _pairs.SHARES if Exponential in found else _pairs.SHARES[:1]
+        low = max(self._composed(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
+        return min(low, high), high
+
+
+PLUGIN = Reference

@@ -1,0 +1,327 @@
+"""A budget ledger: what was released about a data set over time, what it costs together, what is left.
+
+Releases are training runs, metrics computed on private data, hyper-parameter searches: anything with an event. The ledger
+is a value; recording gives a new one, and refuses what would exceed the budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from audit.accounting import resolve
+from audit.core import checks
+from audit.core.claims import Claim
+from audit.core.errors import AuditError, ConfigError, DataError, OutputError
+from audit.core.events import decode, encode, words
+from audit.core.mechanism import Adjacency, Composed, Event, Laplace, Repeated
+from audit.core.protocols import Accountant
+from audit.core.results import BudgetLedger, BudgetRelease, Trajectory
+
+VERSION = 1
+_HEAD = {"version", "budget_epsilon", "delta", "adjacency", "accountant", "releases"}
+_ROW = {"name", "when", "note", "event", "hash"}
+_PATIENCE = 10.0  # seconds that a command waits for another one that writes the same ledger
+
+
+class BudgetExceeded(AuditError):
+    """A planned release would cost more than what is left: a policy that is not met."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Something that was published about the data: its name, its event, when (ISO 8601 text), and a remark."""
+
+    name: str
+    event: Event
+    when: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """All releases about one data set, with the budget that they have to stay within.
+
+    Attributes:
+        budget_epsilon: total epsilon that may be spent, at `delta`.
+        accountant: name of the accountant that adds up (`audit ls accountants`); it must claim an upper bound.
+        releases: in the order in which they were made.
+    """
+
+    budget_epsilon: float
+    delta: float
+    adjacency: Adjacency
+    accountant: str = "reference"
+    releases: tuple[Release, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks.positive(self.budget_epsilon, "budget_epsilon")
+        checks.open_probability(self.delta, "delta")
+
+    def ask(self) -> Accountant:
+        """The accountant that adds up.
+
+        Raises:
+            ConfigError: there is none of that name, or it does not claim an upper bound.
+        """
+        accountant = resolve.subject(self.accountant)
+        side = resolve.side_of(accountant)
+        if side != "upper":
+            raise ConfigError(
+                f"the ledger's accountant '{self.accountant}' states {side} figures; a budget needs an upper bound"
+            )
+        return accountant
+
+    @property
+    def event(self) -> Event:
+        """Everything released so far, as one event."""
+        return Composed(parts=tuple(release.event for release in self.releases))
+
+    def spent(self, accountant: Accountant, planned: Sequence[Event] = ()) -> Claim:
+        """What all releases cost together, `planned` ones included.
+
+        Composition is that of the mechanisms, not of their epsilons; each release may depend on those before it.
+        """
+        parts = (*(release.event for release in self.releases), *planned)
+        event = parts[0] if len(parts) == 1 else Composed(parts=parts)
+        return accountant.claim(event, delta=self.delta, adjacency=self.adjacency)  # type: ignore[arg-type]
+
+    def remaining(self, accountant: Accountant) -> float:
+        """Budget minus what is spent, at least 0. What still fits is a matter of composition: ask `affords`."""
+        return max(0.0, self.budget_epsilon - self.spent(accountant).epsilon) if self.releases else self.budget_epsilon
+
+    def affords(self, accountant: Accountant, planned: Event) -> bool:
+        """Whether a planned release would stay within the budget."""
+        return self.spent(accountant, (planned,)).epsilon <= self.budget_epsilon
+
+    def record(self, accountant: Accountant, release: Release) -> Ledger:
+        """The ledger with one release more.
+
+        Raises:
+            BudgetExceeded: it would cost more than what is left; nothing is recorded.
+        """
+        total = self.spent(accountant, (release.event,))
+        if not total.epsilon <= self.budget_epsilon:
+            raise BudgetExceeded(
+                f"'{release.name}' would bring the total to epsilon {total.epsilon:.6g} at delta {self.delta:g} "
+                f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.6g} of it is left. "
+                "Take fewer steps, more noise, or raise the budget on purpose"
+            )
+        return replace(self, releases=(*self.releases, release))
+
+    def most_repeats(self, accountant: Accountant, planned: Event, *, most: int = 1_000_000) -> int:
+        """How often a planned release can be made within the budget, from below."""
+
+        def fits(count: int) -> bool:
+            return self.affords(accountant, Repeated(mechanism=planned, count=count))
+
+        low, high = 0, 1
+        while fits(high):
+            if high >= most:
+                return most
+            low, high = high, min(high * 4, most)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+
+    def trajectory(self, accountant: Accountant) -> Trajectory:
+        """What was spent after each release; its steps are the releases, counted from 1."""
+        epsilons, source = [0.0], ""
+        for count in range(1, len(self.releases) + 1):
+            claim = replace(self, releases=self.releases[:count]).spent(accountant)
+            source = claim.source
+            epsilons.append(max(epsilons[-1], claim.epsilon))
+        return Trajectory(accountant=source, steps=tuple(range(1, len(epsilons))), epsilon=tuple(epsilons[1:]))
+
+
+def record_once(path: Path, release: Release) -> Ledger:
+    """The ledger of a file with a release recorded in it, unless the very same one is there already.
+
+    Raises:
+        BudgetExceeded: it would cost more than what is left; the file stays as it is.
+    """
+    with locked(path):
+        book = load(path)
+        if any((one.name, one.event, one.note) == (release.name, release.event, release.note) for one in book.releases):
+            return book
+        book = book.record(book.ask(), release)
+        save(book, path)
+    return book
+
+
+def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, when: str = "") -> Release:
+    """The release of `times` accuracies (or other means of values in [0, 1]) over `records` private records.
+
+    Args:
+        records: how many the mean is taken over, a public number; one record moves it by at most `1 / records` (under
+            replace-one twice that is charged, which is safe).
+        scale: of the Laplace noise added to each figure; an epsilon of at most `times / (records * scale)` in all.
+
+    >>> accuracy_release("validation", records=1000, scale=0.05).event
+    Laplace(noise_multiplier=50.0)
+    """
+    if records < 1:
+        raise ConfigError(f"records is {records}; expected at least 1")
+    checks.positive(scale, "scale")
+    event: Event = Laplace(noise_multiplier=scale * records)
+    return Release(name=name, event=event if times == 1 else Repeated(mechanism=event, count=times), when=when)
+
+
+def save(ledger: Ledger, path: Path) -> None:
+    """Writes the ledger as JSON, each release with a hash over itself and all before it; whole or not at all.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    rows = [
+        {"name": one.name, "when": one.when, "note": one.note, "event": encode(one.event), "hash": digest}
+        for one, digest in zip(ledger.releases, _hashes(ledger.releases), strict=True)
+    ]
+    stored = {
+        "version": VERSION,
+        "budget_epsilon": ledger.budget_epsilon,
+        "delta": ledger.delta,
+        "adjacency": str(ledger.adjacency),
+        "accountant": ledger.accountant,
+        "releases": rows,
+    }
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(stored, indent=1) + "\n")
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write the ledger {path}: {error}") from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other commands from writing the ledger until the block ends.
+
+    Raises:
+        OutputError: another one has been at it for ten seconds, or the folder cannot be written to.
+    """
+    lock, until = path.with_name(path.name + ".lock"), time.monotonic() + _PATIENCE
+    while True:
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            break
+        except FileExistsError:
+            if time.monotonic() > until:
+                raise OutputError(f"{lock} is there: another command writes this ledger; remove it if none does") from None
+            time.sleep(0.05)
+        except OSError as error:
+            raise OutputError(f"cannot write beside the ledger {path}: {error}") from error
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Ledger:
+    """The ledger of a file that `save` wrote.
+
+    Raises:
+        DataError: it is missing, malformed, of another version, or a release was changed after it was recorded.
+    """
+    try:
+        stored = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read the ledger {path}: {error}; expected a JSON file that this program wrote") from error
+    if not isinstance(stored, dict) or stored.get("version") != VERSION:
+        raise DataError(f"{path} is not a ledger of version {VERSION}")
+    _exactly(stored, _HEAD, str(path))
+    if not isinstance(stored["releases"], list):
+        raise DataError(f"{path}: 'releases' is {type(stored['releases']).__name__}; expected a list")
+    releases = tuple(_release(row, f"{path}, release {place + 1}") for place, row in enumerate(stored["releases"]))
+    try:
+        ledger = Ledger(
+            budget_epsilon=_number(stored["budget_epsilon"], "budget_epsilon"),
+            delta=_number(stored["delta"], "delta"),
+            adjacency=Adjacency(stored["adjacency"]),
+            accountant=_text(stored["accountant"], "accountant"),
+            releases=releases,
+        )
+    except (ValueError, ConfigError) as error:
+        raise DataError(f"{path}: {error}") from error
+    hashes = [row["hash"] for row in stored["releases"]]
+    for place, (found, expected) in enumerate(zip(hashes, _hashes(releases), strict=True)):
+        if found != expected:
+            raise DataError(f"{path}: release {place + 1} ('{releases[place].name}') was changed after it was recorded")
+    return ledger
+
+
+def _release(row: Any, where: str) -> Release:
+    if not isinstance(row, dict):
+        raise DataError(f"{where} is {type(row).__name__}; expected an object")
+    _exactly(row, _ROW, where)
+    try:
+        event = decode(row["event"])
+    except (TypeError, AttributeError, KeyError, ConfigError, DataError) as error:
+        raise DataError(f"{where}: the event cannot be read: {error}") from error
+    return Release(
+        name=_text(row["name"], "name"), event=event, when=_text(row["when"], "when"), note=_text(row["note"], "note")
+    )
+
+
+def _exactly(found: Mapping[str, Any], expected: set[str], where: str) -> None:
+    missing, more = sorted(expected - found.keys()), sorted(found.keys() - expected)
+    if missing or more:
+        raise DataError(f"{where} lacks {missing or 'nothing'} and has {more or 'nothing'} beyond what a ledger holds")
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} is {value!r}; expected a number")
+    return float(value)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{name} is {value!r}; expected text")
+    return value
+
+
+def _hashes(releases: Sequence[Release]) -> list[str]:
+    found, before = [], ""
+    for one in releases:
+        text = json.dumps([before, one.name, one.when, one.note, encode(one.event)], sort_keys=True)
+        before = hashlib.sha256(text.encode()).hexdigest()
+        found.append(before)
+    return found
+
+
+def summary(ledger: Ledger) -> BudgetLedger:
+    """The ledger as a report shows it: every release with what was spent after it."""
+    spent = ledger.trajectory(ledger.ask())
+    return BudgetLedger(
+        budget=ledger.budget_epsilon,
+        delta=ledger.delta,
+        adjacency=ledger.adjacency,
+        accountant=spent.accountant or ledger.accountant,
+        releases=tuple(
+            BudgetRelease(name=one.name, when=one.when, mechanism=words(one.event), note=one.note, epsilon=epsilon)
+            for one, epsilon in zip(ledger.releases, spent.epsilon, strict=True)
+        ),
+    )
+
+
+def report_line(ledger: Ledger, accountant: Accountant) -> str:
+    """The state of the ledger in one sentence."""
+    claim = ledger.spent(accountant) if ledger.releases else None
+    spent = 0.0 if claim is None else claim.epsilon
+    share = "all" if math.isinf(spent) else f"{100 * spent / ledger.budget_epsilon:.1f} %"
+    return (
+        f"{len(ledger.releases)} release(s) cost epsilon {spent:.4g} of {ledger.budget_epsilon:g} at delta {ledger.delta:g} "
+        f"under {ledger.adjacency} ({share} of the budget)"
+    )

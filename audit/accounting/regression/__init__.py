@@ -1,0 +1,1 @@
+"""The regression suite of accountants: cases, judgement, sandbox, pytest plug-in."""

@@ -1,0 +1,82 @@
+"""One pytest test per case of the accountant battery, for whoever maintains an accountant.
+
+    import pytest
+
+    @pytest.mark.accountant("my_library.accounting:epsilon")
+    def test_accountant(accountant_case): accountant_case()
+
+The object is a function of (noise_multiplier, sample_rate, steps, delta), or has a method `claim`; a name is one of
+`audit ls accountants`. WRONG and CRASH fail, UNSUPPORTED skips, LOOSE passes unless the marker says
+`loosest=1.5` (times the proven upper end). `groups=[...]` and `cases=[...]` choose parts of the battery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from audit.accounting import resolve
+from audit.accounting.regression import suite
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marker."""
+    config.addinivalue_line(
+        "markers",
+        "accountant(spec, loosest=None, groups=None, cases=None, seconds=60): one test per case of the accountant battery",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives a marked test with an argument `accountant_case` one instance per case."""
+    if "accountant_case" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("accountant")
+    if marker is None or not marker.args:
+        raise pytest.UsageError(
+            f'{metafunc.definition.nodeid} takes accountant_case without @pytest.mark.accountant("package.module:object")'
+        )
+    checks = checks_of(*marker.args, **marker.kwargs)
+    metafunc.parametrize("accountant_case", [check for _, check in checks], ids=[name for name, _ in checks])
+
+
+def checks_of(
+    spec: str,
+    *,
+    loosest: float | None = None,
+    groups: Sequence[str] | None = None,
+    cases: Sequence[str] | None = None,
+    seconds: float = 60.0,
+) -> list[tuple[str, Callable[[], suite.Result]]]:
+    """Name and check of every case that is chosen; a check passes, skips or fails the test that calls it."""
+    accountant = resolve.subject(spec)
+
+    def check(case: suite.Case) -> Callable[[], suite.Result]:
+        def run() -> suite.Result:
+            return settle(suite.judge(accountant, case, seconds=seconds), loosest)
+
+        return run
+
+    chosen = [case for case in suite.load() if groups is None or case.group in groups]
+    return [(case.id, check(case)) for case in chosen if cases is None or case.id in cases]
+
+
+def settle(result: suite.Result, loosest: float | None) -> suite.Result:
+    """The result itself, or the outcome of pytest that belongs to its finding."""
+    case = result.case
+    said = f"{result.finding} {case.id}: {result.message}\n  expected because: {case.reason}\n  catches: {case.catches}"
+    if result.finding is suite.Finding.UNSUPPORTED:
+        pytest.skip(result.message)
+    if result.finding in (suite.Finding.WRONG, suite.Finding.CRASH):
+        pytest.fail(said, pytrace=False)
+    if loosest is not None and result.factor > loosest and case.kind == "bracket":
+        pytest.fail(f"{said}\n  {result.factor:.3g} times the upper end, more than the {loosest:g} allowed", pytrace=False)
+    return result
+
+
+@pytest.fixture
+def accountant_case(request: Any) -> Any:
+    """The check of one case; parametrised through the marker `accountant`."""
+    return request.param

@@ -1,0 +1,221 @@
+"""Five lines of Python that show what a library says in a case of the battery, in the library's own words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from audit.accounting.regression.suite import Case, Question
+from audit.core.errors import UnsupportedMechanism
+from audit.core.events import dp_events, fold, phases
+from audit.core.mechanism import (
+    Adjacency,
+    Composed,
+    DpSgd,
+    Event,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    Repeated,
+    SampledWithoutReplacement,
+)
+
+_RELATIONS = {
+    Adjacency.ADD_REMOVE: "ADD_OR_REMOVE_ONE",
+    Adjacency.ZERO_OUT: "REPLACE_SPECIAL",
+    Adjacency.REPLACE_ONE: "REPLACE_ONE",
+}
+
+
+def reproduction(spec: str, case: Case, side: str = "upper") -> list[str]:
+    """At most five lines that print what a subject says in a case: the library alone where it can be asked directly.
+
+    Relations between two figures, and what our own adapters add, are shown through this suite.
+    """
+    kind, _, options = spec.partition(",")
+    writer = _WRITERS.get(kind)
+    if writer is not None and case.kind != "relation":
+        try:
+            return [*writer(case.asks[0], options)[:-1], f"{writer(case.asks[0], options)[-1]}  # {_truth(case, side)}"]
+        except UnsupportedMechanism:
+            pass  # the library's own words do not reach that far: through the suite, as below
+    return [
+        "from audit import battery, subjects",
+        f'case = next(one for one in battery.load() if one.id == "{case.id}")',
+        f'print(battery.judge(subjects.subject("{spec}"), case))  # {_truth(case, side)}',
+    ]
+
+
+def _truth(case: Case, side: str) -> str:
+    if case.kind != "bracket":
+        return case.reason
+    return f"the truth is at most {case.upper:.9g}" if side == "lower" else f"the truth is at least {case.lower:.9g}"
+
+
+class _Calls:
+    """Stands for a module whose functions give the text of their own call."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __getattr__(self, name: str) -> _Calls:
+        return _Calls(f"{self.text}.{name}")
+
+    def __call__(self, *arguments: Any) -> _Calls:
+        return _Calls(f"{self.text}({', '.join(_shown(one) for one in arguments)})")
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return 'float("nan")'
+    if isinstance(value, list | tuple):
+        brackets = "[]" if isinstance(value, list) else "()"
+        return f"{brackets[0]}{', '.join(_shown(one) for one in value)}{brackets[1]}"
+    return repr(value)
+
+
+def _dp_accounting(kind: str) -> Callable[[Question, str], list[str]]:
+    def write(ask: Question, options: str) -> list[str]:
+        if options:
+            raise UnsupportedMechanism("options of our adapter")
+        made = repr(dp_events(ask.event, _Calls("dp_accounting")))
+        name = {"rdp": "RdpAccountant", "pld": "PLDAccountant"}[kind]
+        return [
+            "import dp_accounting, numpy as np" if "np." in made else "import dp_accounting",
+            f"from dp_accounting import {kind}",
+            f"relation = dp_accounting.NeighboringRelation.{_RELATIONS[ask.adjacency]}",
+            f"accountant = {kind}.{name}(neighboring_relation=relation)",
+            f"print(accountant.compose({made}).get_epsilon({_shown(ask.delta)}))",
+        ]
+
+    return write
+
+
+def _opacus(name: str) -> Callable[[Question, str], list[str]]:
+    def write(ask: Question, options: str) -> list[str]:
+        return [
+            f"from opacus.accountants import {name}",
+            f"accountant = {name}()",
+            f"accountant.history = {_shown(list(phases(ask.event)))}  # noise multiplier, sample rate, steps",
+            f"print(accountant.get_epsilon({_shown(ask.delta)}))",
+        ]
+
+    return write
+
+
+def _prv(ask: Question, options: str) -> list[str]:
+    side = options.removeprefix("side=") or "upper"
+    prvs: list[str] = []
+    counts: list[int] = []
+    for part, count in _single(ask.event):
+        match part:
+            case Gaussian(noise_multiplier=noise):
+                prvs.append(f"p.GaussianMechanism({_shown(noise)})")
+            case DpSgd(noise_multiplier=noise, sample_rate=rate):
+                prvs.append(f"p.PoissonSubsampledGaussianMechanism({_shown(rate)}, {_shown(noise)})")
+            case Laplace(noise_multiplier=scale):
+                prvs.append(f"p.LaplaceMechanism({_shown(1 / scale)})")
+            case _:
+                raise UnsupportedMechanism(f"no words for {part}")
+        counts.append(count)
+    return [
+        "import prv_accountant as p",
+        f"prvs, counts, delta = [{', '.join(prvs)}], {counts!r}, {_shown(ask.delta)}",
+        "accountant = p.PRVAccountant(prvs, 0.01, delta / 1000, counts)",
+        "lower, estimate, upper = accountant.compute_epsilon(delta, counts)",
+        f"print({side})",
+    ]
+
+
+def _autodp(ask: Question, options: str) -> list[str]:
+    smooth = options == "composition=afa"
+    made: list[str] = []
+    counts: list[int] = []
+    for part, count in _single(ask.event):
+        match part:
+            case Gaussian(noise_multiplier=noise) if smooth:
+                made.append(f"zoo.GaussianMechanism({_shown(noise)}, phi_off=False)")
+            case Gaussian(noise_multiplier=noise):
+                made.append(f"zoo.ExactGaussianMechanism({_shown(noise)})")
+            case Laplace(noise_multiplier=scale):
+                made.append(f"zoo.LaplaceMechanism({_shown(scale)}{', phi_off=False' if smooth else ''})")
+            case _:
+                raise UnsupportedMechanism(f"no words for {part}")
+        counts.append(count)
+    compose = "ComposeAFA" if smooth else "Composition"
+    return [
+        "from autodp import mechanism_zoo as zoo, transformer_zoo",
+        f"parts, counts = [{', '.join(made)}], {counts!r}",
+        f"print(transformer_zoo.{compose}()(parts, counts).get_approxDP({_shown(ask.delta)}))",
+    ]
+
+
+def _jax(ask: Question, options: str) -> list[str]:
+    config = "RdpAccountantConfig" if options == "accountant=rdp" else "PldAccountantConfig"
+    event, count = (ask.event.mechanism, ask.event.count) if isinstance(ask.event, Repeated) else (ask.event, 1)
+    match event:
+        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
+            from fractions import Fraction
+
+            ratio = Fraction(rate).limit_denominator(10**12)
+            batch, population, sampling, count = ratio.numerator, ratio.denominator, "POISSON", count * steps
+        case SampledWithoutReplacement(mechanism=Gaussian(noise_multiplier=noise), population=population, batch=batch):
+            sampling = "FIXED_BATCH_SIZE"
+        case _:
+            raise UnsupportedMechanism(f"no words for {event}")
+    return [
+        "from jax_privacy import accounting as a",
+        f"params = a.DpParams(noise_multipliers={_shown(noise)}, num_samples={population}, batch_size={batch},",
+        f"                    delta={_shown(ask.delta)}, sampling_method=a.SamplingMethod.{sampling})",
+        f"print(a.DpsgdTrainingAccountant(a.{config}()).compute_epsilon({count}, params))",
+    ]
+
+
+def _textbook(ask: Question, options: str) -> list[str]:
+    ((noise, _, _),) = phases(ask.event)
+    return ["import math", f"print(math.sqrt(2 * math.log(1.25 / {_shown(ask.delta)})) / {_shown(noise)})"]
+
+
+def _single(event: Event) -> list[tuple[Event, int]]:
+    """The mechanisms of an event with their counts; a training with one step as the leaf."""
+    return fold(  # type: ignore[no-any-return]
+        event,
+        {
+            DpSgd: lambda one: [(one, one.steps)],
+            Gaussian: lambda one: [(one, 1)],
+            Laplace: lambda one: [(one, 1)],
+            PoissonSampled: _as_training,
+            Repeated: lambda one, parts: [(part, count * one.count) for part, count in parts],
+            Composed: lambda one, *parts: [pair for part in parts for pair in part],
+        },
+    )
+
+
+def _as_training(one: PoissonSampled, _: Any) -> list[tuple[Event, int]]:
+    if not isinstance(one.mechanism, Gaussian):
+        raise UnsupportedMechanism(f"no words for {one}")
+    noise = one.mechanism.noise_multiplier
+    return [(DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=one.sample_rate, steps=1), 1)]
+
+
+_WRITERS: dict[str, Callable[[Question, str], list[str]]] = {
+    "dp_accounting_rdp": _dp_accounting("rdp"),
+    "dp_accounting_pld": _dp_accounting("pld"),
+    "opacus_rdp": _opacus("RDPAccountant"),
+    "opacus_prv": _opacus("PRVAccountant"),
+    "opacus_gdp": _opacus("GaussianAccountant"),
+    "prv_accountant": _prv,
+    "autodp_rdp": _autodp,
+    "jax_privacy": _jax,
+    "classical_gaussian": _textbook,
+}
+
+
+def defect(case: Case) -> str:
+    """The name of the mistake that a case is there for: what stands before the colon."""
+    return re.split(":", case.catches, maxsplit=1)[0]

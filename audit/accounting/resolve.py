@@ -1,0 +1,89 @@
+"""Who is asked: accountants by name, by `module:object`, or a plain function of four numbers."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from audit import plugins
+from audit.core.claims import Claim
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import single_phase
+from audit.core.mechanism import Adjacency, Event
+from audit.core.protocols import Accountant, Side
+
+PACKAGE = "audit.accounting.accountants"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionAccountant:
+    """A plain function `(noise_multiplier, sample_rate, steps, delta) -> epsilon` as an accountant (add/remove)."""
+
+    function: Callable[[float, float, int, float], float]
+    name: str = "function"
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The function's epsilon for DP-SGD and for repeated Gaussian releases; `UnsupportedMechanism` otherwise."""
+        if adjacency is Adjacency.REPLACE_ONE:
+            raise UnsupportedMechanism(f"{self.name} is a function of four numbers: add/remove only")
+        noise, rate, steps = single_phase(mechanism)
+        return Claim(epsilon=self.function(noise, rate, steps, delta), delta=delta, adjacency=adjacency, source=self.name)
+
+
+def subject(spec: str | Mapping[str, Any]) -> Accountant:
+    """The accountant that a name, `name,field=value`, `module:object` or `{"kind": ..., fields}` stands for.
+
+    The object may be a class or instance with a method `claim`, or a plain function of (noise_multiplier, sample_rate,
+    steps, delta).
+
+    Raises:
+        ConfigError: there is no such accountant.
+    """
+    options = _options(spec) if isinstance(spec, str) else dict(spec)
+    kind = str(options["kind"])
+    if ":" not in kind:
+        built: Accountant = plugins.build(PACKAGE, options)
+        return built
+    module, _, attribute = kind.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"cannot load '{kind}': {error}; expected 'package.module:object' on the import path") from error
+    if isinstance(found, type):
+        found = found()
+    if hasattr(found, "claim"):
+        accountant: Accountant = found
+        return accountant
+    if callable(found):
+        return FunctionAccountant(function=found, name=kind)
+    raise ConfigError(f"'{kind}' is a {type(found).__name__}; expected an object with a method 'claim', or a function")
+
+
+def _options(spec: str) -> dict[str, Any]:
+    kind, *fields = spec.split(",")
+    options: dict[str, Any] = {"kind": kind}
+    for field in fields:
+        name, equals, value = field.partition("=")
+        if not equals:
+            raise ConfigError(f"cannot read '{field}' in '{spec}'; expected name,field=value")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def side_of(accountant: Accountant) -> Side:
+    """Which side of the true epsilon an accountant's figures claim to lie on; what says nothing claims to be above it."""
+    side: Side = getattr(accountant, "side", "upper")
+    if side not in ("upper", "lower", "estimate"):
+        raise ConfigError(f"{accountant!r} states side {side!r}; expected upper, lower or estimate")
+    return side
+
+
+def is_as_it_is(accountant: Accountant | type[Accountant]) -> bool:
+    """Whether an accountant passes on a library's figures without answering for them."""
+    return bool(getattr(accountant, "as_it_is", False))

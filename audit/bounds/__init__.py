@@ -1,0 +1,1 @@
+"""Lower bounds of a game: estimators, claim tests, group privacy, power, simulated error rates."""

@@ -1,0 +1,130 @@
+"""One claim put to the test: whether the bound would lie above it, without searching for the bound.
+
+Simulated audits ask that of thousands of scores. Canaries in copies are judged by group privacy here as they are in
+`audit.bounds.group_privacy`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Game
+from audit.core.mechanism import DpSgd, Mechanism
+from audit.core.protocols import Estimator, Refuter
+from audit.core.seeds import Seed
+from audit.stats.bounds import roots
+from audit.stats.curves import dp_sgd_curve, tradeoff
+
+LEAST_DELTA = 1e-15  # deltas below are not told apart from 0
+PROBE = 20  # made-up scores that an estimator is asked about for the family that it speaks of
+
+
+def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+    """Whether the estimator's bound on the epsilon of one record lies above `epsilon`, up to the precision of its search.
+
+    Guarantee: true for the true epsilon with probability at most `1 - confidence`, under the estimator's assumptions.
+
+    Raises:
+        UnsupportedMechanism: canaries in copies, and a family that is not closed under groups.
+    """
+    if math.isinf(epsilon):
+        return False
+    if scores.game.copies > 1:
+        pair = of_group(family_of(estimator, scores.game, scores.mechanism, delta), epsilon, delta, scores.game.copies)
+        if not pair[1] < 1:
+            return False
+        epsilon, delta = pair
+    if isinstance(estimator, Refuter):
+        return estimator.refutes(scores, epsilon=epsilon, delta=delta, confidence=confidence, seed=seed)
+    return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed).epsilon > epsilon
+
+
+def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
+    """The (epsilon, delta) that `copies` records have together when each has this one.
+
+    References:
+        Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
+
+    Raises:
+        UnsupportedMechanism: the family is not closed under groups ("dp_sgd": each copy is sampled on its own).
+
+    >>> of_group(None, 1.0, 0.0, 3)
+    (3.0, 0.0)
+    """
+    if family is None:
+        return tradeoff.group_privacy(epsilon, delta, copies)
+    if family == "gdp":
+        return tradeoff.epsilon_of_gdp(copies * tradeoff.mu_of_gdp(epsilon, delta), delta), delta
+    raise UnsupportedMechanism(
+        f"bounds inside the family '{family}' do not speak of {copies} copies of a canary, which leave it; "
+        "use an estimator for any mechanism, or canaries without copies"
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def family_of(estimator: Estimator, game: Game, mechanism: Mechanism | None, delta: float) -> str | None:
+    """The trade-off family inside which an estimator's bounds hold, or None."""
+    return probe(estimator, game, mechanism, delta).family
+
+
+def probe(estimator: Estimator, game: Game, mechanism: Mechanism | None, delta: float, confidence: float = 0.5) -> LowerBound:
+    """A bound on a few scores that show nothing: what kind of bound it is."""
+    count = min(max(game.canaries * game.runs, 2), PROBE)
+    included = np.arange(count) % 2 == 0
+    scores = Scores(values=np.arange(float(count)), included=included, game=game, mechanism=mechanism)
+    return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(0))
+
+
+def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confidence: float, seed: Seed) -> float:
+    """The largest delta such that the estimator refutes (epsilon, delta)-DP: its own tests, inverted in delta.
+
+    Inside a family it is the delta at `epsilon` of the family's member that is refuted.
+
+    Guarantee: exceeds the true delta at `epsilon` with probability at most `1 - confidence`, under the estimator's
+        assumptions: every pair tried is refuted by a test at that level, and tests at one epsilon are nested in delta.
+
+    Raises:
+        UnsupportedMechanism: canaries in copies.
+        ConfigError: the estimator chooses its threshold for one delta, so its tests are not nested.
+    """
+    checks.nonnegative(epsilon, "epsilon")
+    if getattr(estimator, "threshold_by", "") == "split":
+        raise ConfigError("threshold_by is 'split', whose threshold depends on delta; use 'rank' or 'fixed' to bound delta")
+    if scores.game.copies > 1:
+        raise UnsupportedMechanism("delta is not converted for canaries in copies; bound epsilon instead")
+    family = family_of(estimator, scores.game, scores.mechanism, LEAST_DELTA)
+    if family is not None:
+        found = estimator.lower_bound(scores, delta=LEAST_DELTA, confidence=confidence, seed=seed)
+        return _delta_inside(family, found.parameter, scores.mechanism, epsilon)
+
+    def refuted(log_delta: float) -> bool:
+        delta = min(math.exp(log_delta), 1.0)
+        return refutes(estimator, scores, epsilon=epsilon, delta=delta, confidence=confidence, seed=seed)
+
+    lowest = math.log(LEAST_DELTA)
+    if not refuted(lowest):
+        return 0.0
+    return math.exp(roots.last_rejected(refuted, start=lowest, stride=4.0, largest=0.0, resolution=1e-6))
+
+
+def _delta_inside(family: str, parameter: float | None, mechanism: Mechanism | None, epsilon: float) -> float:
+    """Delta at `epsilon` of the member of a family with this parameter (mu, or the noise multiplier), from below."""
+    if family == "gdp":
+        return tradeoff.delta_of_gdp(parameter or 0.0, epsilon)
+    if family != "dp_sgd" or not isinstance(mechanism, DpSgd) or parameter is None:
+        raise UnsupportedMechanism(f"the delta of the family '{family}' is not known; bound epsilon instead")
+
+    def above(log_delta: float) -> bool:
+        return dp_sgd_curve.epsilon_floor(parameter, mechanism.sample_rate, mechanism.steps, math.exp(log_delta)) > epsilon
+
+    lowest = math.log(LEAST_DELTA)
+    if not above(lowest):
+        return 0.0
+    return math.exp(roots.last_rejected(above, start=lowest, stride=4.0, largest=-1e-12, resolution=1e-4))

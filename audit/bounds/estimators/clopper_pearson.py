@@ -1,0 +1,110 @@
+"""Clopper-Pearson limits on both error rates at a threshold that was fixed without looking at the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Array, Scores
+from audit.core.errors import ConfigError
+from audit.core.game import Assumption
+from audit.core.seeds import Seed
+from audit.stats.bounds import binomial, ranks, thresholds
+
+CHOICES = ("rank", "split", "fixed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClopperPearson:
+    """The classic rectangle of error rates, both directions, with an honest choice of threshold.
+
+    Attributes:
+        threshold_by: "rank" (thresholds at ranks fixed in advance, error rate split over them), "split" (chosen on a
+            random half of the scores, tested on the other) or "fixed" (`threshold`).
+        threshold: used with "fixed"; must not come from these scores.
+        ratio: between neighbouring ranks of the family.
+
+    Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` for trials that are independent
+        and identically distributed given membership.
+    References:
+        Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709.
+    """
+
+    threshold_by: str = "rank"
+    threshold: float = 0.0
+    ratio: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.threshold_by not in CHOICES:
+            raise ConfigError(f"threshold_by is '{self.threshold_by}'; expected one of {', '.join(CHOICES)}")
+        if not 1 < self.ratio < float("inf"):
+            raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent, identically distributed trials."""
+        return frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The best of the family's rectangles.
+
+        Raises:
+            DataError: one side is empty.
+        """
+        checks.both_sides(scores.included, "clopper_pearson")
+        checks.probability(delta, "delta")
+        significance = 1 - checks.open_probability(confidence, "confidence")
+        members, nonmembers = len(scores.members), len(scores.nonmembers)
+        comparisons = 1
+        if self.threshold_by == "rank":
+            ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+            perfect = np.arange(members + nonmembers) < members
+            ceiling = thresholds.by_rank_bound(perfect, delta=delta, significance=significance, ratio=self.ratio)[0]
+            epsilon, selected, comparisons = thresholds.by_rank_bound(
+                ranked, delta=delta, significance=significance, ratio=self.ratio
+            )
+        elif self.threshold_by == "split":
+            epsilon, ceiling, selected = _split(scores, delta, significance, seed.child("split"))
+        else:
+            epsilon = thresholds.fixed_bound(
+                scores.members, scores.nonmembers, self.threshold, delta=delta, significance=significance
+            )
+            ceiling = binomial.separation_ceiling(members, nonmembers, delta, significance)
+            selected = f"threshold {self.threshold:.6g}"
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="clopper_pearson",
+            comparisons=comparisons,
+            ceiling=max(epsilon, ceiling),
+            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            selected=selected if epsilon > 0 else "",
+            seed=None if self.threshold_by == "fixed" else seed.integer(),
+        )
+
+
+def _split(scores: Scores, delta: float, significance: float, seed: Seed) -> tuple[float, float, str]:
+    """Bound, ceiling and threshold with one random half of each side choosing and the other deciding."""
+    generator = seed.numpy()
+    choosing_members, members = _halves(scores.members, generator)
+    choosing_nonmembers, nonmembers = _halves(scores.nonmembers, generator)
+    if 0 in (len(choosing_members), len(choosing_nonmembers)):
+        return 0.0, 0.0, ""
+    threshold = thresholds.best_threshold(choosing_members, choosing_nonmembers, delta=delta, significance=significance)
+    epsilon = thresholds.fixed_bound(members, nonmembers, threshold, delta=delta, significance=significance)
+    ceiling = binomial.separation_ceiling(len(members), len(nonmembers), delta, significance)
+    return epsilon, ceiling, f"threshold {threshold:.6g} from the other half"
+
+
+def _halves(values: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Two random halves; the second is never the smaller."""
+    shuffled = np.sort(values)[generator.permutation(len(values))]
+    half = len(values) // 2
+    return shuffled[:half], shuffled[half:]
+
+
+PLUGIN = ClopperPearson

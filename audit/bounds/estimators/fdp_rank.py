@@ -1,0 +1,210 @@
+"""How little noise the separation betrays: a bound on the effective noise multiplier of DP-SGD."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Assumption
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.seeds import Seed
+from audit.stats.bounds import least_favourable, rank_exact, ranks, roots
+from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds.validation import Counts
+from audit.stats.curves import dp_sgd_curve, tradeoff_curves
+
+STATISTICS = ("likelihood", "auc", "rank")
+MOST_SIGNAL = 1 / dp_sgd_curve.LEAST_NOISE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FdpRank:
+    """Refutes the trade-off curve of DP-SGD (sample rate and steps as claimed) for every noise multiplier above the one found.
+
+    Attributes:
+        statistic: "likelihood" (the members' sum of the likelihood ratios that the claimed curve gives to their ranks) or
+            "auc", both with an exact null by simulating the least favourable pair; or "rank" (precedence tests at ranks
+            fixed in advance), which also stands in where so many scores make simulations too dear.
+        ratio: between neighbouring ranks.
+
+    Guarantee: `parameter` lies below the true effective noise multiplier with probability at most `1 - confidence`, for trials
+        independent and identically distributed given membership and a mechanism whose trade-off curve is that of DP-SGD
+        with the claimed sample rate and steps and some noise. `epsilon` is that noise's at `delta`, from below; it holds
+        inside the family "dp_sgd" only.
+    References:
+        Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956.
+    """
+
+    statistic: str = "likelihood"
+    ratio: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.statistic not in STATISTICS:
+            raise ConfigError(f"statistic is '{self.statistic}'; expected one of {', '.join(STATISTICS)}")
+        if not 1 < self.ratio < math.inf:
+            raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent, identically distributed trials."""
+        return frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The epsilon at `delta` of the largest noise multiplier not refuted.
+
+        Raises:
+            DataError: one side is empty.
+            UnsupportedMechanism: the scores carry no DP-SGD mechanism to take sample rate and steps from.
+            ConfigError: delta is 0, where every epsilon of DP-SGD is infinite.
+        """
+        ranked, mechanism = _ranked(scores, delta, confidence, seed), _mechanism(scores)
+        signal, selected, tests = _refuted(self, ranked, mechanism, 1 - confidence, seed)
+        members = int(ranked.sum())
+        top = _ceiling(self, (members, len(ranked) - members), mechanism, confidence)
+        epsilon = _epsilon(signal, mechanism, delta)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="fdp_rank",
+            comparisons=tests,
+            ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
+            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            family="dp_sgd",
+            parameter=1 / signal if signal > 0 else math.inf,
+            selected=_said(selected, signal),
+            seed=seed.integer(),
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
+        ranked, mechanism, significance = _ranked(scores, delta, confidence, seed), _mechanism(scores), 1 - confidence
+        signal = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        if math.isinf(signal):
+            return False
+        sides = int(ranked.sum()), int((~ranked).sum())
+        if not self._simulated(sides, significance):
+            tests = rank_exact.precedence_tests(ranked, self.ratio)
+            return rank_exact.refutes(tests, _curve(mechanism)(signal), significance=significance)
+        scores_of_ranks = self._rank_scores(sides, mechanism)
+        if least_favourable.plainly_null(ranked, scores_of_ranks, significance):
+            return False
+        critical = _critical(self, sides, (mechanism, signal), significance, seed.child("simulate"))
+        return least_favourable.sum_of_scores(ranked, scores_of_ranks) > critical
+
+    def _simulated(self, sides: tuple[int, int], significance: float) -> bool:
+        return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
+
+    def _rank_scores(self, sides: tuple[int, int], mechanism: DpSgd) -> Counts:
+        if self.statistic == "auc":
+            return least_favourable.auc_scores(sum(sides))
+        return _likelihood_scores(mechanism, *sides)
+
+
+def _ranked(scores: Scores, delta: float, confidence: float, seed: Seed) -> Memberships:
+    checks.both_sides(scores.included, "fdp_rank")
+    checks.open_probability(confidence, "confidence")
+    checks.open_probability(delta, "delta of fdp_rank")
+    return ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+
+
+def _mechanism(scores: Scores) -> DpSgd:
+    if not isinstance(scores.mechanism, DpSgd):
+        raise UnsupportedMechanism(
+            f"fdp_rank needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; use rank_exact or gaussian"
+        )
+    if scores.game.adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
+    return scores.mechanism
+
+
+def _said(selected: str, signal: float) -> str:
+    if signal < MOST_SIGNAL:
+        return selected if signal > 0 else ""
+    return f"{selected}; refuted is DP-SGD of this sampling with any noise: the scores fit no member of the family"
+
+
+def _curve(mechanism: DpSgd) -> tradeoff_curves.Family:
+    """Curves by signal, the inverse of the noise multiplier."""
+    return lambda signal: dp_sgd_curve.sgd(1 / signal if signal > 0 else math.inf, mechanism.sample_rate, mechanism.steps)
+
+
+def _epsilon(signal: float, mechanism: DpSgd, delta: float) -> float:
+    noise = 1 / signal if signal > 0 else math.inf
+    return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
+
+
+def _refuted(
+    estimator: FdpRank, ranked: Memberships, mechanism: DpSgd, significance: float, seed: Seed
+) -> tuple[float, str, int]:
+    """The largest signal refuted, by which statistic, and the number of tests."""
+    sides, family = (int(ranked.sum()), int((~ranked).sum())), _curve(mechanism)
+    if not estimator._simulated(sides, significance):
+        tests = rank_exact.precedence_tests(ranked, estimator.ratio)
+        signal, which = rank_exact.bound(tests, family, significance=significance, largest=MOST_SIGNAL, resolution=1e-4)
+        return signal, which.describe() if which is not None else "", len(tests)
+    scores = estimator._rank_scores(sides, mechanism)
+    words = "AUC over all pairs" if estimator.statistic == "auc" else "likelihood ratios of the claimed curve"
+    if least_favourable.plainly_null(ranked, scores, significance):
+        return 0.0, "", 1
+    signal = least_favourable.rank_bound(
+        ranked,
+        least_favourable.curve_shift(family),
+        scores,
+        significance=significance,
+        generator=seed.child("simulate").numpy(),
+        guess=_guess(ranked, family, significance),
+        largest=MOST_SIGNAL,
+    )
+    return signal, words, 1
+
+
+@functools.lru_cache(maxsize=64)
+def _likelihood_scores(mechanism: DpSgd, members: int, nonmembers: int) -> Counts:
+    """Scores that tell the claimed mechanism best from one that leaks nothing; the claim is known before the scores are."""
+    family = _curve(mechanism)
+    claimed = family(1 / max(mechanism.noise_multiplier, dp_sgd_curve.LEAST_NOISE))
+    return least_favourable.likelihood_scores(claimed, family(0.0), members, nonmembers)
+
+
+@functools.lru_cache(maxsize=256)
+def _critical(estimator: FdpRank, sides: tuple[int, int], at: tuple[DpSgd, float], significance: float, stream: Seed) -> int:
+    """The largest sum that does not refute a mechanism with a signal; kept for simulated audits, which share one stream."""
+    mechanism, signal = at
+    return least_favourable.critical_sum(
+        least_favourable.curve_shift(_curve(mechanism)),
+        signal,
+        estimator._rank_scores(sides, mechanism),
+        members=sides[0],
+        significance=significance,
+        generator=stream.numpy(),
+    )
+
+
+def _guess(ranked: Memberships, family: tradeoff_curves.Family, significance: float) -> float:
+    """A signal that the AUC probably refutes, by the normal approximation."""
+    target = least_favourable.auc_floor_guess(ranked, significance)
+    return roots.last_rejected(
+        lambda signal: tradeoff_curves.auc(family(signal)) < target, largest=MOST_SIGNAL, resolution=1e-2, stride=0.1
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: DpSgd, confidence: float) -> float:
+    """The signal refuted by perfect separation."""
+    members, nonmembers = sides
+    perfect = np.arange(members + nonmembers) < members
+    if not estimator._simulated(sides, 1 - confidence):
+        return _refuted(estimator, perfect, mechanism, 1 - confidence, Seed(0))[0]
+    top = rank_exact.separation(members, nonmembers)  # no other configuration reaches the largest sum of scores
+    return rank_exact.bound((top,), _curve(mechanism), significance=1 - confidence, largest=MOST_SIGNAL, resolution=1e-4)[0]
+
+
+PLUGIN = FdpRank

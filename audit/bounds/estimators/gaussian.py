@@ -1,0 +1,138 @@
+"""How Gaussian the separation of members and nonmembers must be: a bound on mu of mu-GDP, not on epsilon alone."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError
+from audit.core.game import Assumption
+from audit.core.seeds import Seed
+from audit.stats.bounds import least_favourable, ranks
+from audit.stats.bounds.ranks import Memberships
+from audit.stats.curves import tradeoff
+
+STATISTICS = ("auto", "auc", "paired")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian:
+    """Refutes mu-GDP by the area under the ROC and states the epsilon of the largest mu refuted.
+
+    Over the canaries of one run whose independence the game grants this is the valid form of a "Gaussian sum" bound: ranks are
+    summed in place of the scores themselves (docs/statistics.md).
+
+    Attributes:
+        statistic: "auc" (all pairs, exact null by simulating the least favourable pair), "paired" (disjoint random pairs,
+            Clopper-Pearson) or "auto" (the first where its simulation is affordable).
+
+    Guarantee: `parameter` exceeds the least mu for which the mechanism is mu-GDP with probability at most `1 - confidence`,
+        for trials independent and identically distributed given membership. `epsilon` inherits that only inside the family
+        "gdp": a mechanism that is (epsilon, delta)-DP but not Gaussian-like can show a larger figure here.
+    References:
+        Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956 (for auditing with GDP).
+    """
+
+    statistic: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.statistic not in STATISTICS:
+            raise ConfigError(f"statistic is '{self.statistic}'; expected one of {', '.join(STATISTICS)}")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent, identically distributed trials."""
+        return frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The epsilon at `delta` of the largest mu refuted.
+
+        Raises:
+            DataError: one side is empty.
+            ConfigError: delta is 0, at which no Gaussian mechanism has a finite epsilon, or "auc" has too many scores.
+        """
+        ranked = _ranked(scores, delta, confidence, seed)
+        significance, members = 1 - confidence, int(ranked.sum())
+        nonmembers = len(ranked) - members
+        simulated = self._simulated(members, nonmembers, significance)
+        generator = _stream(seed, simulated).numpy()
+        if simulated:
+            mu = least_favourable.gdp_auc_bound(ranked, significance=significance, generator=generator)
+        else:
+            auc = least_favourable.paired_auc_lower(ranked, significance=significance, generator=generator)
+            mu = least_favourable.mu_of_auc(auc)
+        epsilon = tradeoff.epsilon_of_gdp(mu, delta)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="gaussian",
+            comparisons=1,
+            ceiling=max(epsilon, tradeoff.epsilon_of_gdp(_ceiling(members, nonmembers, simulated, significance), delta)),
+            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            family="gdp",
+            parameter=mu,
+            selected="AUC over all pairs" if simulated else f"{min(members, nonmembers)} disjoint pairs",
+            seed=seed.integer(),
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether the statistic refutes the mu-GDP that has `epsilon` at `delta`."""
+        ranked = _ranked(scores, delta, confidence, seed)
+        significance, members = 1 - confidence, int(ranked.sum())
+        simulated = self._simulated(members, len(ranked) - members, significance)
+        stream, mu = _stream(seed, simulated), tradeoff.mu_of_gdp(epsilon, delta)
+        if not simulated:
+            least = least_favourable.paired_auc_lower(ranked, significance=significance, generator=stream.numpy())
+            return least > tradeoff.auc_of_gdp(mu)
+        auc = least_favourable.auc_scores(len(ranked))
+        if least_favourable.plainly_null(ranked, auc, significance):
+            return False
+        critical = _critical(members, len(ranked) - members, mu, significance, stream)
+        return least_favourable.sum_of_scores(ranked, auc) > critical
+
+    def _simulated(self, members: int, nonmembers: int, significance: float) -> bool:
+        affordable = least_favourable.simulations_for(members, nonmembers, significance) > 0
+        if self.statistic == "auc" and not affordable:
+            raise ConfigError(
+                f"statistic 'auc' would need too many simulations for {members + nonmembers} scores at confidence "
+                f"{1 - significance:.6g}; use 'auto' or 'paired'"
+            )
+        return affordable and self.statistic != "paired"
+
+
+def _ranked(scores: Scores, delta: float, confidence: float, seed: Seed) -> Memberships:
+    checks.both_sides(scores.included, "gaussian")
+    checks.open_probability(delta, "delta of the gaussian estimator")
+    checks.open_probability(confidence, "confidence")
+    return ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+
+
+def _stream(seed: Seed, simulated: bool) -> Seed:
+    return seed.child("simulate" if simulated else "pairs")
+
+
+@functools.lru_cache(maxsize=256)
+def _critical(members: int, nonmembers: int, mu: float, significance: float, stream: Seed) -> int:
+    """The largest sum that does not refute mu-GDP; kept for simulated audits, which share one stream."""
+    return least_favourable.critical_sum(
+        least_favourable.gdp_shift,
+        mu,
+        least_favourable.auc_scores(members + nonmembers),
+        members=members,
+        significance=significance,
+        generator=stream.numpy(),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(members: int, nonmembers: int, simulated: bool, significance: float) -> float:
+    if simulated:
+        return least_favourable.gdp_separation_ceiling(members, nonmembers, significance)
+    return least_favourable.mu_of_auc(significance ** (1 / min(members, nonmembers)))
+
+
+PLUGIN = Gaussian

@@ -1,0 +1,106 @@
+"""One run, any mechanism: count right guesses among the most confident ones."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError
+from audit.core.game import Assumption
+from audit.core.seeds import Seed
+from audit.stats.bounds import one_run_all_counts, one_run_guesses, ranks
+from audit.stats.bounds.validation import Counts
+
+CALIBRATIONS = ("joint", "each")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRun:
+    """Guesses the highest scores as members and the lowest as nonmembers, for guess counts registered beforehand.
+
+    Attributes:
+        guess_fractions: shares of the coins that are guessed, half from either end.
+        calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed
+            exactly (docs/statistics.md, "One run, all counts together"); "each" tests every count at an equal share of the
+            error rate with the published p-value.
+
+    Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
+        fair coins, for any dependence between scores; scores of R runs with m coins each count as one run with R m coins,
+        since the composed mechanism is (epsilon, delta)-DP in each coin (docs/statistics.md).
+    References:
+        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
+    """
+
+    guess_fractions: tuple[float, ...] = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
+    calibration: str = "joint"
+
+    def __post_init__(self) -> None:
+        if self.calibration not in CALIBRATIONS:
+            raise ConfigError(f"calibration is '{self.calibration}'; expected one of {', '.join(CALIBRATIONS)}")
+        object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
+        if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
+            raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent fair coins."""
+        return frozenset({Assumption.INDEPENDENT_COINS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The largest epsilon that the guesses refute.
+
+        Raises:
+            DataError: one side is empty.
+        """
+        coins, tie_seed = len(scores.values), seed.child("ties")
+        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
+        epsilon, at = self._refuted((coins, delta, 1 - confidence), guesses, correct)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="one_run",
+            comparisons=len(guesses),
+            ceiling=max(epsilon, _ceiling(self, coins, delta, confidence)),
+            assumes=(Assumption.INDEPENDENT_COINS,),
+            selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
+            seed=tie_seed.integer(),
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the registered counts refutes (epsilon, delta)-DP."""
+        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        coins, significance = len(scores.values), 1 - confidence
+        if self.calibration == "joint":
+            walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=delta)
+            return one_run_all_counts.refutes(walk, epsilon, significance)
+        return one_run_guesses.refutes(guesses, correct, coins=coins, epsilon=epsilon, delta=delta, significance=significance)
+
+    def _refuted(self, design: tuple[int, float, float], guesses: Counts, correct: Counts) -> tuple[float, int]:
+        """The bound and the index of its count, for so many coins, a delta and a significance."""
+        coins, delta, significance = design
+        if self.calibration == "joint":
+            walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=delta)
+            return one_run_all_counts.bound(walk, significance)
+        return one_run_guesses.grid_bound(guesses, correct, coins=coins, delta=delta, significance=significance)
+
+    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+        """Numbers of guesses, and of right ones among them."""
+        checks.both_sides(scores.included, "one_run")
+        checks.open_probability(confidence, "confidence")
+        checks.probability(delta, "delta")
+        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        guesses = one_run_guesses.guess_counts(len(scores.values), self.guess_fractions)
+        return guesses, one_run_guesses.correct_guesses(ranked, guesses)
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(estimator: OneRun, coins: int, delta: float, confidence: float) -> float:
+    guesses = one_run_guesses.guess_counts(coins, estimator.guess_fractions)
+    return estimator._refuted((coins, delta, 1 - confidence), guesses, guesses)[0]
+
+
+PLUGIN = OneRun

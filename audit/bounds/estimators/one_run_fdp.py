@@ -1,0 +1,151 @@
+"""One run, a whole trade-off function: right guesses held against the Gaussian curve or that of DP-SGD."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Assumption
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.seeds import Seed
+from audit.stats.bounds import one_run_fdp, one_run_guesses, ranks
+from audit.stats.bounds.validation import Counts
+from audit.stats.curves import dp_sgd_curve, tradeoff
+
+FAMILIES = ("gdp", "dp_sgd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRunFdp:
+    """Refutes trade-off functions by the number of right guesses, for guess counts registered beforehand.
+
+    Attributes:
+        family: "gdp" bounds mu; "dp_sgd" bounds the effective noise multiplier at the claimed sample rate and steps.
+        guess_fractions: shares of the coins that are guessed, half from either end; the error rate is split over them.
+
+    Guarantee: the family's parameter is overstated (noise understated) with probability at most `1 - confidence`, when
+        memberships are independent fair coins, for any dependence between scores. `epsilon` is the family's at `delta` and
+        holds inside the family only.
+    References:
+        Mahloujifar, Melis and Chaudhuri 2024, arXiv 2410.22235.
+    """
+
+    family: str = "gdp"
+    guess_fractions: tuple[float, ...] = (0.05, 0.2)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
+        if self.family not in FAMILIES:
+            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
+            raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent fair coins."""
+        return frozenset({Assumption.INDEPENDENT_COINS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The epsilon at `delta` of the most private curve not refuted.
+
+        Raises:
+            DataError: one side is empty.
+            UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
+            ConfigError: delta is 0, where every epsilon is infinite.
+        """
+        mechanism = self._mechanism(scores)
+        coins, tie_seed = len(scores.values), seed.child("ties")
+        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
+        found, at = _refuted(mechanism, guesses, correct, coins, 1 - confidence)
+        top = _ceiling(mechanism, tuple(guesses.tolist()), coins, confidence)
+        epsilon = _epsilon(found, mechanism, delta)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="one_run_fdp",
+            comparisons=len(guesses),
+            ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
+            assumes=(Assumption.INDEPENDENT_COINS,),
+            family=self.family,
+            parameter=_parameter(found, mechanism),
+            selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
+            seed=tie_seed.integer(),
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
+        mechanism = self._mechanism(scores)
+        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        at = tradeoff.mu_of_gdp(epsilon, delta)
+        if mechanism is not None:
+            at = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        return math.isfinite(at) and one_run_fdp.refutes(
+            _inverse(mechanism), guesses, correct, coins=len(scores.values), significance=1 - confidence, parameter=at
+        )
+
+    def _mechanism(self, scores: Scores) -> DpSgd | None:
+        if self.family != "dp_sgd":
+            return None
+        if not isinstance(scores.mechanism, DpSgd):
+            raise UnsupportedMechanism(
+                f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; "
+                "use family 'gdp' or one_run"
+            )
+        if scores.game.adjacency is Adjacency.REPLACE_ONE:
+            raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
+        return scores.mechanism
+
+    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+        """Numbers of guesses, and of right ones among them."""
+        checks.both_sides(scores.included, "one_run_fdp")
+        checks.open_probability(confidence, "confidence")
+        checks.open_probability(delta, "delta of one_run_fdp")
+        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        guesses = np.minimum(one_run_guesses.guess_counts(len(ranked), self.guess_fractions), one_run_fdp.MOST_GUESSES)
+        return guesses, one_run_guesses.correct_guesses(ranked, guesses)
+
+
+def _inverse(mechanism: DpSgd | None) -> one_run_fdp.Inverse:
+    """Of the curves by mu, or by signal (inverse noise)."""
+    if mechanism is None:
+        return one_run_fdp.gdp_inverse
+    rate, steps = mechanism.sample_rate, mechanism.steps
+    return one_run_fdp.curve_inverse(
+        lambda signal: dp_sgd_curve.symmetric_sgd(1 / signal if signal > 0 else math.inf, rate, steps)
+    )
+
+
+def _refuted(mechanism: DpSgd | None, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
+    """The largest mu or signal (inverse noise) refuted, and the index of the count that does it."""
+    inverse, largest = _inverse(mechanism), 40.0 if mechanism is None else 1 / dp_sgd_curve.LEAST_NOISE
+    return one_run_fdp.bound(inverse, guesses, correct, coins=coins, significance=significance, largest=largest)
+
+
+def _epsilon(found: float, mechanism: DpSgd | None, delta: float) -> float:
+    if mechanism is None:
+        return tradeoff.epsilon_of_gdp(found, delta)
+    noise = 1 / found if found > 0 else math.inf
+    return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
+
+
+def _parameter(found: float, mechanism: DpSgd | None) -> float:
+    if mechanism is None:
+        return found
+    return 1 / found if found > 0 else math.inf
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(mechanism: DpSgd | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+    counts = np.array(guesses)
+    return _refuted(mechanism, counts, counts, coins, 1 - confidence)[0]
+
+
+PLUGIN = OneRunFdp

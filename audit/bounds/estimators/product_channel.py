@@ -1,0 +1,163 @@
+"""One run whose canaries get independent noise: right guesses held against the exact law of the least favourable channel."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Assumption
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.seeds import Seed
+from audit.stats.bounds import one_run_guesses, product_channel, ranks
+from audit.stats.bounds.validation import Counts
+from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+
+ASSUMES = frozenset({Assumption.INDEPENDENT_COINS, Assumption.INDEPENDENT_TRIALS})
+FAMILIES = ("any", "gdp", "dp_sgd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductChannel:
+    """Refutes a privacy curve by the number of right guesses, each canary being a channel of its own.
+
+    Attributes:
+        family: "gdp" bounds mu, "dp_sgd" the effective noise multiplier at the claimed sample rate and steps, "any" epsilon
+            of (epsilon, delta)-DP itself.
+        guess_fractions: shares of the coins that are guessed, half from either end; the error rate is split over them.
+
+    Guarantee: the family's parameter is overstated (noise understated) with probability at most `1 - confidence`, when
+        memberships are independent fair coins and canaries receive independent noise and do not touch each other. In a run
+        with shared randomness it does not hold, which is why independent trials are demanded of the game.
+    References:
+        Xiang et al. 2025, arXiv 2509.08704.
+    """
+
+    family: str = "gdp"
+    guess_fractions: tuple[float, ...] = (0.5,)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
+        if self.family not in FAMILIES:
+            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
+            raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent fair coins, and scores that depend on their own coin alone."""
+        return ASSUMES
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The epsilon at `delta` of the most private curve not refuted.
+
+        Raises:
+            DataError: one side is empty.
+            UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
+            ConfigError: delta is 0, where every epsilon is infinite.
+        """
+        coins, tie_seed = len(scores.values), seed.child("ties")
+        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
+        curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
+        found, at = product_channel.bound(
+            curve, guesses, correct, coins=coins, significance=1 - confidence, largest=curve.largest
+        )
+        epsilon = curve.epsilon(found)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="product_channel",
+            comparisons=len(guesses),
+            ceiling=max(epsilon, curve.epsilon(_ceiling(curve, tuple(guesses.tolist()), coins, confidence))),
+            assumes=tuple(sorted(ASSUMES)),
+            family=None if self.family == "any" else self.family,
+            parameter=curve.parameter(found),
+            selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
+            seed=tie_seed.integer(),
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
+        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
+        at = curve.with_epsilon(epsilon)
+        return math.isfinite(at) and product_channel.refutes(
+            curve(at), guesses, correct, coins=len(scores.values), significance=1 - confidence
+        )
+
+    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+        """Numbers of guesses, and of right ones among them."""
+        checks.both_sides(scores.included, "product_channel")
+        checks.open_probability(confidence, "confidence")
+        (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of product_channel")
+        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        guesses = one_run_guesses.guess_counts(len(ranked), self.guess_fractions)
+        return guesses, one_run_guesses.correct_guesses(ranked, guesses)
+
+
+def _mechanism(family: str, scores: Scores) -> DpSgd | None:
+    if family != "dp_sgd":
+        return None
+    if scores.game.adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism("product_channel knows DP-SGD under adding or removing a record, not under replacing one")
+    if isinstance(scores.mechanism, DpSgd):
+        return scores.mechanism
+    raise UnsupportedMechanism(
+        f"product_channel with family 'dp_sgd' needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; "
+        "use family 'gdp' or 'any'"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """Symmetric curves by a parameter: epsilon, mu, or the inverse of the noise multiplier."""
+
+    name: str
+    mechanism: DpSgd | None
+    delta: float
+
+    def __call__(self, parameter: float) -> tradeoff_curves.Curve:
+        if self.mechanism is not None:
+            noise = 1 / parameter if parameter > 0 else math.inf
+            return dp_sgd_curve.symmetric_sgd(noise, self.mechanism.sample_rate, self.mechanism.steps)
+        return tradeoff_curves.gdp(parameter) if self.name == "gdp" else tradeoff_curves.epsilon_delta(parameter, self.delta)
+
+    @property
+    def largest(self) -> float:
+        """Where a search ends."""
+        return 1 / dp_sgd_curve.LEAST_NOISE if self.mechanism is not None else 60.0
+
+    def epsilon(self, parameter: float) -> float:
+        """The epsilon at delta of the curve."""
+        if self.mechanism is not None:
+            noise = 1 / parameter if parameter > 0 else math.inf
+            return dp_sgd_curve.epsilon_floor(noise, self.mechanism.sample_rate, self.mechanism.steps, self.delta)
+        return tradeoff.epsilon_of_gdp(parameter, self.delta) if self.name == "gdp" else parameter
+
+    def with_epsilon(self, epsilon: float) -> float:
+        """The parameter whose curve has this epsilon at delta."""
+        if self.mechanism is not None:
+            return dp_sgd_curve.signal_of(epsilon, self.mechanism.sample_rate, self.mechanism.steps, self.delta)
+        return tradeoff.mu_of_gdp(epsilon, self.delta) if self.name == "gdp" else epsilon
+
+    def parameter(self, parameter: float) -> float | None:
+        """What a report names: mu, the noise multiplier, or nothing."""
+        if self.mechanism is not None:
+            return 1 / parameter if parameter > 0 else math.inf
+        return parameter if self.name == "gdp" else None
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(family: _Family, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+    counts = np.array(guesses)
+    return product_channel.bound(family, counts, counts, coins=coins, significance=1 - confidence, largest=family.largest)[0]
+
+
+PLUGIN = ProductChannel

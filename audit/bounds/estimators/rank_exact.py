@@ -1,0 +1,104 @@
+"""The default for independent trials: an exact rank test that integrates the false positive rate out."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError
+from audit.core.game import Assumption
+from audit.core.seeds import Seed
+from audit.stats.bounds import rank_exact, ranks
+from audit.stats.curves import tradeoff, tradeoff_curves
+
+FAMILIES = ("any", "gdp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankExact:
+    """Counts members above the k-th highest nonmember, and nonmembers below the k-th lowest member, for ranks fixed in advance.
+
+    Attributes:
+        family: "any" bounds epsilon of (epsilon, delta)-DP for any mechanism; "gdp" bounds mu of mu-GDP and states its
+            epsilon, which holds inside that family only.
+        ratio: between neighbouring ranks of the family.
+
+    Guarantee: with "any", `epsilon` exceeds the true epsilon with probability at most `1 - confidence`, for trials
+        independent and identically distributed given membership (docs/statistics.md, "RankExact"); with "gdp",
+        `parameter` exceeds the true mu so rarely.
+    """
+
+    family: str = "any"
+    ratio: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        if not 1 < self.ratio < float("inf"):
+            raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent, identically distributed trials."""
+        return frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The largest epsilon that one of the tests refutes.
+
+        Raises:
+            DataError: one side is empty.
+            ConfigError: delta is 0 with the family "gdp", where every epsilon is infinite.
+        """
+        tie_seed = seed.child("ties")
+        ranked = self._ranked(scores, delta, confidence, tie_seed)
+        tests = rank_exact.precedence_tests(ranked, self.ratio)
+        found, which = rank_exact.bound(tests, _family(self.family, delta), significance=1 - confidence)
+        members = int(ranked.sum())
+        top = _ceiling(self, members, len(ranked) - members, delta, confidence)
+        gdp = self.family == "gdp"
+        epsilon = tradeoff.epsilon_of_gdp(found, delta) if gdp else found
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="rank_exact",
+            comparisons=len(tests),
+            ceiling=max(epsilon, tradeoff.epsilon_of_gdp(top, delta) if gdp else top),
+            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            family="gdp" if gdp else None,
+            parameter=found if gdp else None,
+            selected=which.describe() if which else "",
+            seed=tie_seed.integer(),
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the tests refutes `epsilon` at `delta` (inside the family "gdp": the mu that has it)."""
+        ranked = self._ranked(scores, delta, confidence, seed.child("ties"))
+        at = tradeoff.mu_of_gdp(epsilon, delta) if self.family == "gdp" else epsilon
+        tests = rank_exact.precedence_tests(ranked, self.ratio)
+        return rank_exact.refutes(tests, _family(self.family, delta)(at), significance=1 - confidence)
+
+    def _ranked(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> ranks.Memberships:
+        checks.both_sides(scores.included, "rank_exact")
+        checks.open_probability(confidence, "confidence")
+        (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of rank_exact")
+        return ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+
+
+def _family(name: str, delta: float) -> tradeoff_curves.Family:
+    return tradeoff_curves.gdp if name == "gdp" else functools.partial(tradeoff_curves.epsilon_delta, delta=delta)
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(estimator: RankExact, members: int, nonmembers: int, delta: float, confidence: float) -> float:
+    perfect = np.arange(members + nonmembers) < members
+    tests = rank_exact.precedence_tests(perfect, estimator.ratio)
+    return rank_exact.bound(tests, _family(estimator.family, delta), significance=1 - confidence)[0]
+
+
+PLUGIN = RankExact

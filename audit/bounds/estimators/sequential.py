@@ -1,0 +1,233 @@
+"""Evidence that may be looked at at any time: bets against claims, one independent trial after another."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import Claim, LowerBound
+from audit.core.data import Array, Scores
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.evidence import Evidence, Stake
+from audit.core.game import Assumption
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.seeds import Seed
+from audit.stats.bounds import betting_claims, ranks, sequential
+from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+
+FAMILIES = ("any", "gdp", "dp_sgd")
+MOST_POINTS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequential:
+    """An e-process of bets on coins, score by score; the largest epsilon refuted at any time.
+
+    A game with `stopping: first_proof` asks it after each job, and trains no more models once a claim is refuted.
+
+    Attributes:
+        family: "any" bounds epsilon of (epsilon, delta)-DP for any mechanism; "gdp" bounds mu of mu-GDP and "dp_sgd" the
+            effective noise of DP-SGD at the claimed rate and steps. The latter two state an epsilon inside their family.
+
+    Guarantee: what the family bounds is overstated with probability at most `1 - confidence`: by `watch` at every time at
+        once, so under any rule of stopping; by `lower_bound` for a number of trials that the scores did not decide. For trials
+        independent given membership, and for `lower_bound` identically distributed (docs/statistics.md, "Sequential").
+    References:
+        Ville 1939; Waudby-Smith and Ramdas 2024, arXiv 2010.09686; Dong, Roth and Su 2019, arXiv 1905.02383.
+    """
+
+    family: str = "any"
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent, identically distributed trials."""
+        return frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The largest epsilon of a fixed grid that was refuted, with finished scores paired in random order.
+
+        Raises:
+            DataError: one side is empty.
+            UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
+            ConfigError: delta is 0 inside a family, where every epsilon is infinite.
+        """
+        values, included = _shuffled(scores, seed)
+        against = self._hypotheses(scores, delta, ())
+        followed = sequential.follow(against, values, included)
+        found = self._bound(followed, against, delta, confidence)
+        proved = _first(followed.joint[:, 0], -math.log(1 - confidence))
+        when = f"leakage proved after {followed.trials[proved]} of {len(included)} trials" if proved is not None else ""
+        return replace(found, selected=when if found.epsilon > 0 else "", seed=seed.integer())
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
+        against = self._alone(scores, epsilon, delta)
+        return against is not None and _ever(sequential.follow(against, *_shuffled(scores, seed)), confidence)
+
+    def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
+        """Whether all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
+        against = self._alone(scores[0], epsilon, delta)
+        return against is not None and _ever(_follow(against, scores), confidence)
+
+    def _alone(self, like: Scores, epsilon: float, delta: float) -> betting_claims.Hypotheses | None:
+        """The family's member with this epsilon; None where it has none."""
+        self._check(delta)
+        if self.family == "any":
+            return betting_claims.pairs(np.array([epsilon]), delta)
+        if self.family == "gdp":
+            return betting_claims.alone(tradeoff_curves.gdp(tradeoff.mu_of_gdp(epsilon, delta)), epsilon)
+        mechanism = _dp_sgd(like)
+        signal = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        if math.isinf(signal):
+            return None
+        return betting_claims.alone(dp_sgd_curve.sgd(1 / signal, mechanism.sample_rate, mechanism.steps), epsilon)
+
+    def _check(self, delta: float) -> None:
+        (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of sequential")
+
+    def watch(
+        self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float
+    ) -> tuple[LowerBound, tuple[Evidence, ...]]:
+        """The bound of all attacks together on the trials so far, and the evidence against each claim that it can refute.
+
+        Args:
+            scores: of each attack on the same trials, in the order in which models were trained.
+            claims: stated before the first model was trained.
+
+        Raises:
+            UnsupportedMechanism, ConfigError: as `lower_bound`.
+        """
+        against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
+        followed = _follow(against, scores)
+        bound = self._bound(followed, against, delta, confidence)
+        models = -(-np.array(followed.trials) // scores[0].game.canaries)
+        attacks = [one.attack for one in scores]
+        able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
+        found = tuple(
+            replace(_evidence(followed, place, claim, (models, attacks, confidence)), family=bound.family)
+            for claim in able
+            if (place := against.against(claim.epsilon)) is not None
+        )
+        proved = min((one.proved for one in found if one.proved is not None), default=None)
+        told = f"a claim was refuted after {proved} runs" if proved is not None else f"{len(scores[0].values)} trials"
+        return replace(bound, selected=told if bound.epsilon > 0 else ""), found
+
+    def _hypotheses(self, scores: Scores, delta: float, claimed: tuple[float, ...]) -> betting_claims.Hypotheses:
+        self._check(delta)
+        if self.family == "any":
+            return betting_claims.any_mechanism(delta, claimed)
+        if self.family == "gdp":
+            return betting_claims.gaussian(delta, claimed)
+        mechanism = _dp_sgd(scores)
+        return betting_claims.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
+
+    def _bound(
+        self, followed: sequential.Followed, against: betting_claims.Hypotheses, delta: float, confidence: float
+    ) -> LowerBound:
+        significance = 1 - checks.open_probability(confidence, "confidence")
+        refuted = sequential.refuted(followed.end, significance)
+        top = _ceiling(against, followed.end.trials, significance, followed.end.chance)
+        epsilon = 0.0 if refuted is None else float(against.epsilons[refuted])
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="sequential",
+            comparisons=1,
+            ceiling=max(epsilon, 0.0 if top is None else float(against.epsilons[top])),
+            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            family=None if self.family == "any" else self.family,
+            parameter=None if self.family == "any" else float(against.parameters[refuted or 0]),
+        )
+
+
+def _dp_sgd(scores: Scores) -> DpSgd:
+    mechanism = scores.mechanism
+    if not isinstance(mechanism, DpSgd) or scores.game.adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism(
+            f"sequential with the family 'dp_sgd' needs scores of DP-SGD under adding or removing a record, got "
+            f"{type(mechanism).__name__} under '{scores.game.adjacency.value}'; use the family 'any'"
+        )
+    return mechanism
+
+
+def _shuffled(scores: Scores, seed: Seed) -> tuple[Array, Array]:
+    """Finished scores in random order, ties broken: `(1, n)` values and `(n,)` memberships.
+
+    How members and nonmembers came to be so many need not be known: fair coins of our own decide which side the next trial is
+    taken from, until that side has none left.
+    """
+    checks.both_sides(scores.included, "sequential")
+    ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+    order = seed.child("order").numpy()
+    sides = [order.permutation(-np.flatnonzero(ranked == side).astype(np.float64)) for side in (False, True)]
+    coins = order.random(len(ranked)) < 0.5
+    drawn = [np.cumsum(~coins), np.cumsum(coins)]
+    within = (drawn[0] <= len(sides[0])) & (drawn[1] <= len(sides[1]))
+    included = coins[: len(coins) if within.all() else int(np.argmin(within))]
+    values = np.empty((1, len(included)))
+    for side, pool in enumerate(sides):
+        here = included == bool(side)
+        values[0, here] = pool[: int(here.sum())]
+    return values, included
+
+
+def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores]) -> sequential.Followed:
+    """The game on trials in their order, with the game's own coins."""
+    values, included = np.stack([one.values for one in scores]), np.asarray(scores[0].included)
+    return sequential.follow(against, values, included, scores[0].game.inclusion_probability)
+
+
+def _ever(followed: sequential.Followed, confidence: float) -> bool:
+    significance = 1 - checks.open_probability(confidence, "confidence")
+    return sequential.refuted(followed.end, significance) is not None
+
+
+def _evidence(followed: sequential.Followed, place: int, claim: Claim, told: tuple[Array, Sequence[str], float]) -> Evidence:
+    """The bets against one claim; `told` are the models at each point, the attacks' names and the confidence."""
+    models, attacks, confidence = told
+    threshold = -math.log(1 - confidence)
+    proved = _first(followed.joint[:, place], threshold)
+    keep = _thin(len(models), proved)
+    return Evidence(
+        estimator="sequential",
+        family=None,
+        claim=claim,
+        models=tuple(models[keep].tolist()),
+        log_evidence=tuple(followed.joint[keep, place].tolist()),
+        threshold=threshold,
+        proved=None if proved is None else int(models[proved]),
+        stakes=tuple(
+            Stake(attack=name, log_evidence=tuple(followed.each[keep, index, place].tolist()))
+            for index, name in enumerate(attacks)
+        ),
+    )
+
+
+def _first(path: Array, threshold: float) -> int | None:
+    """The first point at or above the threshold."""
+    reached = np.flatnonzero(path >= threshold)
+    return int(reached[0]) if len(reached) else None
+
+
+def _thin(points: int, kept: int | None) -> Array:
+    """At most `MOST_POINTS` evenly spread points with both ends, and the one that must not be lost."""
+    even = np.linspace(0, points - 1, min(points, MOST_POINTS)).round().astype(np.int64)
+    return np.unique(even if kept is None else np.append(even, kept))
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(against: betting_claims.Hypotheses, trials: int, significance: float, chance: float) -> int | None:
+    return sequential.perfect(against, trials, significance, chance)
+
+
+PLUGIN = Sequential

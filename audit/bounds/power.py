@@ -1,0 +1,288 @@
+"""Before a run: what it could show, what it would catch, and how much it takes to catch more.
+
+Power is that of the estimator against ideal scores of a Gaussian mechanism; a real attack reaches at most that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit.bounds import claim_test
+from audit.core import checks
+from audit.core.claims import Claim
+from audit.core.data import Scores
+from audit.core.errors import ConfigError
+from audit.core.game import Game, Inclusion
+from audit.core.mechanism import Mechanism
+from audit.core.protocols import AnytimeEstimator, Estimator
+from audit.core.seeds import Seed
+from audit.stats.curves import tradeoff
+
+POWER = 0.8
+DRAWS = 100
+FEWER_DRAWS = 25  # where whole bounds are simulated
+NULLS = 4  # streams that simulating estimators share over simulated audits, so that what they simulate is made once
+LARGEST_MU = 40.0
+MOST_SCORES = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a plan is asked about.
+
+    Attributes:
+        claim: the epsilon that the audit sets out to refute; 0 asks for the proof of any leakage at all.
+        power: wanted chance that the bound lies above the claim.
+        draws: simulated audits behind each estimate of that chance.
+    """
+
+    delta: float
+    confidence: float = 0.95
+    claim: float = 0.0
+    power: float = POWER
+    draws: int = DRAWS
+
+    def __post_init__(self) -> None:
+        checks.open_probability(self.delta, "delta")
+        checks.open_probability(self.confidence, "confidence")
+        checks.open_probability(self.power, "power")
+        checks.nonnegative(self.claim, "claim")
+        if self.draws < 1:
+            raise ConfigError(f"draws is {self.draws}; expected at least one simulated audit")
+
+    @property
+    def needed(self) -> int:
+        """How many of the simulated audits have to catch for the wanted power."""
+        return math.ceil(self.power * self.draws - 1e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRow:
+    """What one estimator can do in one game.
+
+    Attributes:
+        ceiling: the epsilon that perfect scores would prove.
+        detectable: the smallest true epsilon at which the bound exceeds the claim with the wanted power; infinite where
+            even an almost unprotected mechanism would not be caught.
+        typical: median bound at that epsilon.
+        family: None, or the trade-off family inside which these figures hold.
+        hours: of training on one device, or None where the cost of a model is not given.
+    """
+
+    estimator: str
+    canaries: int
+    runs: int
+    ceiling: float
+    detectable: float
+    typical: float
+    family: str | None
+    hours: float | None = None
+
+
+def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Mechanism | None = None) -> Scores:
+    """Scores as the best attack on a mu-GDP mechanism would give them in `game`, with as many members as coins give on average.
+
+    Copies of a canary show as many times mu.
+    """
+    count = max(game.canaries * game.runs, 2)
+    included = np.arange(count) < min(max(round(count * game.inclusion_probability), 1), count - 1)
+    values = seed.child("scores").numpy().normal(size=count) + mu * game.copies * included
+    return Scores(values=values, included=included, game=game, attack="ideal", mechanism=mechanism)
+
+
+def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None) -> float:
+    """The epsilon that perfect scores would prove with half of the canaries planted."""
+    count = max(2, game.canaries * game.runs)
+    included = np.arange(count) < count // 2
+    perfect = Scores(values=included.astype(float), included=included, game=game, attack="perfect", mechanism=mechanism)
+    return estimator.lower_bound(perfect, delta=question.delta, confidence=question.confidence, seed=Seed(0)).ceiling
+
+
+def bounds_at(
+    estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None
+) -> tuple[float, ...]:
+    """Bounds of `question.draws` simulated audits of a Gaussian mechanism whose true epsilon is `epsilon`, sorted."""
+    mu = tradeoff.mu_of_gdp(epsilon, question.delta)
+    found = []
+    for draw in range(question.draws):
+        scores = ideal_scores(game, mu, _of_scores(draw), mechanism)
+        bound = estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=_of_estimator(draw))
+        found.append(bound.epsilon)
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question put to one estimator in one game."""
+
+    estimator: Estimator
+    game: Game
+    question: Question
+    mechanism: Mechanism | None = None
+
+    def caught(self, epsilon: float, draw: int) -> bool:
+        """Whether simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
+        question = self.question
+        return claim_test.refutes(
+            self.estimator,
+            ideal_scores(self.game, tradeoff.mu_of_gdp(epsilon, question.delta), _of_scores(draw), self.mechanism),
+            epsilon=question.claim,
+            delta=question.delta,
+            confidence=question.confidence,
+            seed=_of_estimator(draw),
+        )
+
+    def power(self, epsilon: float) -> float:
+        """The share of simulated audits that refute the claim when the true epsilon is `epsilon`."""
+        return sum(self.caught(epsilon, draw) for draw in range(self.question.draws)) / self.question.draws
+
+    def catches(self, epsilon: float) -> bool:
+        """Whether the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
+        draws, needed, missed = self.question.draws, self.question.needed, 0
+        for draw in range(draws):
+            missed += not self.caught(epsilon, draw)
+            if missed > draws - needed:
+                return False
+            if draw + 1 - missed >= needed:
+                return True
+        return False
+
+
+def _of_scores(draw: int) -> Seed:
+    return Seed(0).child("plan", draw)
+
+
+def _of_estimator(draw: int) -> Seed:
+    return Seed(0).child("plan estimator", draw % NULLS)
+
+
+def power_at(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None) -> float:
+    """The share of simulated audits that refute `question.claim` when the true epsilon is `epsilon`."""
+    return Asked(estimator=estimator, game=game, question=question, mechanism=mechanism).power(epsilon)
+
+
+def detectable(
+    estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None, *, tolerance: float = 0.05
+) -> float:
+    """The smallest true epsilon that this audit catches with the wanted power, from above to `tolerance`; infinite if none.
+
+    Caught means that the bound lies above `question.claim`. A simulated audit sees the same noise at every epsilon, so one
+    that catches an epsilon is taken to catch all larger ones, and is simulated only where the search does not know it.
+    """
+    game.require(estimator.assumes, type(estimator).__name__)
+    asked = Asked(estimator=estimator, game=game, question=question, mechanism=mechanism)
+    low, high = question.claim, max(2 * question.claim, 1.0)
+    largest = tradeoff.epsilon_of_gdp(LARGEST_MU, question.delta)
+    sure, unsure, beyond = 0, list(range(question.draws)), False
+    while not beyond or high > low * (1 + tolerance) + 0.01:
+        at = (low + high) / 2 if beyond else high
+        caught = [draw for draw in unsure if asked.caught(at, draw)]
+        if sure + len(caught) >= question.needed:
+            high, unsure, beyond = at, caught, True
+            continue
+        if not beyond and high >= largest:
+            return math.inf
+        low, sure, unsure = at, sure + len(caught), [draw for draw in unsure if draw not in set(caught)]
+        high = high if beyond else min(2 * high, largest)
+    return high
+
+
+def scores_needed(
+    estimator: Estimator, game: Game, truth: float, question: Question, mechanism: Mechanism | None = None
+) -> int | None:
+    """How many scores (runs where a run has one canary, else canaries) catch a mechanism of true epsilon `truth`.
+
+    To ten per cent from above; None where 200,000 do not suffice.
+    """
+
+    def suffices(scores: int) -> bool:
+        resize = resized(game, scores)
+        return Asked(estimator=estimator, game=resize, question=question, mechanism=mechanism).catches(truth)
+
+    low, high = 1, 16
+    while not suffices(high):
+        if high >= MOST_SCORES:
+            return None
+        low, high = high, min(2 * high, MOST_SCORES)
+    while high > 1.1 * low + 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+def runs_to_proof(asked: Asked, truth: float, claim: Claim) -> float:
+    """After how many runs a game that stops at the first proof would refute `claim`: the median over simulated audits.
+
+    Infinite where half of them find no proof within the runs of the game, or the estimator is not one for such games.
+    """
+    found = proofs(asked, truth, claim)
+    return found[len(found) // 2]
+
+
+def proofs(asked: Asked, truth: float, claim: Claim) -> list[float]:
+    """After how many runs each simulated audit refutes `claim`, ascending; infinite where it does not.
+
+    Scores are those of the best attack on a Gaussian mechanism of true epsilon `truth`.
+    """
+    estimator, question = asked.estimator, asked.question
+    if not isinstance(estimator, AnytimeEstimator):
+        return [math.inf]
+    mu, found = tradeoff.mu_of_gdp(truth, question.delta), []
+    for draw in range(question.draws):
+        ideal = ideal_scores(asked.game, mu, _of_scores(draw), asked.mechanism)
+        order = _of_scores(draw).child("order").numpy().permutation(len(ideal.values))
+        scores = replace(ideal, values=ideal.values[order], included=ideal.included[order])
+        _, evidence = estimator.watch([scores], [claim], delta=question.delta, confidence=question.confidence)
+        found += [math.inf if one.proved is None else one.proved for one in evidence] or [math.inf]
+    return sorted(found)
+
+
+def resized(game: Game, scores: int) -> Game:
+    """The same game with so many scores in all: more runs where a run has one canary, else more canaries."""
+    if game.canaries == 1:
+        return replace(game, runs=scores)
+    return replace(game, canaries=max(1, scores // game.runs))
+
+
+def plan(
+    estimators: Mapping[str, Estimator],
+    games: Sequence[Game],
+    question: Question,
+    *,
+    mechanism: Mechanism | None = None,
+    seconds_per_model: float | None = None,
+) -> tuple[PlanRow, ...]:
+    """One row for each game and each estimator whose assumptions that game grants."""
+    rows = []
+    for game in games:
+        if game.inclusion is not Inclusion.COINS:
+            raise ConfigError("a plan needs memberships decided by coins; without them no epsilon follows from scores")
+        models = game.runs + game.references
+        hours = None if seconds_per_model is None else models * seconds_per_model / 3600
+        for name, estimator in estimators.items():
+            if estimator.assumes <= game.grants:
+                rows.append(_row(name, estimator, game, question, mechanism=mechanism, hours=hours))
+    return tuple(rows)
+
+
+def _row(
+    name: str, estimator: Estimator, game: Game, question: Question, *, mechanism: Mechanism | None, hours: float | None
+) -> PlanRow:
+    found = detectable(estimator, game, question, mechanism)
+    probe = found if math.isfinite(found) else max(question.claim, 1.0)
+    typical = bounds_at(estimator, game, probe, replace(question, draws=min(question.draws, FEWER_DRAWS)), mechanism)
+    family = claim_test.family_of(estimator, game, mechanism, question.delta)
+    return PlanRow(
+        estimator=name,
+        canaries=game.canaries,
+        runs=game.runs,
+        ceiling=ceiling(estimator, game, question, mechanism),
+        detectable=found,
+        typical=typical[len(typical) // 2],
+        family=family,
+        hours=hours,
+    )

@@ -1,0 +1,221 @@
+"""What simulation says of an audit's own statistics: how often they are wrong, and what they would have caught.
+
+Both are about one game with its estimators, its number of scores and its share of the error budget. Results are kept for the
+life of the process, since many attacks and recipes share them. How many audits are simulated depends on the estimators and the
+number of scores alone, never on the clock, so that a report comes out the same on every machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from audit.bounds import claim_test
+from audit.bounds import power as planning
+from audit.core import checks
+from audit.core.claims import Certificate, Claim, Detectable
+from audit.core.data import Scores
+from audit.core.game import Assumption, Game, Inclusion
+from audit.core.mechanism import Mechanism
+from audit.core.protocols import AnytimeEstimator, Estimator
+from audit.core.seeds import Seed
+from audit.stats.bounds.score_distributions import Law
+
+REPETITIONS = 200
+FEWER = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
+DRAWS = (100, 50, 20)
+LOOKS = 5  # at each simulated audit, until it is known what would have been caught
+BUDGET, QUICK = 2.0, 0.25  # about so many seconds on one core for each question, and where a caller waits for it
+NEAR = 0.1  # shares of members so close to the coins' are not told apart
+
+# about how long a few thousand scores, and each further one, take to test one claim, in seconds on one core
+SECONDS = {
+    "clopper_pearson": 0.0005,
+    "fdp_rank": 0.001,
+    "gaussian": 0.0005,
+    "one_run": 0.0005,
+    "one_run_fdp": 0.0015,
+    "product_channel": 0.001,
+    "rank_exact": 0.002,
+    "sequential": 0.008,
+}
+EACH = 2e-7
+FRESH = {"gaussian": 0.006, "fdp_rank": 0.006}  # more where each audit simulates anew, as it does in a certificate
+FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
+UNKNOWN = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """One way from scores to "the largest bound": all that its error rate depends on.
+
+    Attributes:
+        level: confidence of each single bound.
+        attacks: the estimators of each attack on the same runs; the largest bound of all is the path's.
+        together: each estimator bounds all attacks at once, and the audit may stop at any time.
+    """
+
+    text: str = field(init=False)
+    attacks: tuple[tuple[Estimator, ...], ...] = field(compare=False)
+    game: Game = field(compare=False)
+    mechanism: Mechanism | None = field(compare=False)
+    delta: float = field(compare=False)
+    level: float = field(compare=False)
+    together: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        checks.open_probability(self.level, "level")
+        parts = (self.attacks, self.game, self.mechanism, self.delta, self.level, self.together)
+        object.__setattr__(self, "text", repr(parts))
+
+    @property
+    def estimators(self) -> tuple[Estimator, ...]:
+        """The estimators of all attacks, each once."""
+        return tuple({repr(one): one for attack in self.attacks for one in attack}.values())
+
+    def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
+        """Whether a bound on the epsilon `truth` lies above it: in a game that may stop, at any time, so at the worst one."""
+        if self.together:
+            anytime = [one for one in attacks[0] if isinstance(one, AnytimeEstimator)]
+            return any(one.ever_refutes(views, epsilon=truth, delta=self.delta, confidence=self.level) for one in anytime)
+        pairs = [(one, view) for attack, view in zip(attacks, views, strict=True) for one in attack]
+        return any(
+            claim_test.refutes(
+                one, view, epsilon=truth, delta=self.delta, confidence=self.level, seed=seed.child("bound", index)
+            )
+            for index, (one, view) in enumerate(pairs)
+        )
+
+    @property
+    def simulable(self) -> bool:
+        """Whether coins decide, so that scores of a known law mean what the game's mean."""
+        return self.game.inclusion is Inclusion.COINS
+
+    @property
+    def scores(self) -> int:
+        """How many scores each attack gives."""
+        return self.game.canaries * self.game.runs
+
+
+def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float) -> Path:
+    """The way from these scores to one bound.
+
+    Where trials are independent, a share of members far from the coins' is kept, to two digits.
+    """
+    count, share = len(scores.values), round(float(scores.included.mean()), 2)
+    game = scores.game
+    if game.canaries * game.runs != count:
+        game = planning.resized(game, count)
+    if Assumption.INDEPENDENT_COINS not in estimator.assumes and abs(share - game.inclusion_probability) > NEAR:
+        game = replace(game, inclusion_probability=min(max(share, 0.01), 0.99))
+    return Path(attacks=((estimator,),), game=game, mechanism=scores.mechanism, delta=delta, level=level)
+
+
+def quick(path: Path) -> tuple[Certificate, ...]:
+    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing where twenty do not."""
+    seconds = sum(_seconds(one, path, FRESH) for attack in path.attacks for one in attack)
+    count = _affordable(REPETITIONS, seconds, FEWER, QUICK)
+    return certify(path, count) if count else ()
+
+
+@functools.lru_cache(maxsize=512)
+def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ...]:
+    """How often "the largest bound of this path" was above the truth, on scores of nothing and of randomised response.
+
+    On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most.
+    Estimators inside a family of trade-off curves are tried on scores of nothing only: randomised response is in no such
+    family. Of canaries in copies the law is that of all copies together, and bounds are converted by group privacy as in the
+    audit itself. Nothing is returned where even twenty audits would take long, or the game decides no membership by coins.
+    """
+    if not path.simulable or not path.estimators:
+        return ()
+    laws = (Law(kind="null", delta=path.delta), Law(kind="flat", parameter=FLAT * path.game.copies, delta=path.delta))
+    found = []
+    for law in laws:
+        inside = {repr(one) for one in path.estimators if law.kind != "null" and family_of(one, path) is not None}
+        taking_part = [[one for one in attack if repr(one) not in inside and _speaks(one, path)] for attack in path.attacks]
+        costs = sum(_seconds(one, path, FRESH) for attack in taking_part for one in attack)
+        count = _affordable(repetitions, costs, FEWER) if repetitions <= FEWER[0] else repetitions
+        if any(taking_part) and count:
+            found.append(_tried(path, law, taking_part, count))
+    return tuple(found)
+
+
+def _tried(path: Path, law: Law, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
+    wrong, truth = 0, law.epsilon / path.game.copies
+    for repetition in range(repetitions):
+        stream = Seed(0).child(f"certificate:{law.kind}", repetition)
+        wrong += path.wrong(attacks, _views(law, path, stream), truth, stream)
+    bounds = sum(len(attack) for attack in (attacks[:1] if path.together else attacks))
+    nominal = min(1.0, bounds * (1 - path.level))
+    name = law.name if path.game.copies == 1 else f"{law.name}, of {path.game.copies} copies together"
+    return Certificate(law=name, epsilon=truth, wrong=wrong, repetitions=repetitions, nominal=nominal)
+
+
+@functools.lru_cache(maxsize=512)
+def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planning.POWER) -> tuple[Detectable, ...]:
+    """For each estimator the least true epsilon that this audit would have caught with chance `power`.
+
+    Caught means a bound above the smallest claim that the estimator can refute; above 0 where nothing is claimed that it could.
+    Scores are those of the best attack on a Gaussian mechanism of that epsilon. Estimators for which even twenty simulated
+    audits at each epsilon would take long are left out, and those inside a family that copies of a canary leave.
+    """
+    if not path.simulable:
+        return ()
+    found = []
+    for estimator in path.estimators:
+        draws = _affordable(DRAWS[0], LOOKS * _seconds(estimator, path), DRAWS)
+        if not draws or not _speaks(estimator, path):
+            continue
+        probe = claim_test.probe(estimator, path.game, path.mechanism, path.delta)
+        claim = min((one.epsilon for one in claims if one.can_be_refuted_by(probe)), default=0.0)
+        claim = claim if math.isfinite(claim) else 0.0
+        level = 1 - (1 - path.level) / len(path.attacks) if path.together else path.level  # one attack wins all it can
+        question = planning.Question(delta=path.delta, confidence=level, claim=claim, power=power, draws=draws)
+        epsilon = planning.detectable(estimator, path.game, question, path.mechanism)
+        found.append(
+            Detectable(estimator=probe.estimator, family=probe.family, claim=claim, epsilon=epsilon, power=power, draws=draws)
+        )
+    return tuple(found)
+
+
+def _speaks(estimator: Estimator, path: Path) -> bool:
+    """Whether its bounds speak of a single record: copies of a canary leave the family of DP-SGD."""
+    return path.game.copies == 1 or family_of(estimator, path) in (None, "gdp")
+
+
+def family_of(estimator: Estimator, path: Path) -> str | None:
+    """The trade-off family inside which an estimator's bounds hold, or None."""
+    return claim_test.family_of(estimator, path.game, path.mechanism, path.delta)
+
+
+def _seconds(estimator: Estimator, path: Path, more: Mapping[str, float] = MappingProxyType({})) -> float:
+    """About how long one test of one claim takes."""
+    kind = type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
+    return SECONDS.get(kind, UNKNOWN) + more.get(kind, 0.0) + EACH * path.scores
+
+
+def _affordable(wanted: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
+    """`wanted`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
+    if wanted < choices[-1]:
+        return wanted
+    limit = BUDGET if budget is None else budget
+    return max((count for count in (wanted, *choices) if count <= wanted and count * seconds <= limit), default=0)
+
+
+def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:
+    """Scores of several attacks on one simulated game: the first undisturbed, the others noisier."""
+    count = max(path.scores, 2)
+    included = seed.child("coins").numpy().random(count) < path.game.inclusion_probability
+    if included.all() or not included.any():
+        included[0] = not included[0]
+    best = law.draw(included, seed.child("scores").numpy())
+    spread = float(np.std(best)) or 1.0
+    noise = [index * spread / 4 * seed.child("noise", index).numpy().normal(size=count) for index in range(len(path.attacks))]
+    like = Scores(values=best, included=included, game=path.game, mechanism=path.mechanism)
+    return [replace(like, values=best + one) for one in noise]

@@ -1,0 +1,1 @@
+"""Checks of what was executed and of how membership was decided."""

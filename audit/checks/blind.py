@@ -1,0 +1,171 @@
+"""The first guard: can members be told from nonmembers without the model? Then attack figures are not leakage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.results import Check, Status
+from audit.core.seeds import Seed
+
+SIGNIFICANCE = 0.01
+LARGEST_SIDE = 2000
+FEWEST = 20
+COMPONENTS = 64
+RANDOM_FEATURES = 300
+PERMUTATIONS = 999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What the blind classifiers found.
+
+    Attributes:
+        auc: of the more successful classifier on records it was not fitted on, or None where there were too few records.
+        p_value: how often exchangeable records look at least as different as these, or an upper limit on it.
+    """
+
+    auc: float | None
+    p_value: float
+
+    @property
+    def biased(self) -> bool:
+        """True where members and nonmembers differ before any model is asked."""
+        return self.p_value < SIGNIFICANCE
+
+    @property
+    def check(self) -> Check:
+        """The row in the assumptions table."""
+        item = "Blind classifier on the inputs"
+        if self.auc is None:
+            value = f"not run: it needs inputs and at least {FEWEST} records on each side"
+            return Check(code="blind", item=item, value=value, status=Status.GAP)
+        found = f"AUC {self.auc:.3f}, p = {self.p_value:.2g}, tested at {SIGNIFICANCE:.0%}"
+        if self.biased:
+            value = f"{found}: inputs alone tell members from nonmembers"
+            return Check(code="blind", item=item, value=value, status=Status.FAILED)
+        value = f"{found}: inputs alone do not tell members from nonmembers"
+        return Check(code="blind", item=item, value=value, status=Status.CHECKED)
+
+
+NOT_RUN = Guard(auc=None, p_value=1.0)
+
+
+def guard(inputs: Array, labels: Array | None, included: Array, seed: Seed) -> Guard:
+    """Whether inputs (and labels) alone tell members from nonmembers.
+
+    Two classifiers share the significance: ridge regressions on inputs, summaries, labels and random smooth functions of
+    them, whose leave-one-out success is compared with that under permuted memberships, each fitted anew; and boosted trees,
+    fitted on one half and tested by permutation on the other, both ways round.
+
+    Guarantee: where members and nonmembers are exchangeable, `biased` is True with probability at most `SIGNIFICANCE`.
+        Features do not depend on membership, so both permutation tests are exact; twice the mean of the halves' p-values is
+        a p-value whatever their dependence (Vovk and Wang 2020, arXiv 1212.4966), and so is twice the smaller of two.
+
+    Args:
+        inputs: `(n, ...)`.
+        labels: `(n,)` classes, or None.
+        included: `(n,)` bool.
+    """
+    generator = seed.child("blind").numpy()
+    rows = _sample(included, generator)
+    member = included[rows]
+    if min(member.sum(), (~member).sum()) < FEWEST:
+        return NOT_RUN
+    blocks = _features(inputs[rows], None if labels is None else labels[rows], seed.child("features"))
+    found = [_ridge(blocks, member, generator), _trees(np.concatenate(blocks, axis=1), member, seed.child("trees"), generator)]
+    auc, p_value = min(found, key=lambda pair: (pair[1], -pair[0]))
+    return Guard(auc=auc, p_value=min(1.0, 2 * p_value))
+
+
+def _sample(included: Array, generator: np.random.Generator) -> Array:
+    """At most `LARGEST_SIDE` records of each side, in random order, so that ties fall at random."""
+    sides = [np.flatnonzero(included), np.flatnonzero(~included)]
+    return generator.permutation(np.concatenate([generator.permutation(side)[:LARGEST_SIDE] for side in sides]))
+
+
+def _halves(member: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Two random halves with as many of each side in both, to within one."""
+    first, second = [], []
+    for side in (np.flatnonzero(member), np.flatnonzero(~member)):
+        order = generator.permutation(side)
+        first.append(order[: len(order) // 2])
+        second.append(order[len(order) // 2 :])
+    return np.concatenate(first), np.concatenate(second)
+
+
+def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
+    """Standardised inputs (their main components where there are many), four summaries of each record, its class."""
+    from sklearn.decomposition import PCA
+
+    flat = inputs.reshape(len(inputs), -1).astype(np.float64)
+    summaries = np.stack([flat.mean(axis=1), flat.std(axis=1), flat.min(axis=1), flat.max(axis=1)], axis=1)
+    if flat.shape[1] > COMPONENTS:
+        solver = PCA(COMPONENTS, svd_solver="randomized", random_state=seed.integer() % 2**32)
+        flat = solver.fit_transform(flat) if len(flat) > COMPONENTS else flat[:, :COMPONENTS]
+    blocks = [_standardised(flat), _standardised(summaries)]
+    if labels is not None:
+        blocks.append(_standardised((labels[:, None] == np.unique(labels)[None, :100]).astype(np.float64)))
+    return blocks
+
+
+def _standardised(columns: Array) -> Array:
+    spread = columns.std(axis=0)
+    return np.asarray((columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generator) -> tuple[float, float]:
+    """Leave-one-out AUC of the most successful of some ridge regressions, and the p-value of that success.
+
+    Success is the correlation of the predictions with membership, in standard deviations of what permuted memberships
+    give; these take the best of the same regressions, too.
+    """
+    targets = np.stack([member, *(generator.permutation(member) for _ in range(PERMUTATIONS))], axis=1) - member.mean()
+    whole = np.concatenate(blocks, axis=1)
+    waves = generator.normal(size=(whole.shape[1], RANDOM_FEATURES)) / np.sqrt(whole.shape[1])
+    smooth = _standardised(np.cos(whole @ waves + generator.uniform(0, 2 * np.pi, RANDOM_FEATURES)))
+    pairs = [(whole, 0.1), (whole, 3.0), (smooth, 0.3), *((block, 0.1) for block in blocks)]
+    tried = [_left_out(features, targets, penalty) for features, penalty in pairs]
+    success = np.stack([(predicted * targets).sum(axis=0) / np.linalg.norm(predicted, axis=0) for predicted in tried])
+    standing = (success - success.mean(axis=1, keepdims=True)) / success.std(axis=1, keepdims=True)
+    best = standing.max(axis=0)
+    auc, _ = _rank_test(tried[int(np.argmax(standing[:, 0]))][:, 0], member, None)
+    return auc, float(np.mean(best >= best[0]))
+
+
+def _left_out(features: Array, targets: Array, penalty: float) -> Array:
+    """Leave-one-out ridge predictions for each column of targets, in closed form, centred."""
+    rotated, sizes, _ = np.linalg.svd(features, full_matrices=False)
+    weight = sizes**2 / (sizes**2 + penalty * len(features))
+    own = (rotated**2 @ weight)[:, None]
+    predicted = (rotated @ (weight[:, None] * (rotated.T @ targets)) - own * targets) / (1 - own)
+    return np.asarray(predicted - predicted.mean(axis=0))
+
+
+def _trees(features: Array, member: Array, seed: Seed, generator: np.random.Generator) -> tuple[float, float]:
+    """AUC of boosted trees on the half they were not fitted on, mean of both ways round, and a p-value."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    halves = _halves(member, generator)
+    tests = []
+    for fitted, tested in (halves, halves[::-1]):
+        trees = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=seed.integer() % 2**32)
+        trees.fit(features[fitted], member[fitted])
+        tests.append(_rank_test(trees.predict_proba(features[tested])[:, 1], member[tested], generator))
+    return float(np.mean([auc for auc, _ in tests])), min(1.0, sum(p for _, p in tests))
+
+
+def _rank_test(values: Array, member: Array, generator: np.random.Generator | None) -> tuple[float, float]:
+    """AUC, and the permutation p-value of the members' rank sum (ties by mid-ranks; 1 without a generator)."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    size, members = len(values), int(member.sum())
+    observed = ranks[member].sum()
+    auc = (observed - members * (members + 1) / 2) / (members * (size - members))
+    if generator is None:
+        return float(auc), 1.0
+    drawn = np.array([generator.permutation(ranks)[:members].sum() for _ in range(PERMUTATIONS)])
+    return float(auc), float((1 + np.count_nonzero(drawn >= observed)) / (1 + PERMUTATIONS))

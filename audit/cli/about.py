@@ -1,0 +1,164 @@
+"""`audit ls`, `audit init`, `audit doctor`: what there is, how to begin, whether the machine is fit."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from audit.cli.printing import print_json
+from audit.core.errors import ConfigError, OutputError
+
+KINDS = {
+    "scorers": "attacks.scorers",
+    "canaries": "attacks.canaries",
+    "estimators": "audit.bounds.estimators",
+    "accountants": "audit.accounting.accountants",
+    "trainers": "audit.trainers",
+    "targets": "audit.subjects",
+}
+REQUIRED = (
+    "torch",
+    "numpy",
+    "scipy",
+    "sklearn",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "typst",
+    "pydantic",
+    "dp_accounting",
+    "safetensors",
+)
+OPTIONAL = ("opacus", "prv_accountant", "autodp", "jax_privacy")
+
+
+def ls(
+    kind: Annotated[str, typer.Argument(help=f"configs, {', '.join(KINDS)}")] = "configs",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
+) -> int:
+    """Names that a config can use."""
+    from audit import plugins
+    from audit.config.read import shipped
+
+    if kind != "configs" and kind not in KINDS:
+        raise ConfigError(f"nothing is listed under '{kind}'; choose one of: configs, {', '.join(KINDS)}")
+    if kind == "accountants":
+        return _list_accountants(as_json)
+    names = shipped() if kind == "configs" else plugins.names(KINDS[kind])
+    if as_json:
+        print_json(list(names))
+    else:
+        print("\n".join(names))
+    return 0
+
+
+def _list_accountants(as_json: bool) -> int:
+    """Accountants that answer for their claims, and those that pass a library's figure on for the battery to judge."""
+    from audit import plugins
+    from audit.accounting import resolve
+
+    groups: dict[str, list[str]] = {"claims": [], "subjects": []}
+    for name in plugins.names(resolve.PACKAGE):
+        groups["subjects" if resolve.is_as_it_is(plugins.find(resolve.PACKAGE, name)) else "claims"].append(name)
+    if as_json:
+        print_json(groups)
+        return 0
+    print("answer for their claims:", *groups["claims"], sep="\n  ")
+    print("pass on what a library or a formula says, for `audit accountant check`:", *groups["subjects"], sep="\n  ")
+    return 0
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("audit.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> int:
+    """Write a commented config to start from."""
+    from audit.config import named
+
+    if path.exists() and not force:
+        raise ConfigError(f"'{path}' exists already; choose another name or use --force")
+    try:
+        path.write_text(
+            named("quickstart").read_text(encoding="utf-8").replace("name: quickstart", "name: my-audit"), encoding="utf-8"
+        )
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error}") from error
+    print(f"wrote {path}; edit it, look at it with `audit plan {path}`, then `audit run {path}`")
+    return 0
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
+    """Versions, devices, whether packages are shadowed, and whether each part works. Exit 4 where a needed one does not."""
+    found = _examine()
+    if as_json:
+        print_json(found)
+    else:
+        print(
+            "\n".join(
+                f"{'ok ' if row['ok'] else 'BAD' if row['needed'] else '-  '} {row['what']}: {row['found']}"
+                for row in found["rows"]
+            )
+        )
+    return 0 if all(row["ok"] or not row["needed"] for row in found["rows"]) else 4
+
+
+def _examine() -> dict[str, Any]:
+    rows = [
+        _shadowing(),
+        *(_package(name, needed=True) for name in REQUIRED),
+        *(_package(name, needed=False) for name in OPTIONAL),
+    ]
+    if all(row["ok"] for row in rows if row["what"] == "torch"):
+        rows += _devices()
+    if all(row["ok"] for row in rows if row["what"] == "typst"):
+        rows.append(_renders())
+    return {"rows": rows}
+
+
+def _shadowing() -> dict[str, Any]:
+    """The three packages must lie side by side; a folder of the same name elsewhere on the path would hide one."""
+    places = {}
+    for name in ("audit", "attacks", "reports"):
+        spec = importlib.util.find_spec(name)
+        places[name] = None if spec is None or spec.origin is None else Path(spec.origin).parent
+    parents = {place.parent for place in places.values() if place is not None}
+    ok = len(parents) == 1 and None not in places.values()
+    text = (
+        f"audit, attacks, reports in {parents.pop()}"
+        if ok
+        else ", ".join(f"{name} in {place}" for name, place in places.items())
+    )
+    return {"what": "packages", "found": text, "ok": ok, "needed": True}
+
+
+def _package(name: str, *, needed: bool) -> dict[str, Any]:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        return {"what": name, "found": f"not usable: {error}", "ok": False, "needed": needed}
+    distribution = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "prv_accountant": "prv-accountant"}.get(
+        name, name
+    )
+    return {"what": name, "found": importlib.metadata.version(distribution), "ok": True, "needed": needed}
+
+
+def _devices() -> list[dict[str, Any]]:
+    from audit.engine import device
+
+    return [{"what": what, "found": text, "ok": ok, "needed": needed} for what, text, ok, needed in device.survey()]
+
+
+def _renders() -> dict[str, Any]:
+    """Whether a page can be made here."""
+    import reports
+
+    try:
+        size = len(reports.probe())
+    except OutputError as error:
+        return {"what": "PDF", "found": str(error), "ok": False, "needed": True}
+    return {"what": "PDF", "found": f"renders ({size:,} bytes)", "ok": True, "needed": True}

@@ -1,0 +1,134 @@
+"""`audit accountant check | page | refresh`: the battery that judges accountants."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from audit.cli.printing import AsJson, print_json, print_table
+from audit.core.errors import ConfigError
+
+
+def check(
+    accountant: Annotated[
+        list[str] | None, typer.Option("--accountant", "-a", help="Name, name,field=value or module:object; may repeat.")
+    ] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Part of the battery; may repeat.")] = None,
+    case: Annotated[list[str] | None, typer.Option(help="Cases whose id holds this text; may repeat.")] = None,
+    seconds: Annotated[float, typer.Option(help="After which a case counts as a CRASH.")] = 60.0,
+    all_cases: Annotated[bool, typer.Option("--all", help="Show the cases that are EXACT or UNSUPPORTED too.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="JUnit file to write.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="SVG or PNG file of claims against brackets (one accountant).")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Judges accountants by the battery: WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH per case. Exit code 1 on any WRONG."""
+    from audit.accounting import resolve
+    from audit.accounting.regression import files, suite
+
+    cases = [one for one in suite.load() if _chosen(one, group, case)]
+    if not cases:
+        raise ConfigError(f"no case has group {group} and an id with {case}; leave the options out to see what there is")
+    names = accountant or ["rdp"]
+    look_here(names)
+    if plot is not None and len(names) > 1:
+        raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
+    found = {}
+    for name in names:
+        found[name] = suite.run(resolve.subject(name), cases, seconds=seconds, told=None if as_json else _tick(len(cases)))
+    if junit is not None:
+        files.write(junit, files.junit(found))
+    if plot is not None:
+        from reports.figures.accountants import claims_against_brackets
+
+        brackets = [one for one in found[names[0]] if one.case.kind == "bracket" and 0 < one.case.upper < math.inf]
+        rows = [(str(one.finding), one.factor, one.case.lower / one.case.upper) for one in brackets]
+        files.write_figure(plot, claims_against_brackets(rows, names[0]))
+    code = 1 if any(one.finding is suite.Finding.WRONG for results in found.values() for one in results) else 0
+    if as_json:
+        print_json({"exit_code": code, "accountants": files.as_json(found)})
+        return code
+    quiet = (suite.Finding.EXACT, suite.Finding.UNSUPPORTED)
+    for name, results in found.items():
+        counts = ", ".join(f"{kind} {sum(one.finding is kind for one in results)}" for kind in suite.Finding)
+        shown = [one for one in results if all_cases or one.finding not in quiet]
+        cells = [(one.case.id, str(one.finding), _plain(one.factor), f"{one.seconds:.2f}", one.message) for one in shown]
+        title = f"{name}: {counts} ({sum(one.seconds for one in results):.1f} s)"
+        print_table(title, ("case", "finding", "factor", "seconds", "why"), cells)
+    return code
+
+
+def page(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("docs/accountants.md"),
+    answers: Annotated[Path, typer.Option(help="Folder in which answers are kept.")] = Path("docs/accountants"),
+    accountant: Annotated[
+        list[str] | None, typer.Option("--accountant", "-a", help="Ask these only; the others' kept answers are judged.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Of CPU, after which a case counts as a CRASH.")] = 10.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything again.")] = False,
+) -> int:
+    """Writes the page with the current verdict on every accountant: of those installed here, and of kept answers."""
+    from audit.accounting.regression import answers as accountant_answers
+    from audit.accounting.regression import files
+    from audit.accounting.regression import page as accountant_page
+
+    runs = []
+    for spec, name in accountant_page.SUBJECTS:
+        typer.echo(spec, err=True)
+        asked = accountant is None or spec in accountant
+        runs.append(
+            accountant_answers.collect(
+                spec, name, answers, seconds=seconds, fresh=fresh and asked, told=_telling(spec) if asked else None, ask=asked
+            )
+        )
+    files.write(output, accountant_page.render(runs).encode())
+    print(output)
+    return 0
+
+
+def refresh(battery_file: Annotated[Path, typer.Argument(help="Battery file whose brackets are computed again.")]) -> int:
+    """Computes every bracket of a battery file again (some minutes) and writes the file."""
+    from audit.accounting.regression import suite
+
+    print(f"{suite.refresh(battery_file, told=lambda line: typer.echo(line, err=True))} cases")
+    return 0
+
+
+def look_here(names: Sequence[str]) -> None:
+    """Lets `module:object` name a file of the working directory; last on the path, so that it hides nothing."""
+    if any(":" in name for name in names) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def _chosen(case: Any, groups: Sequence[str] | None, texts: Sequence[str] | None) -> bool:
+    return (not groups or case.group in groups) and (not texts or any(text in case.id for text in texts))
+
+
+def _telling(spec: str) -> Any:
+    def told(case: Any) -> None:
+        typer.echo(f"  {spec}: {case.id}", err=True)
+
+    return told
+
+
+def _tick(total: int) -> Any:
+    """A progress line on stderr, where that is a terminal."""
+    if not sys.stderr.isatty():
+        return None
+    seen = [0]
+
+    def told(result: Any) -> None:
+        seen[0] += 1
+        end = "\n" if seen[0] == total else "\r"
+        print(f"{seen[0]}/{total} {result.case.id[:60]:60}", end=end, file=sys.stderr, flush=True)
+
+    return told
+
+
+def _plain(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}"

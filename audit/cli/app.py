@@ -1,0 +1,69 @@
+"""Words in, exit code out. Nothing heavy is imported until a verb runs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.exceptions import TyperException
+
+from audit.cli import about, accountant, ledger, model, plan, report, run, scores
+from audit.core.errors import AuditError
+
+INTERRUPTED = 130
+INTERNAL = 4
+
+app = typer.Typer(
+    name="audit",
+    help="Privacy auditing for PyTorch: what a training claims, what attacks prove, how far they could have seen.",
+    epilog="Exit codes: 0 nothing refuted, policy met; 1 a claim refuted or a gate failed; 2 bad usage or input; "
+    "3 not testable or invalid; 4 internal error or output not written; 130 interrupted (--resume goes on).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run.run)
+app.command("plan")(plan.plan)
+app.command("model")(model.model)
+app.command("scores")(scores.scores)
+app.add_typer(accountant.app, name="accountant")
+app.add_typer(ledger.app, name="ledger")
+app.command("report")(report.report)
+app.command("verify")(report.verify)
+app.command("diff")(report.diff)
+app.command("ls")(about.ls)
+app.command("init")(about.init)
+app.command("doctor")(about.doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the console script: runs a verb and exits with its code."""
+    sys.exit(answer(sys.argv[1:] if arguments is None else arguments))
+
+
+def answer(arguments: Sequence[str]) -> int:
+    """The exit code of a command line; every failure ends here with a message on stderr."""
+    try:
+        code = app(list(arguments), standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except typer.Exit as request:
+        return int(request.exit_code)
+    except TyperException as error:
+        usage: Any = error  # a usage error prints itself, with the help line of its command
+        usage.show()
+        return int(usage.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        print("interrupted; finished models are kept, go on with --resume", file=sys.stderr)
+        return INTERRUPTED
+    except AuditError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except Exception:
+        logging.getLogger("audit").debug("internal error", exc_info=True)
+        traceback.print_exc()
+        print("internal error: please report the lines above", file=sys.stderr)
+        return INTERNAL

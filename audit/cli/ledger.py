@@ -1,0 +1,259 @@
+"""`audit ledger`: what was released about a data set over time, what it costs together, and what still fits."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.cli.printing import AsJson, print_json
+from audit.core.errors import ConfigError, DataError
+from reports.words.rounding import down, plural, up
+
+if TYPE_CHECKING:
+    from audit.accounting.ledger import Release
+    from audit.core.mechanism import Event
+    from audit.core.results import AuditReport, BudgetLedger
+    from audit.experiment.spec import Experiment
+
+app = typer.Typer(
+    help="A budget ledger in one JSON file: releases over time, composed by an accountant. "
+    "Exit code 1 where a release would exceed the budget.",
+    no_args_is_help=True,
+)
+DIGITS = 4
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger, a JSON file.")]
+Noise = Annotated[float | None, typer.Option(help="A training: noise multiplier of DP-SGD.")]
+Rate = Annotated[float | None, typer.Option(help="A training: probability that a record takes part in a step.")]
+Steps = Annotated[int | None, typer.Option(help="A training: noisy steps.")]
+Records = Annotated[int | None, typer.Option(help="A metric: a mean of values in [0, 1] over so many private records.")]
+Scale = Annotated[float | None, typer.Option(help="A metric: scale of the Laplace noise on it.")]
+Times = Annotated[int, typer.Option(help="How often it is done: trials of a search, epochs that are measured.")]
+EventFile = Annotated[Path | None, typer.Option("--event", help="Anything else: a JSON file with an event.")]
+
+
+@app.command()
+def create(
+    file: File,
+    budget: Annotated[float, typer.Option(help="Epsilon that may be spent in all.")],
+    delta: Annotated[float, typer.Option(help="Delta of that epsilon.")] = 1e-5,
+    adjacency: Annotated[str, typer.Option(help="add_remove, replace_one or zero_out.")] = "add_remove",
+    accountant: Annotated[str, typer.Option("--accountant", "-a", help="Who adds up (`audit ls accountants`).")] = "reference",
+) -> int:
+    """Start an empty ledger."""
+    from audit.accounting import ledger
+    from audit.core.mechanism import Adjacency
+
+    if adjacency not in list(Adjacency):
+        raise ConfigError(f"--adjacency is '{adjacency}'; expected one of {', '.join(Adjacency)}")
+    if file.exists():
+        raise ConfigError(f"'{file}' exists already; choose another name, a ledger is never overwritten")
+    book = ledger.Ledger(budget_epsilon=budget, delta=delta, adjacency=Adjacency(adjacency), accountant=accountant)
+    book.ask()
+    ledger.save(book, file)
+    print(f"{file}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
+    return 0
+
+
+@app.command()
+def record(
+    file: File,
+    name: Annotated[str, typer.Argument(help="What was released.")],
+    noise: Noise = None,
+    rate: Rate = None,
+    steps: Steps = None,
+    records: Records = None,
+    scale: Scale = None,
+    times: Times = 1,
+    event: EventFile = None,
+    when: Annotated[str, typer.Option(help="When, as ISO 8601 text; default now.")] = "",
+    note: Annotated[str, typer.Option(help="A remark.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Record a release; refused with exit code 1, and not recorded, where it would exceed the budget."""
+    from audit.accounting import ledger
+
+    found = _event(noise, rate, steps, records, scale, times, event)
+    moment = when or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    with ledger.locked(file):
+        book = ledger.load(file)
+        book = book.record(book.ask(), ledger.Release(name=name, event=found, when=_moment(moment), note=note))
+        ledger.save(book, file)
+    return _say(ledger.summary(book), as_json)
+
+
+@app.command()
+def plan(
+    file: File,
+    noise: Noise = None,
+    rate: Rate = None,
+    steps: Steps = None,
+    records: Records = None,
+    scale: Scale = None,
+    times: Times = 1,
+    event: EventFile = None,
+    as_json: AsJson = False,
+) -> int:
+    """What a release would bring the total to, and how often it still fits; exit code 1 where it does not. Records nothing."""
+    from audit.accounting import ledger
+    from audit.core.events import words
+
+    found = _event(noise, rate, steps, records, scale, times, event)
+    book = ledger.load(file)
+    accountant = book.ask()
+    total = book.spent(accountant, (found,)).epsilon
+    fits = total <= book.budget_epsilon
+    most = book.most_repeats(accountant, found, most=10_000)
+    if as_json:
+        before = book.spent(accountant).epsilon if book.releases else 0.0
+        print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": most})
+    else:
+        verdict = "fits" if fits else "does NOT fit"
+        often = f"at least {most:,} times" if most == 10_000 else f"{most:,} times"
+        print(
+            f"{words(found)} {verdict}: it would bring the total to epsilon {up(total, DIGITS)} "
+            f"of {book.budget_epsilon:g} at delta {book.delta:g}; it could be done {often} within the budget"
+        )
+    return 0 if fits else 1
+
+
+@app.command()
+def show(
+    file: File,
+    plot: Annotated[Path | None, typer.Option(help="SVG or PNG file of the budget over the releases.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Every release with what was spent after it, and what is left. Exit code 1 where the budget is exceeded."""
+    from audit.accounting import ledger
+
+    book = ledger.summary(ledger.load(file))
+    if plot is not None:
+        from audit.accounting.regression import files
+        from reports.figures.ledger import trajectory
+
+        files.write_figure(plot, trajectory(book))
+    return _say(book, as_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What an audit has to do with a ledger: shown where there is a `file`, recorded in it where `training` is named too."""
+
+    file: Path | None
+    training: str | None
+
+    def check(self, experiment: Experiment) -> None:
+        """Refuses, before anything is trained, what could not be recorded afterwards.
+
+        Raises:
+            ConfigError: a training without a ledger, or one that the audit does not have.
+            BudgetExceeded: its release would cost more than what is left.
+        """
+        from audit.accounting import ledger
+
+        if self.training is not None and self.file is None:
+            raise ConfigError("--record names a training but there is no --ledger to record it in")
+        if self.file is None:
+            return
+        book = ledger.load(self.file)
+        if self.training is not None:
+            book.record(book.ask(), self._release(experiment, ""))
+
+    def settled(self, report: AuditReport, experiment: Experiment) -> AuditReport:
+        """The report with the ledger in it, after the release was recorded where that was asked for."""
+        from audit.accounting import ledger
+
+        if self.file is None:
+            return report
+        if self.training is None:
+            book = ledger.load(self.file)
+        else:
+            book = ledger.record_once(
+                self.file, self._release(experiment, f"recorded by the audit {report.id}", report.created)
+            )
+        return replace(report, ledger=ledger.summary(book))
+
+    def _release(self, experiment: Experiment, note: str, when: str = "") -> Release:
+        from audit.accounting.ledger import Release
+
+        found = {recipe.name: recipe.mechanism for recipe in experiment.recipes}
+        if self.training not in found:
+            raise ConfigError(f"--record is '{self.training}'; the trainings of this audit are {', '.join(found)}")
+        return Release(name=self.training, event=found[self.training], when=when, note=note)
+
+
+def _event(
+    noise: float | None,
+    rate: float | None,
+    steps: int | None,
+    records: int | None,
+    scale: float | None,
+    times: int,
+    event: Path | None,
+) -> Event:
+    """The one release that the options describe: a training, a metric, or whatever a file says."""
+    from audit.accounting import ledger
+    from audit.core.mechanism import DpSgd, Repeated
+
+    groups: dict[str, Sequence[Any]] = {
+        "--noise, --rate and --steps": (noise, rate, steps),
+        "--records and --scale": (records, scale),
+        "--event": (event,),
+    }
+    given = [name for name, values in groups.items() if any(value is not None for value in values)]
+    if len(given) != 1 or any(value is None for value in groups[given[0]]):
+        raise ConfigError(f"a release is described by {'; or by '.join(groups)}: one of them, whole")
+    if times < 1:
+        raise ConfigError(f"--times is {times}; expected at least 1")
+    if records is not None and scale is not None:
+        return ledger.accuracy_release("metric", records=records, scale=scale, times=times).event
+    if noise is not None and rate is not None and steps is not None:
+        one: Event = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+    else:
+        one = _read(event) if event is not None else DpSgd(noise_multiplier=0, clip_norm=1, sample_rate=1, steps=0)
+    return one if times == 1 else Repeated(mechanism=one, count=times)
+
+
+def _read(path: Path) -> Event:
+    from audit.core.events import decode
+
+    try:
+        stored = json.loads(path.read_text())
+        return decode(stored)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(
+            f'cannot read an event from {path}: {error}; expected JSON such as {{"kind": "Gaussian", "noise_multiplier": 2.0}}'
+        ) from error
+
+
+def _moment(text: str) -> str:
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"--when is '{text}'; expected ISO 8601, such as 2026-03-01 or 2026-03-01T12:00:00+00:00") from error
+    return text
+
+
+def _say(book: BudgetLedger, as_json: bool) -> int:
+    spent = book.releases[-1].epsilon if book.releases else 0.0
+    left = max(0.0, book.budget - spent)
+    if as_json:
+        rows = [
+            {"name": one.name, "when": one.when, "mechanism": one.mechanism, "note": one.note, "spent_after": one.epsilon}
+            for one in book.releases
+        ]
+        print_json({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
+                "spent": spent, "remaining": left, "releases": rows})  # fmt: skip
+    else:
+        for one in book.releases:
+            remark = f" ({one.note})" if one.note else ""
+            print(f"{one.when:26} {up(one.epsilon, DIGITS):>10}  {one.name}: {one.mechanism}{remark}")
+        spending = f"{up(spent, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
+        cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
+        print(f"{cost} ({book.accountant}); {down(left, DIGITS)} is left")
+    return 0 if spent <= book.budget else 1

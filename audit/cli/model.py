@@ -1,0 +1,230 @@
+"""`audit model`: attacks on a model that is already trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.cli.printing import AsJson
+from audit.core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from audit.core.data import Array
+    from audit.experiment.inspection import Inspection, Settings
+
+KINDS = ("torch_export", "torchscript", "state_dict", "predictions")
+_SUFFIXES = {
+    ".pt2": "torch_export",
+    ".ts": "torchscript",
+    ".torchscript": "torchscript",
+    ".jit": "torchscript",
+    ".safetensors": "state_dict",
+    ".npz": "predictions",
+    ".csv": "predictions",
+    ".gz": "predictions",
+    ".parquet": "predictions",
+}
+FORMATS = ("pdf", "json", "junit", "sarif", "figures")
+
+
+def _defaults(context: typer.Context, path: Path | None) -> Path | None:
+    """Options from a YAML file; those on the command line go before them."""
+    if path is not None:
+        from audit import config
+
+        allowed = sorted(str(one.name) for one in context.command.params if one.name not in ("help", "config"))
+        given = config.options(path, allowed)
+        if isinstance(given.get("arguments"), dict):
+            given["arguments"] = json.dumps(given["arguments"])
+        context.default_map = {**(context.default_map or {}), **given}
+    return path
+
+
+def model(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", callback=_defaults, is_eager=True, help="YAML file with any of these options by name."),
+    ] = None,
+    target: Annotated[Path | None, typer.Option(help="The trained model, or a file with its predictions.")] = None,
+    kind: Annotated[str | None, typer.Option(help=f"{', '.join(KINDS)}; guessed from the suffix where left out.")] = None,
+    members: Annotated[Path | None, typer.Option(help="npz with x and y that the model was trained on.")] = None,
+    nonmembers: Annotated[Path | None, typer.Option(help="npz with x and y that it was not trained on.")] = None,
+    factory: Annotated[str | None, typer.Option(help="package.module:callable that makes the module of a state dict.")] = None,
+    arguments: Annotated[str | None, typer.Option(metavar="JSON", help="Keyword arguments of the factory.")] = None,
+    key: Annotated[str | None, typer.Option(help="Where in a checkpoint the weights are.")] = None,
+    strip_prefix: Annotated[str | None, typer.Option(help="Cut off the names of weights, like '_module.'.")] = None,
+    coins: Annotated[
+        Path | None, typer.Option(help="File with the coin of each record (npz, csv, parquet): epsilon needs it.")
+    ] = None,
+    randomised_seed: Annotated[
+        int | None, typer.Option(help="Seed that audit.experiment.inspection.draw_coins decided membership with.")
+    ] = None,
+    claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that the training claims at --delta.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of every epsilon.")] = 1e-5,
+    confidence: Annotated[float, typer.Option(help="With which all bounds hold together.")] = 0.95,
+    scorer: Annotated[list[str] | None, typer.Option(help="Attack to run; may repeat. Default: all that apply.")] = None,
+    estimator: Annotated[
+        list[str] | None, typer.Option(help="Estimator; may repeat. Default: all that hold for any mechanism.")
+    ] = None,
+    drop_overlap: Annotated[bool, typer.Option("--drop-overlap", help="Leave out records that are on both sides.")] = False,
+    batch_size: Annotated[int, typer.Option(help="Records at once.")] = 256,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Of tie-breaks, record names and the guard.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write; default runs/<time>-<target>.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Attack a model that is already trained, and write the report."""
+    from audit.cli import deliver
+    from audit.execution import store
+    from audit.experiment import inspection
+
+    settings = inspection.Settings(
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+        claim_epsilon=claim_epsilon,
+        coins=None if coins is None else read_coins(coins),
+        randomised_seed=randomised_seed,
+        overlap="drop" if drop_overlap else "refuse",
+        scorers=tuple(scorer) if scorer else None,
+        proven_by=tuple(scorer) if scorer else ("loss",),
+        estimators=tuple(estimator) if estimator else None,
+        title=(target or members or Path("predictions")).name,
+        **deliver.origin(device),
+    )
+    chosen = kind or guess_kind(target, factory is not None)
+    if chosen not in KINDS:
+        raise ConfigError(f"--kind is '{chosen}'; expected one of {', '.join(KINDS)}")
+    folder = output or store.new_folder(Path("runs"), settings.title)
+    deliver.demand_new(folder)
+    settings = replace(settings, model=_described(target, chosen))
+    if chosen == "predictions":
+        found = _predictions(target, members, nonmembers, settings)
+    else:
+        options: dict[str, Any] = {"batch_size": batch_size, "device": device}
+        if chosen == "state_dict":
+            given = {"factory": factory, "key": key, "strip_prefix": strip_prefix}
+            options |= {name: value for name, value in given.items() if value is not None}
+            options["arguments"] = _arguments(arguments)
+        found = _module(target, chosen, options, (members, nonmembers), settings)
+    return deliver.finish(found.report, folder, as_json, FORMATS, {"scores.parquet": _table(found)})
+
+
+def guess_kind(target: Path | None, has_factory: bool) -> str:
+    """The kind of target that a path names, by its suffix and, for `.pt` and `.pth`, by what it holds.
+
+    Raises:
+        ConfigError: the suffix says nothing.
+    """
+    if target is None:
+        return "predictions"
+    if has_factory:
+        return "state_dict"
+    suffix = target.suffix.lower()
+    if suffix in (".pt", ".pth"):
+        scripted = target.is_file() and zipfile.is_zipfile(target) and _is_torchscript(target)
+        return "torchscript" if scripted else "state_dict"
+    if suffix not in _SUFFIXES:
+        raise ConfigError(f"the suffix of '{target.name}' does not tell what it is; add --kind {'|'.join(KINDS)}")
+    return _SUFFIXES[suffix]
+
+
+def _is_torchscript(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        return any(name.endswith("/constants.pkl") for name in archive.namelist())
+
+
+def read_coins(path: Path) -> Array:
+    """The recorded coins: array `coins` of an npz file, or column `coin` of a table.
+
+    Raises:
+        DataError: the file is missing or malformed, or holds no coins.
+    """
+    from audit.data.readers.arrays import read_npz
+    from audit.data.readers.tables import read_table
+    from audit.data.source import read_bytes
+
+    content = read_bytes(path, "coins")
+    found: Any = read_npz(content, path) if content[:2] == b"PK" else read_table(content, path)
+    for name in ("coins", "coin"):
+        if name in found:
+            column: Array = found[name] if isinstance(found, dict) else found[name].to_numpy()
+            return column
+    raise DataError(f"{path} has no 'coins' ({', '.join(map(str, found))}); expected an npz array 'coins' or a column 'coin'")
+
+
+def _described(target: Path | None, kind: str) -> str:
+    """The target in words, with the hash of its file."""
+    from audit.execution import store
+
+    if target is None or not target.is_file():
+        return "predictions made elsewhere"
+    return f"{target.name} ({kind}, sha256 {store.file_sha256(target)})"
+
+
+def _table(found: Inspection) -> bytes:
+    """Every record with its score by every attack. Holds memberships: for internal use."""
+    import io
+
+    import pandas as pd
+
+    common = {"record": found.names, "label": found.labels, "member": found.included}
+    frames = [pd.DataFrame({"attack": name, **common, "score": values}) for name, values in found.scores.items()]
+    buffer = io.BytesIO()
+    pd.concat(frames, ignore_index=True).to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        raise ConfigError(f"--arguments is no JSON: {error}; expected an object like '{{\"classes\": 10}}'") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"--arguments is {text}; expected a JSON object like '{{\"classes\": 10}}'")
+    return found
+
+
+def _predictions(target: Path | None, members: Path | None, nonmembers: Path | None, settings: Settings) -> Inspection:
+    import numpy as np
+
+    from audit import plugins
+    from audit.experiment import inspection
+
+    paths = {"path": target, "members": members, "nonmembers": nonmembers}
+    given = {name: str(path) for name, path in paths.items() if path is not None}
+    found = plugins.build("audit.subjects", {"kind": "predictions", **given})
+    name = ", ".join(Path(path).name for path in given.values())
+    return inspection.examine_outputs(
+        found.view,
+        found.included,
+        settings,
+        inputs=found.inputs,
+        groups=found.groups,
+        index=None if target is None else np.arange(len(found.included)),
+        source=(name, found.sha256),
+    )
+
+
+def _module(
+    target: Path | None, kind: str, options: dict[str, Any], sides: tuple[Path | None, Path | None], settings: Settings
+) -> Inspection:
+    from audit import plugins
+    from audit.experiment import inspection
+
+    members, nonmembers = sides
+    if target is None or members is None or nonmembers is None:
+        raise ConfigError("give --target, --members and --nonmembers (or a file of predictions alone, as --target)")
+    if kind == "state_dict" and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # the factory is the user's own, and lies where the user works
+    built = plugins.build("audit.subjects", {"kind": kind, "path": str(target), **options})
+    return inspection.examine(built, members, nonmembers, settings)

@@ -1,0 +1,125 @@
+"""What a person or a program reads on stdout at the end of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from audit.core.claims import LowerBound, Outcome
+from audit.core.evidence import Watched
+from audit.core.results import AuditReport, MechanismResult
+from reports.words.rounding import down, up
+
+WORDS = {
+    Outcome.VIOLATED: "the claim is contradicted",
+    Outcome.CONSISTENT: "the claim was not contradicted",
+    Outcome.OUT_OF_REACH: "not testable: this audit could not have contradicted the claim",
+    Outcome.INVALID: "invalid: the audit's own checks failed",
+    None: "no claim was made",
+}
+
+
+def digest(report: AuditReport) -> dict[str, Any]:
+    """The report in a few numbers, for programs."""
+    return {
+        "id": report.id,
+        "outcome": report.outcome.value if report.outcome else None,
+        "delta": report.delta,
+        "confidence": report.confidence,
+        "policy_met": all(gate.met for gate in report.policy),
+        "mechanisms": [_mechanism(result) for result in report.mechanisms],
+        "notes": list(report.notes),
+    }
+
+
+def _mechanism(result: MechanismResult) -> dict[str, Any]:
+    free = [bound for bound in _bounds(result) if bound.family is None]
+    return {
+        "name": result.name,
+        "outcome": result.outcome.value if result.outcome else None,
+        "claims": [{"epsilon": claim.epsilon, "delta": claim.delta, "source": claim.source} for claim in result.claims],
+        "proven": _best(free),
+        "proven_within_family": _best(_inside(result)),
+        "utility": {metric.name: metric.value for metric in result.utility},
+        "stopping": [_stopping(game.name, game.watched) for game in result.games if game.watched is not None],
+    }
+
+
+def _stopping(game: str, watched: Watched) -> dict[str, Any]:
+    return {
+        "game": game,
+        "planned_runs": watched.planned,
+        "runs": watched.used,
+        "proved_after": watched.proved,
+        "evidence": [
+            {
+                "estimator": one.estimator,
+                "family": one.family,
+                "claim": one.claim.epsilon,
+                "source": one.claim.source,
+                "models": list(one.models),
+                "log_e_value": list(one.log_evidence),
+                "log_threshold": one.threshold,
+                "proved_after": one.proved,
+            }
+            for one in watched.evidence
+        ],
+    }
+
+
+def _best(bounds: list[LowerBound]) -> dict[str, Any] | None:
+    if not bounds:
+        return None
+    best = max(bounds, key=lambda bound: bound.epsilon)
+    return {
+        "epsilon": best.epsilon,
+        "estimator": best.estimator,
+        "family": best.family,
+        "ceiling": max(bound.ceiling for bound in bounds),
+    }
+
+
+def _bounds(result: MechanismResult) -> list[LowerBound]:
+    return [bound for game in result.games for bound in game.bounds]
+
+
+def lines(report: AuditReport, folder: Path) -> list[str]:
+    """At most a dozen lines: verdict, claimed, proven, ceiling, paths."""
+    found = [f"{report.title}: {WORDS[report.outcome]}"]
+    for result in report.mechanisms:
+        found.append(_line(result, report))
+        found += [f"    {game.name}: {_how(game.watched)}" for game in result.games if game.watched is not None]
+    missed = [gate for gate in report.policy if not gate.met]
+    found += [f"policy gate {gate.gate} not met: found {gate.found}, limit {gate.limit}" for gate in missed[:3]]
+    found += [f"note: {note}" for note in report.notes[:3]]
+    return [*found, f"report: {folder / 'report.pdf'}"]
+
+
+def _how(watched: Watched) -> str:
+    if watched.proved is None:
+        return f"no proof within {watched.used} runs"
+    return f"proof after {watched.proved} runs; {watched.used} of {watched.planned} trained"
+
+
+def _line(result: MechanismResult, report: AuditReport) -> str:
+    claimed = "no claim"
+    if result.claims:
+        tightest = min(result.claims, key=lambda claim: claim.epsilon)
+        claimed = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
+    free = [bound for bound in _bounds(result) if bound.family is None]
+    proven = f"proven >= {down(max((b.epsilon for b in free), default=0.0))}"
+    ceiling = f"ceiling {down(max((b.ceiling for b in free), default=0.0))}"
+    inside = _inside(result)
+    more = ""
+    if inside:
+        best = max(inside, key=lambda bound: bound.epsilon)
+        more = f"; within the family '{best.family}' >= {down(best.epsilon)} (ceiling {down(best.ceiling)})"
+    return f"  {result.name}: {claimed}; {proven} at {report.confidence:.0%}, {ceiling}{more}"
+
+
+def _inside(result: MechanismResult) -> list[LowerBound]:
+    """Bounds inside a family: those of the family that the tightest claim asserts where there are any, else all."""
+    within = [bound for bound in _bounds(result) if bound.family is not None]
+    tightest = min(result.claims, key=lambda claim: claim.epsilon, default=None)
+    able = [bound for bound in within if tightest is not None and tightest.can_be_refuted_by(bound)]
+    return able or within

@@ -1,0 +1,181 @@
+"""`audit plan`: what an audit can show and what it costs, before it is run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.cli import plan_power
+from audit.cli.printing import AsJson, print_json, stdout_console
+from audit.core.errors import ConfigError
+from reports.words.rounding import down, up
+
+if TYPE_CHECKING:
+    from audit.config import Resolved
+    from audit.experiment.spec import Experiment
+
+ConfigName = Annotated[
+    str, typer.Argument(metavar="CONFIG|NAME", help="A YAML file, or the name of a shipped config (see `audit ls configs`).")
+]
+Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override one value; may repeat.")]
+
+
+def plan(
+    config: ConfigName,
+    override: Overrides = None,
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Train a few steps of each game to tell the time (seconds of work).")
+    ] = True,
+    power: Annotated[
+        bool, typer.Option("--power/--no-power", help="Simulate what each estimator would catch (seconds to a minute).")
+    ] = True,
+    violation: Annotated[
+        float,
+        typer.Option(min=1.0, help="True epsilon, as a multiple of the claim, that scores and hours needed are told for."),
+    ] = 2.0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the power to this file (.svg or .png).")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Ceilings, power, error budget, time and cost of an audit, before it is run."""
+    from audit import config as configs
+
+    if plot is not None and (not power or plot.suffix not in (".svg", ".png")):
+        raise ConfigError(f"--plot {plot} draws the power as .svg or .png; give such a name, and leave out --no-power")
+    asked = violation if power else None
+    return show(configs.load(config, override or ()), as_json=as_json, measure=measure, violation=asked, plot=plot)
+
+
+def show(resolved: Resolved, *, as_json: bool, measure: bool, violation: float | None = None, plot: Path | None = None) -> int:
+    """The plan of a config on stdout; with `violation` its power, drawn to `plot`."""
+    from audit.experiment import assemble
+
+    rows = figures(assemble.assemble(resolved.config), measure=measure, violation=violation)
+    if plot is not None:
+        plan_power.draw(rows["power"], plot)
+    if as_json:
+        print_json(rows)
+    else:
+        _print(rows)
+    return 0
+
+
+def figures(experiment: Experiment, *, measure: bool = False, violation: float | None = None) -> dict[str, Any]:
+    """What an audit will do and the most it could show: each bound on perfectly separated scores.
+
+    With `measure` a few steps are trained and `timing` says how long all will take; with `violation` what it would catch
+    is simulated, and what it takes to catch a true epsilon of so many times the claim.
+    """
+    import numpy as np
+
+    from audit.core.data import Scores
+    from audit.experiment import figures as measures
+    from audit.experiment import run as line
+    from audit.experiment import timing
+    from audit.experiment.insertion import plant, rules_of
+
+    rows, tops = [], {}
+    for recipe, play in experiment.pairs:
+        seed = experiment.seed.child("plan")
+        planting = plant(experiment, play, seed)
+        included = planting.included[: play.runs].ravel()
+        values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
+        scores = Scores(
+            values=values, included=included, game=rules_of(play, planting, play.access), mechanism=recipe.mechanism
+        )
+        level = experiment.bound_confidence
+        for bound in measures.bounds(scores, play.estimators, delta=experiment.delta, confidence=level, seed=seed):
+            tops[recipe.name, play.name, bound.estimator] = bound.ceiling
+            rows.append(
+                {
+                    "mechanism": recipe.name,
+                    "game": play.name,
+                    "estimator": bound.estimator,
+                    "family": bound.family,
+                    "ceiling": bound.ceiling,
+                    "scores": len(included),
+                }
+            )
+    stated = {recipe.name: line.state(recipe, experiment).claims for recipe in experiment.recipes}
+    times = timing.estimate(experiment) if measure else []
+    found = []
+    if violation is not None:
+        seconds = {(one.mechanism, one.game): one.seconds for one in times}
+        found = plan_power.powers(experiment, stated, seconds, violation)
+        for row in found:
+            row["ceiling"] = tops[row["mechanism"], row["game"], row["estimator"]]
+    return {
+        "models": sum(play.models for _, play in experiment.pairs),
+        "model_steps": experiment.model_steps,
+        "bounds": experiment.comparisons,
+        "confidence_each": experiment.bound_confidence,
+        "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in stated.items()},
+        "ceilings": rows,
+        "power": found,
+        "stopping": [
+            {"mechanism": recipe.name, "game": play.name, "most_runs": play.runs}
+            for recipe, play in experiment.pairs
+            if play.stops
+        ],
+        "timing": [asdict(one) for one in times],
+        "peak_disk_bytes": bytes_needed(experiment),
+    }
+
+
+def bytes_needed(experiment: Experiment) -> int:
+    """An upper estimate of what the run folder will hold."""
+    from audit.experiment.observe import Asked
+
+    per_record = max(experiment.dataset.classes, 1) * 4
+    total = 0
+    for recipe, play in experiment.pairs:
+        asked = Asked.by([attack for _, attack in play.attacks])
+        logits = len(experiment.dataset.test) * per_record + play.count * asked.most_kept(experiment.dataset.classes) * 4
+        products = play.count * recipe.mechanism.steps * 4 if play.access.value == "all_steps" else 0
+        total += play.models * (experiment.parameters * 4 + logits + products + recipe.mechanism.steps * 8)
+    return 2 * total
+
+
+def _print(rows: dict[str, Any]) -> None:
+    """The plan as a table on stdout."""
+    from rich.table import Table
+
+    console = stdout_console()
+    most = "up to " if rows["stopping"] else ""
+    console.print(
+        f"{most}{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
+        f"each at confidence {rows['confidence_each']:.4f}"
+    )
+    for name, claims in rows["claims"].items():
+        stated = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
+        console.print(f"{name}: {stated}")
+    table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
+    for row in rows["ceilings"]:
+        ceiling = down(row["ceiling"])
+        table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
+    console.print(table)
+    for row in rows["stopping"]:
+        console.print(f"{row['mechanism']}, {row['game']}: at most {row['most_runs']} runs; training stops at the first proof")
+    if rows["power"]:
+        plan_power.show(rows["power"], console)
+    if rows["timing"]:
+        _show_timing(rows["timing"], console)
+    console.print(f"at most {rows['peak_disk_bytes'] / 2**20:,.0f} MiB on disk")
+
+
+def _show_timing(rows: list[dict[str, Any]], console: Any) -> None:
+    from rich.table import Table
+
+    table = Table("mechanism", "game", "models", "measured", "time")
+    for row in rows:
+        measured = f"{row['steps']} steps x {row['together']}"
+        table.add_row(row["mechanism"], row["game"], str(row["models"]), measured, _duration(row["seconds"]))
+    console.print(table)
+    console.print(f"training: {_duration(sum(row['seconds'] for row in rows))} on this machine, one job after another")
+
+
+def _duration(seconds: float) -> str:
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{hours:.1f} h" if hours >= 2 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"

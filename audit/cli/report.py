@@ -1,0 +1,197 @@
+"""`audit report`, `audit verify`, `audit diff`: render again, check what somebody hands over, compare two audits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from audit.cli.printing import AsJson, print_json
+from audit.core.errors import ConfigError, DataError, OutputError
+
+if TYPE_CHECKING:
+    from audit.core.results import AuditReport
+    from reports.diff import Change
+
+JSON = "report.json"
+PDF = "report.pdf"
+INTERNAL, EXTERNAL = "internal", "external"
+FAILED = 1
+
+
+def report(
+    source: Annotated[Path, typer.Argument(metavar="RUN_DIR|FILE", help="A run folder, or its report.json or report.pdf.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write to; default the run folder.")] = None,
+    formats: Annotated[
+        list[str] | None, typer.Option("--format", help="pdf, json, junit, sarif or figures; may repeat; default all.")
+    ] = None,
+    edition: Annotated[
+        str, typer.Option("--edition", help="internal, or external: without records, small groups, config and arguments.")
+    ] = INTERNAL,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Render a finished audit again from its report.json."""
+    from audit.execution import store
+
+    folder = output or (source if source.is_dir() else source.parent)
+    files = _rendered(_with_ledger(load(source), ledger, output), formats, edition)
+    for name, content in files.items():
+        _write(folder / name, content)
+    if (folder / store.SUMS).is_file():
+        _refresh_sums(folder, files)
+    if as_json:
+        print_json({"folder": str(folder), "files": sorted(files)})
+    else:
+        print(f"{len(files)} files written to {folder}")
+    return 0
+
+
+def _with_ledger(found: AuditReport, file: Path | None, output: Path | None) -> AuditReport:
+    """The report with another ledger in it; a run's own folder keeps what was written when it ended."""
+    from audit.accounting import ledger
+
+    if file is None:
+        return found
+    if output is None:
+        raise ConfigError("--ledger makes another report; name a folder for it with --output")
+    return replace(found, ledger=ledger.summary(ledger.load(file)))
+
+
+def _rendered(found: AuditReport, formats: Sequence[str] | None, edition: str) -> dict[str, bytes]:
+    """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
+    import reports
+    from reports.editions.external import external
+
+    if edition == INTERNAL:
+        return reports.render(found, formats or tuple(reports.FORMATS))
+    if edition != EXTERNAL:
+        raise ConfigError(f"there is no edition '{edition}'; choose {INTERNAL} or {EXTERNAL}")
+    files = reports.render(external(found), formats or ("pdf", "json"))
+    return {f"{Path(name).with_suffix('')}-{EXTERNAL}{Path(name).suffix}": content for name, content in files.items()}
+
+
+def verify(
+    source: Annotated[Path, typer.Argument(metavar="FILE|RUN_DIR", help="A run folder, a report.pdf or a report.json.")],
+    as_json: AsJson = False,
+) -> int:
+    """Check hashes and schema, render again and compare every byte. Exit 1 where anything differs."""
+    found = load(source)
+    problems = _problems(source, found)
+    if as_json:
+        print_json({"report": found.id, "verified": not problems, "problems": problems})
+    else:
+        for line in problems:
+            print(f"differs: {line}")
+        print(f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {found.id}, schema {found.schema}")
+    return FAILED if problems else 0
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The earlier run folder, report.json or report.pdf.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The later one.")],
+    as_json: AsJson = False,
+) -> int:
+    """What got worse, what is gone, what differs. Exit 1 on a regression, else the code of the new audit."""
+    from audit.experiment import judge
+    from reports import diff as comparison
+
+    before, after = load(old), load(new)
+    found = comparison.changes(before, after)
+    _show(found, before, after, as_json)
+    if comparison.regressed(found):
+        return FAILED
+    return judge.exit_code(after.outcome, all(gate.met for gate in after.policy))
+
+
+def load(source: Path) -> AuditReport:
+    """The report in a run folder, a report.json or a report.pdf.
+
+    Raises:
+        DataError: there is none, or it cannot be read.
+    """
+    from reports.formats import json, pdf
+
+    path = source / JSON if source.is_dir() else source
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"cannot read '{path}': {error.strerror}; expected a run folder, a report.json or a report.pdf"
+        ) from error
+    return json.from_json(pdf.attached(content) if content.startswith(b"%PDF-") else content)
+
+
+def _problems(source: Path, found: AuditReport) -> list[str]:
+    import reports
+    from audit.execution import store
+    from reports.formats import json
+
+    if source.is_dir():
+        problems = store.verify_folder(source)
+        named = {line.partition(":")[0] for line in problems}
+        fresh = {name: content for name, content in reports.render(found).items() if name not in named}
+        return problems + [
+            f"{name}: {why}" for name, content in fresh.items() if (why := _compare(source / name, content, found))
+        ]
+    if source.read_bytes().startswith(b"%PDF-"):
+        why = _compare(source, reports.render(found, ("pdf",))[PDF], found)
+    else:
+        why = _compare(source, json.to_json(found), None)
+    return [f"{source.name}: {why}"] if why else []
+
+
+def _compare(path: Path, expected: bytes, found: AuditReport | None) -> str:
+    """Why a file is not what the report renders to, "" where it is. Other versions of the renderers draw other bytes."""
+    if not path.is_file():
+        return "missing"
+    if path.read_bytes() == expected:
+        return ""
+    moved = _renderers(found) if found else []
+    return f"not what report.json renders to here ({', '.join(moved)})" if moved else "not what report.json renders to"
+
+
+def _renderers(found: AuditReport) -> list[str]:
+    """The rendering libraries whose version differs from the one that wrote the report."""
+    from importlib.metadata import version
+
+    then = dict(found.provenance.packages)
+    names = [name for name in ("typst", "matplotlib") if name in then and then[name] != version(name)]
+    return [f"{name} {version(name)} here, {then[name]} there" for name in names]
+
+
+def _show(found: Sequence[Change], before: AuditReport, after: AuditReport, as_json: bool) -> None:
+    if as_json:
+        rows = [{"weight": one.weight.value, "subject": one.subject, "text": one.text} for one in found]
+        print_json({"old": before.id, "new": after.id, "changes": rows})
+        return
+    for one in found:
+        print(f"{one.weight.value:<6} {one.subject + ': ' if one.subject else ''}{one.text}")
+    print(f"{before.id} to {after.id}: {len(found)} difference{'' if len(found) == 1 else 's'}")
+
+
+def _refresh_sums(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Puts the new checksums of the rendered files into SHA256SUMS; every other line stays as it was."""
+    from audit.execution import store
+
+    lines = (folder / store.SUMS).read_text().splitlines()
+    listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines if line)}
+    listed |= {name: store.file_sha256(folder / name) for name in files}
+    _write(folder / store.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(listed.items())).encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """One file, whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror}; choose another --output") from error

@@ -1,0 +1,171 @@
+"""`audit run`: a whole audit from a config."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.cli.ledger import Entry
+from audit.cli.plan import ConfigName, Overrides, bytes_needed, show
+from audit.cli.printing import AsJson, print_json
+from audit.core.errors import AuditError, ConfigError
+
+if TYPE_CHECKING:
+    from audit.config import Resolved
+    from audit.core.results import AuditReport
+    from audit.execution.store import Store
+    from audit.experiment.game import Played
+    from audit.experiment.spec import Experiment
+
+
+def run(
+    config: ConfigName,
+    override: Overrides = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of this run; default runs/<time>-<name>.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run of the same config.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what it could show; train nothing.")
+    ] = False,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")
+    ] = None,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", metavar="TRAINING", help="Record one such training in the ledger; refused where too dear."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Train, attack, bound, judge and report, as a config says."""
+    from audit import config as configs
+
+    resolved = configs.load(config, override or ())
+    if dry_run:
+        return show(resolved, as_json=as_json, measure=False)
+    return _Run(resolved, output, resume, quiet or as_json, Entry(file=ledger, training=record)).go(as_json)
+
+
+class _Run:
+    """One `audit run`, from a resolved config to a finished folder."""
+
+    def __init__(self, resolved: Resolved, output: Path | None, resume: bool, quiet: bool, entry: Entry) -> None:
+        self.resolved, self.quiet, self.entry = resolved, quiet, entry
+        self.final = self._folder(output, resume)
+        self.resume = resume
+
+    def _folder(self, output: Path | None, resume: bool) -> Path:
+        from audit.execution import store
+
+        if output is not None:
+            return output
+        directory, name = Path(self.resolved.config.output.directory), self.resolved.config.name
+        if not resume:
+            return store.new_folder(directory, name)
+        found = store.unfinished(directory, name, self.resolved.sha256)
+        if found is None:
+            raise ConfigError(f"no unfinished run of this config under '{directory}'; start one without --resume")
+        return found
+
+    def go(self, as_json: bool) -> int:
+        from audit.execution.store import Store
+
+        store = Store.start(self.final, self.resolved.sha256, resume=self.resume)
+        _log_to(store.folder / "audit.log")
+        try:
+            return self._go(store, as_json)
+        except AuditError:
+            store.abandon()
+            raise
+
+    def _go(self, store: Store, as_json: bool) -> int:
+        from audit.experiment import assemble
+        from audit.experiment import report as summary
+
+        started = time.monotonic()
+        experiment = assemble.assemble(self.resolved.config)
+        self.entry.check(experiment)
+        store.ensure_space(bytes_needed(experiment))
+        self._say(experiment)
+        found, played = self._audit(experiment, store)
+        frame = self._frame(store, experiment)
+        finished = self.entry.settled(summary.report(experiment, found, frame), experiment)
+        folder = self._write(finished, played, store, time.monotonic() - started)
+        code = summary.code(finished)
+        _print_outcome(finished, folder, code, as_json)
+        return code
+
+    def _say(self, experiment: Experiment) -> None:
+        if not self.quiet:
+            models = sum(play.models for _, play in experiment.pairs)
+            most = "up to " if any(play.stops for play in experiment.plays) else ""
+            print(
+                f"{experiment.name}: {most}{models} models, {experiment.model_steps:,} model-steps, "
+                f"{experiment.comparisons} bounds that hold together with {experiment.confidence:.0%} confidence",
+                file=sys.stderr,
+            )
+
+    def _audit(self, experiment: Experiment, store: Store) -> tuple[Any, tuple[Played, ...]]:
+        from audit.cli.progress import bar
+        from audit.experiment import run as line
+
+        with bar("training (model-steps)", experiment.model_steps, quiet=self.quiet) as progress:
+            return line.run(experiment, store, progress)
+
+    def _frame(self, store: Store, experiment: Experiment) -> Any:
+        from audit.engine import device
+        from audit.experiment import figures as measure
+        from audit.experiment import report as summary
+
+        config = self.resolved.config
+        text, threads = device.describe(experiment.device)
+        return summary.Frame(
+            title=config.title,
+            created=store.created,
+            gates={gate: limit for gate, limit in config.policy.model_dump().items() if limit is not None},
+            unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
+            config=self.resolved.text,
+            origins=self.resolved.origins,
+            provenance=measure.provenance(
+                command=f"audit run {config.name}",
+                seed=config.seed,
+                config_sha256=self.resolved.sha256,
+                device=text,
+                threads=threads,
+            ),
+        )
+
+    def _write(self, finished: AuditReport, played: tuple[Played, ...], store: Store, seconds: float) -> Path:
+        import reports
+        from audit.experiment import tables
+
+        for name, content in reports.render(finished, self.resolved.config.output.formats).items():
+            store.write(name, content)
+        store.write("config.resolved.yaml", self.resolved.text.encode())
+        store.write("scores.parquet", tables.scores_parquet(finished, played))
+        store.write("environment.json", tables.environment(finished, seconds))
+        return store.finish()
+
+
+def _log_to(path: Path) -> None:
+    import logging
+
+    log = logging.getLogger("audit")
+    log.setLevel(logging.INFO)
+    writer = logging.FileHandler(path)
+    writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(writer)
+
+
+def _print_outcome(report: AuditReport, folder: Path, code: int, as_json: bool) -> None:
+    from audit.cli import output as screen
+
+    if as_json:
+        print_json({**screen.digest(report), "exit_code": code, "folder": str(folder)})
+        return
+    print("\n".join(screen.lines(report, folder)))

@@ -1,0 +1,149 @@
+"""`audit scores`: lower bounds from a table of scores that any tool made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.cli.printing import AsJson
+from audit.core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from audit.core.data import Array
+
+SCORE_NAMES = ("score", "scores", "value", "values")
+MEMBER_NAMES = ("member", "members", "membership", "included", "is_member")
+FORMATS = ("pdf", "json", "junit", "sarif", "figures")
+_PARTS = ("mechanism", "game", "attack", "scorer")
+
+
+def scores(
+    file: Annotated[Path, typer.Argument(help="npz, csv or parquet with a score and the coin of each record.")],
+    delta: Annotated[float | None, typer.Option(help="Delta of every epsilon.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="In place of --delta: print the delta at this epsilon that each estimator refutes, and nothing else."
+        ),
+    ] = None,
+    claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")] = None,
+    confidence: Annotated[float, typer.Option(help="With which all bounds hold together.")] = 0.95,
+    game: Annotated[
+        str,
+        typer.Option(
+            help="one_run: memberships are independent fair coins. independent: besides, each score is from a run of its own."
+        ),
+    ] = "one_run",
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help="Estimator; may repeat. Default: all that the game grants and that hold for any mechanism."),
+    ] = None,
+    score: Annotated[str | None, typer.Option(help="Name of the score column.")] = None,
+    member: Annotated[str | None, typer.Option(help="Name of the membership column.")] = None,
+    where: Annotated[list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Rows to take; may repeat.")] = None,
+    seed: Annotated[int, typer.Option(help="Of tie-breaks and simulations.")] = 0,
+    certificates: Annotated[
+        int, typer.Option(min=0, help="Simulated audits behind the calibration certificate; 0 for none.")
+    ] = 200,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the report; none is written without.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """All lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
+    from audit.cli import deliver, scores_delta
+    from audit.experiment import inspection
+
+    if epsilon is not None and delta is None and output is None and claim_epsilon is None:
+        asked = scores_delta.Asked(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
+        return scores_delta.show(scores_delta.found(*read_scores(file, score, member, where or []), asked), asked, as_json)
+    if delta is None or epsilon is not None:
+        raise ConfigError(
+            "give either --delta, to bound epsilon there, or --epsilon alone, to print what is proven of delta there "
+            "(without --output and --claim-epsilon)"
+        )
+    settings = inspection.Settings(
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+        claim_epsilon=claim_epsilon,
+        estimators=tuple(estimator) if estimator else None,
+        certificates=certificates,
+        title=file.name,
+        **deliver.origin("cpu"),
+    )
+    if output is not None:
+        deliver.demand_new(output)
+    values, included = read_scores(file, score, member, where or [])
+    report = inspection.inspect_scores(values, included, settings, game=game, name=file.name)
+    return deliver.finish(report, output, as_json, FORMATS)
+
+
+def read_scores(path: Path, score: str | None, member: str | None, where: list[str]) -> tuple[Array, Array]:
+    """Scores `(n,)` float64 and memberships `(n,)` bool.
+
+    Raises:
+        DataError: the file is missing or malformed, lacks a column, holds NaN or text, or one side only; or its rows come
+            from several attacks and `where` does not say which to take.
+    """
+    import numpy as np
+
+    from audit.core import checks
+    from audit.data.readers.arrays import read_npz
+    from audit.data.readers.tables import read_table
+    from audit.data.source import memberships, read_bytes
+
+    content = read_bytes(path, "scores")
+    if content[:2] == b"PK":
+        columns: Mapping[str, Any] = read_npz(content, path)
+    else:
+        frame = read_table(content, path)
+        columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+    columns = _rows(columns, where, path)
+    found = columns[_column(columns, score, SCORE_NAMES, "score", path)]
+    if found.ndim != 1 or found.dtype.kind not in "biuf":
+        raise DataError(f"{path}: scores have shape {found.shape} and type {found.dtype}; expected one number per record")
+    values = checks.without_nan(found.astype(np.float64), f"{path}: scores")
+    name = _column(columns, member, MEMBER_NAMES, "membership", path)
+    included = memberships(columns[name], f"{path}: {name}")
+    if len(values) != len(included):
+        raise DataError(f"{path}: {len(values)} scores but {len(included)} memberships; expected as many of each")
+    return values, included
+
+
+def _column(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...], what: str, path: Path) -> str:
+    names = [asked] if asked else [name for name in usual if name in columns]
+    if len(names) == 1 and names[0] in columns:
+        return names[0]
+    found = f"no column '{asked}'" if asked else f"{len(names)} columns that could be the {what} ({', '.join(names) or 'none'})"
+    raise DataError(
+        f"{path} has {found}; it holds {', '.join(columns)}. Expected one of {', '.join(usual)}, or name it with "
+        f"--{'score' if what == 'score' else 'member'}"
+    )
+
+
+def _rows(columns: Mapping[str, Any], where: list[str], path: Path) -> Mapping[str, Any]:
+    """The rows that `where` picks; refuses to pool rows of several attacks, games or mechanisms."""
+    import numpy as np
+
+    for condition in where:
+        name, equals, value = condition.partition("=")
+        if not equals:
+            raise ConfigError(f"--where is '{condition}'; expected COLUMN=VALUE")
+        if name not in columns:
+            raise DataError(f"{path} has no column '{name}' (--where); it holds {', '.join(columns)}")
+        kept = columns[name].astype(str) == value
+        if not kept.any():
+            there = ", ".join(sorted(set(columns[name].astype(str)))[:8])
+            raise DataError(f"{path} has no row with {name} = {value}; there are {there}")
+        columns = {key: column[kept] for key, column in columns.items()}
+    for name in _PARTS:
+        if name in columns:
+            several = sorted(set(np.asarray(columns[name]).astype(str)))
+            if len(several) > 1:
+                shown = ", ".join(several[:8])
+                raise DataError(f"{path} holds scores of several {name}s ({shown}); pick one with --where {name}={several[0]}")
+    return columns

@@ -1,0 +1,176 @@
+"""The audited records: read, checked against each other, members first."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array, Records
+from audit.core.errors import DataError
+from audit.data.readers.arrays import only_keys, read_npz
+from audit.data.source import array_sha256, class_labels, combined_sha256, finite_inputs, read_bytes
+
+Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any]
+"""One side as a user gives it: an npz file with x and y, `Records`, `(x, y)`, or a mapping with x, y and maybe group, index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """Both sides, joined.
+
+    Attributes:
+        inputs: `(n, ...)` float32, members first; `labels` `(n,)` int64; `included` `(n,)` bool.
+        rows: `(n,)` position before any record was dropped: names of records follow from it.
+        index: `(n,)` position among the coins, or None.
+        groups: `(n,)` text, or None.
+        name: files read; `sha256` of them.
+        dropped: records left out because they were on both sides.
+    """
+
+    inputs: Array
+    labels: Array
+    included: Array
+    rows: Array
+    index: Array | None
+    groups: Array | None
+    name: str
+    sha256: str
+    dropped: int = 0
+
+
+def gather(members: Side, nonmembers: Side) -> Evidence:
+    """Both sides, each checked on its own and against the other.
+
+    Raises:
+        DataError: a file is missing or malformed; a side is empty; NaN; labels that are no classes, or a single class;
+            records of different shapes on the two sides.
+    """
+    sides, files = [], []
+    for side, name in ((members, "members"), (nonmembers, "nonmembers")):
+        arrays, where, content = _read(side, name)
+        if content is not None:
+            files.append((where, content))
+        sides.append(_checked(arrays, where))
+    if sides[0]["x"].shape[1:] != sides[1]["x"].shape[1:]:
+        raise DataError(
+            f"members have records of shape {sides[0]['x'].shape[1:]}, nonmembers of shape {sides[1]['x'].shape[1:]}; "
+            "expected the same"
+        )
+    for key in ("group", "index"):
+        if (sides[0][key] is None) != (sides[1][key] is None):
+            raise DataError(f"one of members and nonmembers has '{key}', the other has not; give it in both or in neither")
+    joined: dict[str, Any] = {
+        key: None if sides[0][key] is None else np.concatenate([side[key] for side in sides]) for key in sides[0]
+    }
+    present = np.unique(joined["y"])
+    if len(present) < 2:
+        raise DataError(f"all records have the label {present[0]}; expected at least two classes (is y the right array?)")
+    counts = [len(side["y"]) for side in sides]
+    return Evidence(
+        inputs=joined["x"],
+        labels=joined["y"],
+        included=np.arange(sum(counts)) < counts[0],
+        rows=np.arange(sum(counts)),
+        index=joined["index"],
+        groups=joined["group"],
+        name=", ".join(name for name, _ in files) if files else "arrays in memory",
+        sha256=combined_sha256(files) if files else array_sha256(joined["x"], joined["y"]),
+    )
+
+
+def _read(side: Side, name: str) -> tuple[dict[str, Array], str, bytes | None]:
+    if isinstance(side, str | Path):
+        place = Path(side)
+        content = read_bytes(place, name)
+        found = read_npz(content, place)
+        only_keys(found, ("x", "y"), ("exact", "group", "index"), place)
+        return found, place.name, content
+    if isinstance(side, Records):
+        return {"x": side.inputs, "y": side.labels}, name, None
+    if isinstance(side, Mapping):
+        found = {key: np.asarray(value) for key, value in side.items()}
+        only_keys(found, ("x", "y"), ("exact", "group", "index"), Path(name))
+        return found, name, None
+    if isinstance(side, tuple) and len(side) == 2:
+        return {"x": np.asarray(side[0]), "y": np.asarray(side[1])}, name, None
+    raise DataError(f"{name} are given as {type(side).__name__}; expected a path of an npz file with x and y, or (x, y)")
+
+
+def _checked(arrays: Mapping[str, Array], where: str) -> dict[str, Any]:
+    inputs, labels = arrays["x"], arrays["y"]
+    if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
+        raise DataError(f"{where}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
+    if len(inputs) == 0:
+        raise DataError(f"{where}: no record; expected at least one member and one nonmember")
+    for key in ("y", "group", "index"):
+        if arrays.get(key) is not None and len(arrays[key]) != len(inputs):
+            raise DataError(f"{where}: {len(inputs)} records in x but {len(arrays[key])} in {key}; expected as many of each")
+    index = arrays.get("index")
+    if index is not None and (index.ndim != 1 or index.dtype.kind not in "iu"):
+        raise DataError(f"{where}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
+    return {
+        "x": finite_inputs(inputs.astype(np.float32), f"{where}: x"),
+        "y": class_labels(labels, None, f"{where}: y"),
+        "group": None if arrays.get("group") is None else np.asarray(arrays["group"]).astype(str),
+        "index": index,
+    }
+
+
+def without_overlap(evidence: Evidence, overlap: str, *, by_coins: bool) -> Evidence:
+    """The evidence with no record on both sides.
+
+    With "drop": of a split, nonmembers that equal a member are left out, since they were trained on. Where coins decided,
+    every record that occurs more than once is left out, whatever its coins: a choice that looked at them would bias the audit.
+
+    Raises:
+        DataError: a record is on both sides and `overlap` is "refuse", or dropping empties a side.
+    """
+    _, content, counts = np.unique(_hashes(evidence), return_inverse=True, return_counts=True)
+    members = np.bincount(content, weights=evidence.included, minlength=len(counts))
+    on_both = (members > 0) & (members < counts)
+    shared = on_both[content] & ~evidence.included
+    if not shared.any():
+        return evidence
+    if overlap == "refuse":
+        first = int(np.flatnonzero(shared)[0])
+        twin = int(np.flatnonzero((content == content[first]) & evidence.included)[0])
+        side = int(evidence.included.sum())
+        raise DataError(
+            f"{int(shared.sum())} nonmembers are equal to members (nonmember {first - side} is member {twin}), so the model "
+            "was trained on them; remove them, or leave them out by overlap 'drop' (--drop-overlap)"
+        )
+    kept = counts[content] == 1 if by_coins else ~shared
+    if not (evidence.included & kept).any() or not (~evidence.included & kept).any():
+        raise DataError("nothing is left on one side after dropping records that are on both; the files overlap as a whole")
+    return _taken(evidence, kept)
+
+
+def _taken(evidence: Evidence, kept: Array) -> Evidence:
+    return Evidence(
+        inputs=evidence.inputs[kept],
+        labels=evidence.labels[kept],
+        included=evidence.included[kept],
+        rows=evidence.rows[kept],
+        index=None if evidence.index is None else evidence.index[kept],
+        groups=None if evidence.groups is None else evidence.groups[kept],
+        name=evidence.name,
+        sha256=evidence.sha256,
+        dropped=int((~kept).sum()),
+    )
+
+
+def _hashes(evidence: Evidence) -> Array:
+    """One text per record, equal for equal inputs and labels; row by row, so that the inputs are not copied."""
+    pairs = zip(evidence.inputs, evidence.labels, strict=True)
+    zero = np.float32(0)  # added, it turns -0.0 into 0.0
+    return np.array(
+        [
+            hashlib.blake2b((row + zero).tobytes() + int(label).to_bytes(8, "little"), digest_size=16).hexdigest()
+            for row, label in pairs
+        ]
+    )

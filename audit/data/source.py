@@ -1,0 +1,231 @@
+"""What a data reader hands over before the split: raw parts, how they are scaled, the hash of what was read."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import struct
+import tokenize
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError
+
+DAMAGED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    AssertionError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    tokenize.TokenError,
+)
+"""What parsers of other libraries raise on damaged files: seen by flipping bytes, not only as documented."""
+STANDARDISED = "standardised with the mean and standard deviation of the train split"
+VOCABULARY = "categories taken from the files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """Records as they were read: `inputs` `(n, ...)` in their own type, `labels` `(n,)`, `groups` `(n,)` text or None."""
+
+    inputs: Array
+    labels: Array
+    groups: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scaling:
+    """`(value - offset) / unit`, broadcast over a record.
+
+    Attributes:
+        fitted: feature columns whose offset and unit are the mean and standard deviation of the
+            train split. Empty means that all constants are public.
+    """
+
+    offset: Array
+    unit: Array
+    fitted: tuple[int, ...] = ()
+
+    def fit(self, train: Array) -> Scaling:
+        """The scaling with the statistics of `train` `(n, features)` filled in; itself where nothing is fitted.
+
+        Raises:
+            DataError: statistics are needed and there is no record to take them from.
+        """
+        if not self.fitted:
+            return self
+        if len(train) == 0:
+            raise DataError(
+                f"{len(self.fitted)} numeric columns are to be standardised, but data.train is 0; "
+                "declare their public limits in data.ranges, or take some train records"
+            )
+        columns = list(self.fitted)
+        offset, unit = self.offset.copy(), self.unit.copy()
+        with np.errstate(over="ignore", invalid="ignore"):  # `apply` refuses what becomes of an overflow
+            spread = train[:, columns].std(axis=0, dtype=np.float64)
+            offset[columns] = train[:, columns].mean(axis=0, dtype=np.float64)
+        unit[columns] = np.where(spread > 0, spread, 1.0)
+        return replace(self, offset=offset, unit=unit)
+
+    def apply(self, inputs: Array) -> Array:
+        """The scaled records, float32, computed in chunks so that no float64 copy of the whole is made.
+
+        Raises:
+            DataError: a value is too large for float32.
+        """
+        out = np.empty(inputs.shape, np.float32)
+        for start in range(0, len(inputs), 4096):
+            rows = slice(start, start + 4096)
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[rows] = (inputs[rows].astype(np.float64) - self.offset) / self.unit
+        return finite_inputs(out, "the data, as float32,")
+
+
+UNSCALED = Scaling(offset=np.zeros(()), unit=np.ones(()))
+PIXELS = Scaling(offset=np.array(127.5), unit=np.array(127.5))
+"""uint8 images to [-1, 1]: divided by 255, then centred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Source:
+    """All that a reader knows.
+
+    Attributes:
+        main: what train and pool (and test, where there is no own part) are drawn from.
+        test: the source's own test part, or None.
+        classes: number of classes, 0 for regression.
+        sha256: of the bytes that were read, hex.
+    """
+
+    origin: str
+    sha256: str
+    classes: int
+    main: Part
+    scaling: Scaling
+    test: Part | None = None
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """The whole file, or `DataError` saying what was looked for."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{what}: no file {path}; nothing is ever downloaded, so put the file there or correct 'root' and 'path'"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{what}: cannot read {path} ({error.strerror}); expected a readable file") from error
+    if not content:
+        raise DataError(f"{what}: {path} is empty; expected data (was its download or copy cut short?)")
+    return content
+
+
+def combined_sha256(files: list[tuple[str, bytes]]) -> str:
+    """Hash of what was read: of one file its own sha256, of several that of `sha256sum` output over their names."""
+    digests = [(name, hashlib.sha256(content).hexdigest()) for name, content in files]
+    if len(digests) == 1:
+        return digests[0][1]
+    return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in digests).encode()).hexdigest()
+
+
+def array_sha256(*arrays: Array) -> str:
+    """Hash over type, shape and values of arrays that came from no file."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def finite_inputs(inputs: Array, where: str) -> Array:
+    """`inputs` itself, or `DataError` naming how many values are not finite and the first record that has one."""
+    if inputs.dtype.kind == "f":
+        bad = ~np.isfinite(inputs)
+        if bad.any():
+            row = int(np.argwhere(bad)[0][0])
+            raise DataError(
+                f"{where} has {int(bad.sum())} values that are NaN or infinite, the first in record {row}; "
+                "remove or repair those records"
+            )
+    return inputs
+
+
+def class_labels(labels: Array, classes: int | None, where: str) -> Array:
+    """`labels` as int64 in `0 .. classes-1`, or `DataError` naming the first that is not.
+
+    Args:
+        classes: how many there are, or None where the labels themselves decide.
+    """
+    if labels.ndim != 1:
+        raise DataError(f"{where} has shape {labels.shape}; expected one label per record, (n,)")
+    if labels.dtype.kind not in "iufb":
+        raise DataError(f"{where} has type {labels.dtype}; expected integer class labels 0, 1, 2, ...")
+    bad = ~np.isfinite(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), bool)
+    if not bad.any():
+        bad = labels != np.floor(labels) if labels.dtype.kind == "f" else bad
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"{where}: label {labels[first]} of record {first} is no integer; expected classes 0, 1, 2, ... "
+            "(for a continuous target set 'task: regression')"
+        )
+    top = np.inf if classes is None else classes
+    outside = (labels < 0) | (labels >= top)
+    if outside.any():
+        first = int(np.flatnonzero(outside)[0])
+        allowed = "0 or above" if classes is None else f"in 0 .. {classes - 1}"
+        raise DataError(f"{where}: label {labels[first]} of record {first} is out of range; expected classes {allowed}")
+    return labels.astype(np.int64)
+
+
+def target_values(labels: Array, where: str) -> Array:
+    """Regression targets as finite float64 `(n,)`."""
+    if labels.ndim != 1 or labels.dtype.kind not in "iufb":
+        raise DataError(f"{where} has shape {labels.shape} and type {labels.dtype}; expected one number per record, (n,)")
+    return finite_inputs(labels.astype(np.float64), where)
+
+
+def choice(value: object, allowed: tuple[str, ...], key: str) -> str:
+    """`value` itself, or `ConfigError` naming what is allowed."""
+    if value not in allowed:
+        raise ConfigError(f"{key} is {value!r}; expected one of {', '.join(allowed)}")
+    return str(value)
+
+
+def locate(root: str, path: str) -> Path:
+    """The place that `root` and `path` name (an absolute `path` stands alone)."""
+    for key, value in (("root", root), ("path", path)):
+        if not isinstance(value, str):
+            raise ConfigError(f"data.{key} is {value!r}; expected text, a path")
+    return Path(root).expanduser() / Path(path).expanduser()
+
+
+def memberships(column: Array, where: str) -> Array:
+    """`column` as `(n,)` bool, or `DataError` where it is not made of two truth values with both sides present."""
+    flags = np.asarray(column)
+    if flags.ndim != 1 or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
+        shown = ", ".join(str(value) for value in np.unique(flags.astype(str))[:4])
+        raise DataError(f"{where} holds {shown} with shape {flags.shape}; expected true or false (1 or 0) for each record")
+    flags = flags.astype(bool)
+    if flags.all() or not flags.any():
+        side = "members" if flags.all() else "nonmembers"
+        raise DataError(f"{where} marks {side} only ({len(flags)} records); expected both members and nonmembers")
+    return flags

@@ -1,0 +1,278 @@
+"""One chunk of models on its way through all steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.data import Executed, TrainedModels
+from audit.core.game import Access
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import Progress, TrainingJob
+from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
+from audit.engine.clip_check import Recomputation
+from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
+from audit.engine.compiled_mlp import ChainGradients, compiled_chain
+from audit.engine.dispatch import gradients_of
+from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
+from audit.engine.ghost_clipping import full_precision
+from audit.engine.gradient_canaries import PlantedGradients
+from audit.engine.microbatches import Passes
+from audit.engine.noise import NoiseStreams
+from audit.engine.optimizers import parse
+from audit.engine.sampling import Block, EnsembleSampler, Law
+from audit.engine.schedule import Arrangement
+from audit.models.build import starting
+
+_PROGRESS_SECONDS = 0.1
+
+
+def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """All that a model of `job` may sample, on `device`: the shared records, then the canaries that are records."""
+    inputs, labels = job.dataset.train.inputs, job.dataset.train.labels
+    if job.canaries.records is not None:
+        inputs = np.concatenate([inputs, job.canaries.records.inputs])
+        labels = np.concatenate([labels, job.canaries.records.labels])
+    if job.dataset.classes:
+        targets = torch.from_numpy(np.array(labels, dtype=np.int64))
+    else:
+        targets = torch.from_numpy(np.array(labels, dtype=np.float64)).to(dtype)
+    return torch.from_numpy(np.array(inputs)).to(device, dtype), targets.to(device)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Measured:
+    """What really happened, gathered while it happens."""
+
+    batch_sizes: np.ndarray
+    noise_norms: Tensor
+    largest: Tensor
+    skipped: Tensor
+
+
+class Chunk:
+    """Some models of a job, trained from the first to the last step."""
+
+    def __init__(
+        self, job: TrainingJob, part: slice, data: tuple[Tensor, Tensor], arrangement: Arrangement, technique: Technique
+    ) -> None:
+        self.job = job
+        self.inputs, self.labels = data
+        self.device = self.inputs.device
+        self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
+        self.seeds = job.seeds[part]
+        self.included = np.asarray(job.included[part], dtype=bool)
+        self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
+        self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
+        self.recomputation: Recomputation | None = None
+        self.models = self._initial(arrangement)
+        # one step's sum, the same with noise, and the noise: kept, as fresh memory costs more than what is done in it
+        self.total, self.noisy, self.added = (torch.zeros_like(self.models.flat) for _ in range(3))
+        self.optimizer = parse(job.optimizer).start(job.mechanism.steps)
+        self.copies = technique.copies
+        self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
+        self.averaged = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
+        self.clip: Clip | None = None
+        if self.private is not None:
+            self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
+        self.adaptive: AdaptiveNorms | None = None
+        if self.private is not None and technique.clipping == "adaptive":
+            refuse_planted_gradients(job)
+            self.adaptive = AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
+        self.planted: PlantedGradients | None = None
+        if job.canaries.are_gradients:
+            scale = 1.0 if self.private is None else self.private.clip_norm
+            self.planted = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
+        self.noise: NoiseStreams | None = None
+        if self.private is not None:
+            noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
+            self.noise = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
+
+    def _initial(self, arrangement: Arrangement) -> Gradients:
+        shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
+        modules = [starting(self.job.model, shape, classes, seed.child("init"), self.job.start) for seed in self.seeds]
+        state = stacked_state(modules, self.inputs.dtype, self.device)
+        models: Gradients | None = compiled_chain(modules[0], state) if arrangement.compiled else None
+        if models is None:
+            products = arrangement.products
+            models = gradients_of(modules[0], state, force_loop=arrangement.one_by_one, products=products)
+        if self.private is not None and not models.random:
+            self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.mechanism.steps)
+        return models
+
+    def run(self, progress: Progress) -> TrainedModels:
+        """All steps of all models of this chunk."""
+        job, count, steps = self.job, len(self.seeds), self.job.mechanism.steps
+        initial = None
+        if job.access in (Access.FINAL_WEIGHTS, Access.ALL_STEPS):
+            trainable = {slot.name for slot in self.models.layout.slots}
+            initial = {name: value for name, value in _exported(self.models).items() if name in trainable}
+        flat = self.models.flat
+        measured = _Measured(
+            batch_sizes=np.zeros((count, steps), dtype=np.int64),
+            noise_norms=flat.new_zeros(steps, count),
+            largest=flat.new_zeros(count),
+            skipped=torch.zeros(count, dtype=torch.int64, device=self.device),
+        )
+        products = None
+        if self.planted is not None and job.access is Access.ALL_STEPS:
+            products = torch.zeros(steps, count, self.planted.count, dtype=torch.float32)
+        sampler = EnsembleSampler(
+            self.law,
+            tuple(seed.child("batches") for seed in self.seeds),
+            self.included,
+            as_gradients=self.planted is not None,
+        )
+        report = _Throttled(progress, count)
+        checkpoints = []
+        within = self.law.block_steps
+        for step in range(steps):
+            if within == self.law.block_steps:
+                block, within = sampler.block(), 0
+                self.passes.load(block)
+            seen = self._step(block, within, measured, step)
+            if products is not None and seen is not None:
+                products[step] = seen
+            if step + 1 in job.checkpoints:
+                checkpoints.append(_exported(self.models))
+            within += 1
+            report.step()
+        report.flush()
+        return replace(self._result(initial, products, measured), checkpoints=tuple(checkpoints))
+
+    def _step(self, block: Block, within: int, measured: _Measured, step: int) -> Tensor | None:
+        """One step of every model; the products of the gradient canaries where there are any."""
+        clip_norm = None if self.private is None else self.private.clip_norm
+        total = self.total.zero_()
+        if self.adaptive is not None:
+            self.clip = self.adaptive.clip
+        self.augmentation.start_step(step)
+        if self.models.random:
+            self.models.begin([seed.child("dropout", step) for seed in self.seeds])
+        self._add_records((step, within), total, measured)
+        counts = block.counts[within]
+        ordinary = total
+        if self.planted is not None and block.extra is not None:
+            taken = torch.from_numpy(block.extra[within]).to(self.device)
+            ordinary = total.clone()
+            norms = self.planted.add_sum(taken, clip_norm, total)
+            counts = counts + block.extra[within].sum(1)
+            if clip_norm is not None:
+                torch.maximum(measured.largest, norms.amax(1) / clip_norm, out=measured.largest)
+        measured.batch_sizes[:, step] = counts
+        noisy = self._noisy(total, measured.noise_norms[step])
+        if self.adaptive is not None:
+            self.adaptive.step()
+        seen = None
+        if self.planted is not None and self.job.access is Access.ALL_STEPS:
+            seen = self.planted.products(noisy - ordinary)
+        self.optimizer.step(self.models.flat, noisy.div_(max(self.law.mean, 1e-300)))
+        if self.averaged is not None:
+            self.averaged.step(self.models.flat)
+        return seen
+
+    def _noisy(self, total: Tensor, added: Tensor) -> Tensor:
+        """`total` with noise; the norm of what was really added, at the first clip norm, goes to `added` `(N,)`."""
+        if self.private is None or self.noise is None:
+            return total
+        if self.adaptive is None:
+            scale = self.private.noise_multiplier * self.private.clip_norm
+            noisy = torch.add(total, self.noise.step(), alpha=scale, out=self.noisy)
+            torch.linalg.vector_norm(torch.sub(noisy, total, out=self.added), dim=1, out=added)
+            return noisy
+        norms = self.adaptive.norms
+        noisy = torch.add(total, self.noise.step() * (self.adaptive.multiplier * norms), out=self.noisy)
+        difference = torch.sub(noisy, total, out=self.added).mul_(self.private.clip_norm / norms)
+        torch.linalg.vector_norm(difference, dim=1, out=added)
+        return noisy
+
+    def _add_records(self, at: tuple[int, int], total: Tensor, measured: _Measured) -> None:
+        """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
+        for number, (chosen, mask) in enumerate(self.passes.of_step(at[1])):
+            if isinstance(self.models, ChainGradients):
+                rows, sums = None, (self.clip, total)
+                clipped = self.models.add_chosen((self.inputs, self.labels), chosen, mask, sums)
+            else:
+                rows = self._rows(chosen, mask)
+                clipped = self.models.add_sum(rows, self.clip, total)
+            if clipped is not None and self.clip is not None:
+                torch.maximum(measured.largest, (clipped.left / self.clip.norm).amax(1), out=measured.largest)
+                if self.adaptive is not None:
+                    self.adaptive.see(clipped, mask)
+                if self.recomputation is not None and self.recomputation.step == at[0] and number == 0:
+                    with full_precision(self.models):
+                        self.recomputation.compare(self.models, rows or self._rows(chosen, mask), self.clip)
+                if not clipped.finite:
+                    measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
+
+    def _rows(self, chosen: Tensor, mask: Tensor) -> Rows:
+        labels = self.labels.index_select(0, chosen)
+        return Rows(
+            inputs=self.augmentation.views(self.inputs.index_select(0, chosen)),
+            labels=labels.repeat_interleave(self.copies) if self.copies > 1 else labels,
+            mask=mask,
+            copies=self.copies,
+        )
+
+    def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measured: _Measured) -> TrainedModels:
+        draws = self.models.layout.parameters * self.job.mechanism.steps if self.private is not None else 0
+        multiplier = np.zeros(len(self.seeds))
+        if self.private is not None and draws:
+            squares = measured.noise_norms.double().square().sum(0)
+            multiplier = np.sqrt(squares.cpu().numpy() / draws) / self.private.clip_norm
+            if self.adaptive is not None:
+                multiplier = np.array([self.adaptive.effective(one) for one in multiplier])
+        executed = Executed(
+            steps=self.job.mechanism.steps,
+            batch_sizes=measured.batch_sizes,
+            population=len(self.job.dataset.train) + self.included.sum(axis=1),
+            noise_multiplier=multiplier,
+            noise_draws=draws,
+            largest_norm=measured.largest.double().cpu().numpy(),
+            skipped=measured.skipped.cpu().numpy(),
+            recomputed=np.full(len(self.seeds), -1.0) if self.recomputation is None else self.recomputation.errors,
+            count_noise=np.empty(0) if self.adaptive is None else self.adaptive.realised_count_noise(),
+        )
+        if self.averaged is not None:
+            self.models.flat.copy_(self.averaged.average)
+        return TrainedModels(
+            weights=_exported(self.models),
+            executed=executed,
+            initial=initial,
+            products=None if products is None else products.permute(1, 2, 0).contiguous().numpy(),
+            extra=self._extra(),
+        )
+
+    def _extra(self) -> dict[str, Any]:
+        extra = {"diverged": (~self.models.flat.isfinite().all(dim=1)).cpu().numpy()}
+        if self.adaptive is not None:
+            extra["clip_norm"] = self.adaptive.norms[:, 0].double().cpu().numpy()
+        return extra
+
+
+class _Throttled:
+    """Passes progress on at most ten times a second."""
+
+    def __init__(self, progress: Progress, models: int) -> None:
+        self._progress, self._models = progress, models
+        self._waiting, self._last = 0, time.monotonic()
+
+    def step(self) -> None:
+        self._waiting += self._models
+        if time.monotonic() - self._last > _PROGRESS_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._progress(self._waiting)
+        self._waiting, self._last = 0, time.monotonic()
+
+
+def _exported(models: Gradients) -> dict[str, Any]:
+    return {name: value.detach().cpu().numpy().copy() for name, value in models.state().items()}

@@ -1,0 +1,165 @@
+"""Per-example losses and clipping: the words that both ways to a clipped sum share."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.core.seeds import Seed
+from audit.engine.parameter_layout import Layout
+
+_SHORT_ROW = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """The same number of rows for each of N models, model-major; `mask` `(N, rows)` says which rows are real.
+
+    Attributes:
+        inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
+        labels: `(N * rows * copies,)`.
+        copies: the gradient of an example is the mean over its copies, clipped once.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    mask: Tensor
+    copies: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """One example's gradient is scaled to l2 norm `norm` at most: as a whole, or each of L layers to `norm / sqrt(L)`.
+
+    `norm` is one number for all models, or `(N, 1)`.
+    """
+
+    norm: float | Tensor
+    per_layer: bool = False
+
+    def of_model(self, model: int) -> Clip:
+        """What one model of several is clipped to."""
+        return Clip(norm=self.norm[model], per_layer=self.per_layer) if isinstance(self.norm, Tensor) else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clipped:
+    """What happened to each row, `(N, rows)`: its gradient's norm before clipping and after.
+
+    `finite` says that all norms are; those of padding count too.
+    """
+
+    norms: Tensor
+    left: Tensor
+    finite: bool
+
+
+class Gradients(Protocol):
+    """N models of one architecture whose flat parameters `(N, width)` are updated in place from outside.
+
+    `random` says that the forward pass draws numbers (dropout); `begin` then sets the streams of one step. `module` is what
+    `forward` runs: once for all models, or once for each.
+    """
+
+    layout: Layout
+    flat: Tensor
+    random: bool
+    module: nn.Module
+
+    def begin(self, seeds: Sequence[Seed]) -> None: ...
+
+    def forward(self, inputs: Tensor) -> Tensor: ...
+
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None: ...
+
+    def state(self) -> dict[str, Tensor]: ...
+
+
+def example_losses(outputs: Tensor, labels: Tensor) -> Tensor:
+    """`(rows,)` cross-entropy for integer labels, squared error for real ones."""
+    if labels.dtype == torch.int64:
+        return F.cross_entropy(outputs, labels, reduction="none")
+    return (outputs.reshape(len(labels)) - labels).square()
+
+
+def loss_slopes(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Derivative of `example_losses` by the outputs, without a graph and in few passes over memory.
+
+    Library softmax kernels are slow on very short rows, which is what ten classes are.
+    """
+    if labels.dtype != torch.int64:
+        return (outputs.reshape(len(labels)) - labels).mul_(2.0).reshape(outputs.shape)
+    if outputs.shape[1] <= _SHORT_ROW:
+        slopes = (outputs - outputs.amax(1, keepdim=True)).exp_()
+        slopes /= slopes.sum(1, keepdim=True)
+    else:
+        slopes = torch.softmax(outputs, 1)
+    one = torch.full((1, 1), -1.0, dtype=slopes.dtype, device=slopes.device)
+    return slopes.scatter_add_(1, labels.unsqueeze(1), one.expand(len(labels), 1))
+
+
+def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tensor:
+    """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or whose norm is not finite."""
+    return (clip_norm / norms).clamp_(max=1.0).nan_to_num_(nan=0.0).mul_(mask)
+
+
+def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipped, dict[str, Tensor]]:
+    """What clipping does to rows whose layers have these squared norms `(N, rows)`, and the factor of each layer.
+
+    Args:
+        squares: of each layer.
+        clip: how.
+        mask: `(N, rows)` real rows.
+        layers: number of layers with parameters, taking part or not: a constant of the model.
+    """
+    norms = functools.reduce(torch.add, squares.values()).sqrt()
+    if not clip.per_layer:
+        shared = clip_factors(norms, clip.norm, mask)
+        left = (norms * shared).nan_to_num_(nan=0.0)
+        return Clipped(norms=norms, left=left, finite=all_finite(norms)), dict.fromkeys(squares, shared)
+    real = mask & norms.isfinite()
+    factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
+    parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
+    return Clipped(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=all_finite(norms)), factors
+
+
+def all_finite(values: Tensor) -> bool:
+    return math.isfinite(float(values.sum()))
+
+
+def accumulate(squares: dict[str, Tensor], layer: str, found: Tensor) -> None:
+    """Adds `found` to the squared norms of `layer`."""
+    squares[layer] = squares[layer] + found if layer in squares else found
+
+
+def owner(parameter: str) -> str:
+    """Path of the layer that a parameter belongs to."""
+    return parameter.rpartition(".")[0]
+
+
+def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
+    """Parameters and buffers of `modules`, name to `(N, ...)`; floating ones as `dtype`. A shared one appears once."""
+    first = dict(modules[0].named_parameters()) | dict(modules[0].named_buffers())
+    tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
+    stacked = {}
+    for name, value in first.items():
+        column = torch.stack([table[name].detach() for table in tables])
+        stacked[name] = column.to(device, dtype if value.is_floating_point() else value.dtype)
+    return stacked
+
+
+def flat_storage(layout: Layout, state: Mapping[str, Tensor]) -> Tensor:
+    """`(N, width)` storage filled with the trainable parameters of `state`."""
+    values = [state[slot.name] for slot in layout.slots]
+    reference = values[0]
+    flat = torch.zeros(reference.shape[0], layout.width, dtype=reference.dtype, device=reference.device)
+    for slot, value in zip(layout.slots, values, strict=True):
+        slot.view(flat).copy_(value)
+    return flat

@@ -1,0 +1,215 @@
+"""Convolutions of N models: as matrix products over patches, or directly where there are many channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.engine.convolution_patches import Geometry, ImageProducts, PatchRows
+from audit.engine.layers import EnsembleLayer, MatrixLayer, Tape, Use
+from audit.engine.parameter_layout import Slot
+
+_MANY_CHANNELS = 16
+_FEW_POSITIONS = 16
+_PATCH_NUMBERS = 1 << 21
+
+
+class _PatchProduct(torch.autograd.Function):
+    """`ImageProducts.product`, differentiable in the images before their padding."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, padded: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
+        ctx.layer = layer
+        return layer.product(padded, bias)
+
+    @staticmethod
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        return ctx.layer.back(signal), None, None, None
+
+
+class ConvLayer(MatrixLayer):
+    """`nn.Conv2d` of N models, as matrix products over patches.
+
+    Where an image has many positions there is one product an image, with the channels first as the module has them;
+    the use keeps the padded images, `(N, n, c, h, w)`, and makes their patches anew for the norms. Where it has few,
+    there is one product a model, with all positions of all images as rows; weights would be read too often otherwise.
+    """
+
+    def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.outputs = plain.out_channels
+        self.groups = plain.groups
+        self.inner = (plain.in_channels // plain.groups, *plain.kernel_size)
+        self.geometry = geometry_of(plain)
+
+    def weight_rows(self) -> Tensor:
+        return self.values["weight"].flatten(2)
+
+    def to_weight(self, gradient: Tensor) -> Tensor:
+        shaped: Tensor = gradient.unflatten(-1, self.inner)
+        return shaped
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        inputs = self.tape.factor(inputs)
+        padded = self.geometry.padded(inputs.detach())
+        out_h, out_w = self.geometry.out(*padded.shape[2:])
+        if self.groups == 1 and out_h * out_w < _FEW_POSITIONS:
+            patches = PatchRows.apply(inputs, self.geometry)
+            rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
+            return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
+        arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w, inputs.dtype)
+        made: Tensor = _PatchProduct.apply(inputs, padded, self.bias(), arithmetic).unflatten(0, (self.tape.models, -1))
+        if self.slots:
+            made = self.tape.record(self, padded.unflatten(0, (self.tape.models, -1)), made)
+        return made.view(-1, self.outputs, out_h, out_w)
+
+    def _arithmetic(self, shape: torch.Size, positions: int, dtype: torch.dtype) -> ImageProducts:
+        weight = self.weight_rows().to(dtype).unflatten(1, (self.groups, -1))
+        return ImageProducts(geometry=self.geometry, weight=weight, shape=shape, positions=positions)
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        if use.saved.dim() == 3:
+            return super().squared_norms(use, signal, rows)
+        one_image_each = use.saved.shape[1] == rows and self.groups == 1 and "weight" in self.slots
+        if not one_image_each or not self.takes_ghost(signal.shape[3], math.prod(self.inner)):
+            return self._whole_norms(use, signal, rows)
+        arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
+        bias = 1.0 if "bias" in self.slots else 0.0
+        return arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias).view(-1, rows)
+
+    def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        if use.saved.dim() == 3:
+            return super()._raw_gradients(use, signal, rows)
+        models, made = self.tape.models, {}
+        if "weight" in self.slots:
+            arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
+            found = arithmetic.gradients(use.saved.flatten(0, 1), signal.flatten(0, 1))
+            copies = found.view(models, rows, -1, *found.shape[1:])
+            made["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
+        if "bias" in self.slots:
+            made["bias"] = signal.reshape(models, rows, -1, self.outputs, signal.shape[3]).sum((2, 4))
+        return made
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.saved.dim() == 5 and not use.gradients:
+            use.gradients = self._raw_gradients(use, signal, signal.shape[1] if factors is None else factors.shape[1])
+        if factors is None and use.gradients:
+            for role, gradient in use.gradients.items():
+                summed = gradient.sum(1)
+                self.slots[role].view(total).add_(self.to_weight(summed) if role == "weight" else summed)
+            return
+        super().add_weighted(use, signal, factors, total)
+
+
+class DirectConvLayer(EnsembleLayer):
+    """`nn.Conv2d` of N models with many channels: one library convolution a model.
+
+    Patches are made only for the per-example norms, for a few examples at a time, and not kept: the clipped sum
+    is one more library convolution over the signals scaled by the factors.
+    """
+
+    def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.outputs = plain.out_channels
+        self.inner = (plain.in_channels, *plain.kernel_size)
+        self.geometry = geometry_of(plain)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        inputs, weight = self.tape.factor(inputs), self.tape.factor(self.values["weight"])
+        made: Tensor = _Direct.apply(inputs, weight, self.bias(), self.geometry)
+        return self.tape.record(self, inputs, made) if self.slots else made
+
+    def _few(self, rows: int, positions: int) -> int:
+        return max(1, min(rows, _PATCH_NUMBERS // (positions * math.prod(self.inner))))
+
+    def _gradients(self, saved: Tensor, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        """Role to `(rows, ...)`; the weight's as `(rows, outputs, patch)`."""
+        made = {}
+        signals = signal.flatten(2).unflatten(0, (rows, -1)).transpose(1, 2).flatten(2)
+        if "weight" in self.slots:
+            patches = self.geometry.patches(self.geometry.padded(saved), positions_first=True)
+            made["weight"] = torch.bmm(signals, patches.reshape(rows, -1, patches.shape[2]))
+        if "bias" in self.slots:
+            made["bias"] = signals.sum(2)
+        return made
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        total = self.tape.models * rows
+        copies = len(signal) // total
+        few = self._few(total, copies * signal.shape[2] * signal.shape[3])
+        parts = []
+        for start in range(0, total, few):
+            stop = min(start + few, total)
+            piece = slice(start * copies, stop * copies)
+            found = self._gradients(use.saved[piece], signal[piece], stop - start)
+            parts.append(torch.stack([gradient.flatten(1).square().sum(1) for gradient in found.values()]).sum(0))
+        return torch.cat(parts).view(self.tape.models, rows)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        found = self._gradients(use.saved, signal, self.tape.models * rows)
+        if "weight" in found:
+            found["weight"] = found["weight"].unflatten(-1, self.inner)
+        return {role: gradient.unflatten(0, (self.tape.models, rows)) for role, gradient in found.items()}
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if factors is not None:
+            copies = len(signal) // factors.numel()
+            signal = signal * factors.flatten().repeat_interleave(copies).view(-1, 1, 1, 1)
+        if "bias" in self.slots:
+            self.slots["bias"].view(total).add_(signal.sum((2, 3)).unflatten(0, (self.tape.models, -1)).sum(1))
+        if "weight" in self.slots:
+            place = self.slots["weight"].view(total)
+            weights, kept = self.values["weight"], use.saved.unflatten(0, (self.tape.models, -1))
+            for model, one in enumerate(signal.unflatten(0, (self.tape.models, -1))):
+                place[model] += self.geometry.backward(one, kept[model], weights[model], (False, True))[1]
+
+
+class _Direct(torch.autograd.Function):
+    """One library convolution a model, differentiable in the inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(inputs, weight)
+        ctx.geometry = geometry
+        biases = [None] * len(weight) if bias is None else list(bias)
+        parts = inputs.unflatten(0, (len(weight), -1))
+        options = (geometry.stride, geometry.padding, geometry.dilation)
+        made = [F.conv2d(one, kernel, shift, *options) for one, kernel, shift in zip(parts, weight, biases, strict=True)]
+        return torch.cat(made)
+
+    @staticmethod
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        inputs, weight = ctx.saved_tensors
+        parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
+        return torch.cat([ctx.geometry.backward(*one, (True, False))[0] for one in parts]), None, None, None
+
+
+def convolution_layer(plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
+    """The faster of the two ways for the channels of `plain`."""
+    many = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS and plain.groups == 1
+    return (DirectConvLayer if many else ConvLayer)(plain, tape, values, slots)
+
+
+def geometry_of(plain: nn.Conv2d) -> Geometry:
+    """Kernel, stride, padding and dilation of `plain`."""
+    return Geometry(
+        kernel=(plain.kernel_size[0], plain.kernel_size[1]),
+        stride=(plain.stride[0], plain.stride[1]),
+        padding=_padding(plain),
+        dilation=(plain.dilation[0], plain.dilation[1]),
+    )
+
+
+def _padding(plain: nn.Conv2d) -> tuple[int, int]:
+    if plain.padding == "valid":
+        return 0, 0
+    if isinstance(plain.padding, str):
+        sizes = zip(plain.kernel_size, plain.dilation, strict=True)
+        top, left = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
+        return top, left
+    return plain.padding[0], plain.padding[1]

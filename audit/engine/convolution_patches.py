@@ -1,0 +1,164 @@
+"""What a convolution sees: patches of images, and products with them, image by image."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from audit.engine.batched_matmul import steady_bmm
+from audit.engine.sampling import ALIGNMENT
+
+_CACHED_NUMBERS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """What a convolution does besides its weights."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+    def out(self, height: int, width: int) -> tuple[int, int]:
+        """Rows and columns of the result, for a padded image."""
+        sizes = zip((height, width), self.kernel, self.stride, self.dilation, strict=True)
+        rows, cols = ((size - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, dilation in sizes)
+        return rows, cols
+
+    def padded(self, inputs: Tensor) -> Tensor:
+        """The images `(n, c, h, w)` with their margins of zeros."""
+        top, left = self.padding
+        return F.pad(inputs, (left, left, top, top)) if top or left else inputs
+
+    def patches(self, inputs: Tensor, *, positions_first: bool) -> Tensor:
+        """What the kernel sees at P positions of images that are `padded`: `(n, P, c * kernel)` or `(n, c * kernel, P)`."""
+        places = _places(self, tuple(inputs.shape[1:]), positions_first, inputs.device)
+        return inputs.flatten(1).index_select(1, places.flatten()).view(inputs.shape[0], *places.shape)
+
+    def unpatched(self, patches: Tensor, shape: torch.Size, *, positions_first: bool) -> Tensor:
+        """The transpose of `patches`: every number is added to the place of the image `(n, *shape)` that it came from."""
+        (top, left), (height, width) = self.padding, shape[1:]
+        if patches.device.type != "cpu":  # adding by index has no fixed order there
+            columns = patches.transpose(1, 2) if positions_first else patches
+            options = (self.kernel, self.dilation, self.padding, self.stride)
+            return F.fold(columns, (height, width), *options)
+        full = (shape[0], height + 2 * top, width + 2 * left)
+        places = _places(self, full, positions_first, patches.device)
+        padded = patches.new_zeros(patches.shape[0], math.prod(full))
+        padded.index_add_(1, places.flatten(), patches.flatten(1))
+        return padded.view(-1, *full)[:, :, top : top + height, left : left + width]
+
+    def backward(self, signal: Tensor, inputs: Tensor, weight: Tensor, wanted: tuple[bool, bool]) -> tuple[Tensor, Tensor]:
+        """Derivatives by inputs and weight of one model, those that are `wanted`."""
+        found: list[Tensor] = torch.ops.aten.convolution_backward(
+            signal, inputs, weight, None, self.stride, self.padding, self.dilation, False, (0, 0), 1, (*wanted, False)
+        )
+        return found[0], found[1]
+
+
+@functools.lru_cache(maxsize=128)
+def _places(geometry: Geometry, shape: tuple[int, int, int], positions_first: bool, device: torch.device) -> Tensor:
+    """Where in a flattened, padded image of `shape` the patches' numbers lie: `(P, c * kernel)` or `(c * kernel, P)`."""
+    channels, height, width = shape
+    (dil_h, dil_w), (out_h, out_w) = geometry.dilation, geometry.out(height, width)
+    rows = dil_h * torch.arange(geometry.kernel[0]).view(-1, 1) + geometry.stride[0] * torch.arange(out_h)
+    cols = dil_w * torch.arange(geometry.kernel[1]).view(-1, 1) + geometry.stride[1] * torch.arange(out_w)
+    planes = height * width * torch.arange(channels).view(-1, 1, 1, 1, 1)
+    found = planes + width * rows.view(1, -1, 1, out_h, 1) + cols.view(1, 1, -1, 1, out_w)
+    table = found.reshape(channels * geometry.kernel[0] * geometry.kernel[1], out_h * out_w)
+    return (table.t().contiguous() if positions_first else table).to(device)
+
+
+class PatchRows(torch.autograd.Function):
+    """Patches of images that are not padded yet, positions first; differentiable."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, geometry: Geometry) -> Tensor:  # type: ignore[override]
+        ctx.geometry, ctx.shape = geometry, inputs.shape[1:]
+        return geometry.patches(geometry.padded(inputs), positions_first=True)
+
+    @staticmethod
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return ctx.geometry.unpatched(signal, ctx.shape, positions_first=True), None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageProducts:
+    """A convolution of N models as one small matrix product an image, a few images at a time so that patches stay in cache."""
+
+    geometry: Geometry
+    weight: Tensor  # (N, groups, outputs / groups, columns)
+    shape: torch.Size  # of one image, not padded
+    positions: int
+
+    def blocks(self, images: int) -> Iterator[tuple[slice, Tensor]]:
+        """Parts of `images` images with their weights `(part * groups, outputs / groups, columns)`.
+
+        A part is some of one model's images, a multiple of 16, or all images of some models.
+        """
+        models, groups, _, columns = self.weight.shape
+        each = images // models
+        numbers = groups * columns * self.positions
+        few = max(ALIGNMENT, _CACHED_NUMBERS // numbers // ALIGNMENT * ALIGNMENT)
+        for model in range(0, models, max(1, few // each)):
+            last = min(models, model + max(1, few // each))
+            for start in range(0, each, few):
+                part = min(few, each - start) if few < each else each
+                weight = self.weight[model:last].unsqueeze(1).expand(-1, part, -1, -1, -1).flatten(0, 2)
+                begin = model * each + start
+                yield slice(begin, begin + (last - model) * part), weight
+
+    def patches(self, padded: Tensor) -> Tensor:
+        """`(images * groups, columns, P)`."""
+        found = self.geometry.patches(padded, positions_first=False)
+        return found.view(-1, self.weight.shape[3], self.positions)
+
+    def product(self, padded: Tensor, bias: Tensor | None) -> Tensor:
+        """The result `(images, outputs, P)`; `bias` is `(N, outputs)`."""
+        models, groups, outputs, _ = self.weight.shape
+        images = padded.shape[0]
+        made = padded.new_empty(images * groups, outputs, self.positions)
+        shifted = made.view(images, groups * outputs, self.positions)
+        for part, weight in self.blocks(images):
+            steady_bmm(weight, self.patches(padded[part]), made[part.start * groups : part.stop * groups])
+            if bias is not None:
+                own = bias[part.start * models // images : -(-part.stop * models // images)]
+                shifted[part].unflatten(0, (own.shape[0], -1)).add_(own.view(-1, 1, groups * outputs, 1))
+        return shifted
+
+    def back(self, signal: Tensor) -> Tensor:
+        """The derivative by the images, of a signal `(images, outputs, P)`."""
+        groups, outputs, columns = self.weight.shape[1:]
+        parts = []
+        for part, weight in self.blocks(signal.shape[0]):
+            one = signal[part].reshape(-1, outputs, signal.shape[2])
+            made = steady_bmm(weight.transpose(1, 2), one).view(-1, groups * columns, signal.shape[2])
+            parts.append(self.geometry.unpatched(made, self.shape, positions_first=False))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def gradients(self, padded: Tensor, signal: Tensor) -> Tensor:
+        """`(images, outputs, columns)` weight gradient of each image."""
+        groups, outputs, columns = self.weight.shape[1:]
+        made = padded.new_empty(padded.shape[0] * groups, outputs, columns)
+        for part, _ in self.blocks(padded.shape[0]):
+            one = signal[part].reshape(-1, outputs, signal.shape[2])
+            place = made[part.start * groups : part.stop * groups]
+            steady_bmm(one, self.patches(padded[part]).transpose(1, 2), place)
+        return made.view(padded.shape[0], groups * outputs, columns)
+
+    def ghost_norms(self, padded: Tensor, signal: Tensor, bias: float) -> Tensor:
+        """`(images,)` squared norms by Gram matrices of one group; `bias` is 1 where a bias takes part."""
+        found = []
+        for part, _ in self.blocks(padded.shape[0]):
+            patches, one = self.patches(padded[part]), signal[part]
+            gram = torch.bmm(patches.transpose(1, 2), patches).add_(bias)
+            found.append(gram.mul_(torch.bmm(one.transpose(1, 2), one)).sum((1, 2)).clamp_(min=0.0))
+        return torch.cat(found)

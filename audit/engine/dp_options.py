@@ -1,0 +1,114 @@
+"""The standard toolkit for accuracy under privacy: how gradients are clipped, augmentation, averaged weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+from audit.engine.adaptive_clipping import Quantile
+
+CLIPPINGS = ("flat", "per_layer", "adaptive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Technique:
+    """Choices that change what is learnt but not what is guaranteed.
+
+    Attributes:
+        clipping: "flat" clips an example's whole gradient to the clip norm C; "per_layer" clips each of its L layers
+            to `C / sqrt(L)`. Either way one example moves the sum by at most C, so the mechanism is the same. "adaptive" lets C
+            follow a quantile of the norms; the noise on the sum grows so much that the sum and the count of clipped
+            examples together are the release that is accounted.
+        quantile: how "adaptive" does so.
+        copies: augmented copies of each sampled example; their mean gradient is clipped once, so the mechanism is the same.
+        flip: mirror each copy left to right with probability 1/2.
+        shift: move each copy by up to so many pixels in each direction, zeros coming in.
+        averaging: decay of the moving average of the weights that is released in place of the last ones; 0 for none.
+            A function of what DP-SGD has released already (post-processing).
+
+    References:
+        McMahan et al. 2018, arXiv 1710.06963 (per-layer clipping); De et al. 2022, arXiv 2204.13650 (augmentation
+        multiplicity, averaged weights).
+    """
+
+    clipping: str = "flat"
+    copies: int = 1
+    flip: bool = False
+    shift: int = 0
+    averaging: float = 0.0
+    quantile: Quantile = field(default_factory=Quantile)
+
+    def __post_init__(self) -> None:
+        if self.clipping not in CLIPPINGS:
+            raise ConfigError(f"clipping is '{self.clipping}'; expected one of {', '.join(CLIPPINGS)}")
+        if self.copies < 1 or self.shift < 0:
+            raise ConfigError(f"copies is {self.copies} and shift {self.shift}; expected at least 1 and 0")
+        if not 0 <= self.averaging < 1:
+            raise ConfigError(f"averaging is {self.averaging}; expected a decay in [0, 1)")
+
+    @property
+    def augments(self) -> bool:
+        """True where copies differ from the records."""
+        return self.flip or self.shift > 0
+
+
+class Augmentation:
+    """Random views of images, each model from its own stream, a fresh one every step."""
+
+    def __init__(self, technique: Technique, seeds: tuple[Seed, ...], shape: tuple[int, ...]) -> None:
+        if technique.augments and len(shape) != 3:
+            raise ConfigError(f"flip and shift need images (channels, height, width); the records have shape {shape}")
+        self._technique = technique
+        self._seeds = seeds
+        self._generators: list[torch.Generator] = []
+
+    def start_step(self, step: int) -> None:
+        """Begins the streams of one step, so that how many passes it takes leaves later steps alone."""
+        if self._technique.augments:
+            self._generators = [torch.Generator() for _ in self._seeds]
+            for generator, seed in zip(self._generators, self._seeds, strict=True):
+                generator.manual_seed(seed.child("augment", step).integer())
+
+    def views(self, inputs: Tensor) -> Tensor:
+        """`(N * rows * copies, ...)` from `(N * rows, ...)`; copies of one record are neighbours."""
+        technique = self._technique
+        made = inputs.repeat_interleave(technique.copies, dim=0) if technique.copies > 1 else inputs
+        if not technique.augments:
+            return made
+        each = len(made) // len(self._seeds)
+        draws = torch.cat([torch.rand(each, 3, generator=generator) for generator in self._generators]).to(made.device)
+        if technique.flip:
+            made = torch.where((draws[:, 0] < 0.5).view(-1, 1, 1, 1), made.flip(-1), made)
+        return self._shifted(made, draws) if technique.shift else made
+
+    def _shifted(self, images: Tensor, draws: Tensor) -> Tensor:
+        reach = self._technique.shift
+        height, width = images.shape[2:]
+        padded = torch.nn.functional.pad(images, (reach, reach, reach, reach))
+        down, right = (draws[:, column].mul(2 * reach + 1).long().clamp(max=2 * reach) for column in (1, 2))
+        rows = (down.unsqueeze(1) + torch.arange(height, device=images.device)).unsqueeze(2)
+        cols = (right.unsqueeze(1) + torch.arange(width, device=images.device)).unsqueeze(1)
+        which = torch.arange(len(images), device=images.device).view(-1, 1, 1)
+        return padded.permute(0, 2, 3, 1)[which, rows, cols].permute(0, 3, 1, 2).contiguous()
+
+
+class AveragedWeights:
+    """Moving average of the flat weights, warmed up so that the first steps do not linger.
+
+    After `t` steps the decay is the smaller of `averaging` and `(1 + t) / (10 + t)`.
+    """
+
+    def __init__(self, decay: float, flat: Tensor) -> None:
+        self._decay = decay
+        self._steps = 0
+        self.average = flat.clone()
+
+    def step(self, flat: Tensor) -> None:
+        """Takes the weights after one more step into account."""
+        self._steps += 1
+        decay = min(self._decay, (1 + self._steps) / (10 + self._steps))
+        self.average.lerp_(flat, 1.0 - decay)

@@ -1,0 +1,183 @@
+"""Clipped sums for N models in one forward and one backward pass."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.seeds import Seed
+from audit.engine.clipping import Clip, Clipped, Gradients, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
+from audit.engine.layer_map import draws, dropout_layer, ensemble_layer
+from audit.engine.layers import EnsembleLayer, Tape, Use
+from audit.engine.parameter_layout import Layout
+
+
+class TapeGradients:
+    """All models in one pass: ghost norms where they are cheaper, whole gradients where a parameter is used twice.
+
+    With `products` shorter than the parameters (mixed precision) only the products of the forward and the backward pass
+    are computed in it. An example's gradient is then, by definition, what its rounded activations and signals make, and
+    norm, factor and clipped sum are computed from these same rounded values in the type of the parameters: one example
+    moves the sum by no more than the clip norm, whatever the rounding did.
+    """
+
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], products: torch.dtype | None = None) -> None:
+        self.layout = Layout.of(module)
+        any_value = next(iter(state.values()))
+        self.models = any_value.shape[0]
+        self.tape = Tape(models=self.models, products=products)
+        self.random = draws(module)
+        self.layers = {owner(slot.name) for slot in self.layout.slots}
+        self._state = dict(state)
+        trainable = {slot.name: slot for slot in self.layout.slots}
+        self.flat = flat_storage(self.layout, state)
+        for name, slot in trainable.items():
+            self._state[name] = slot.view(self.flat)
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        self.module = self._replaced(module, names)
+
+    def _replaced(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
+        trainable = {slot.name: slot for slot in self.layout.slots}
+        made: dict[int, nn.Module] = {}
+        for layer in module.modules():
+            dropout = dropout_layer(layer, self.tape)
+            if dropout is not None:
+                made[id(layer)] = dropout
+            whole = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
+            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=whole)}
+            if own:
+                values = {role: self._state[name] for role, name in own.items()}
+                slots = {role: trainable[name] for role, name in own.items() if name in trainable}
+                made[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
+        # deep copy with a memo: wherever the module refers to a replaced layer, the copy refers to its replacement
+        copied = copy.deepcopy(module, dict(made))
+        reference = next(iter(self._state.values()))
+        for buffer in copied.buffers():
+            if buffer.is_floating_point():
+                buffer.data = buffer.data.to(reference.device, self.flat.dtype)
+            else:
+                buffer.data = buffer.data.to(reference.device)
+        for layer in copied.modules():
+            if not isinstance(layer, EnsembleLayer) and getattr(layer, "inplace", False) is True:
+                setattr(layer, "inplace", False)  # noqa: B010
+        return copied
+
+    def begin(self, seeds: Sequence[Seed]) -> None:
+        """Starts the models' streams for the random layers of one step."""
+        self.tape.streams = []
+        for seed in seeds:
+            stream = torch.Generator(device=self.flat.device)
+            stream.manual_seed(seed.integer())
+            self.tape.streams.append(stream)
+
+    def state(self) -> dict[str, Tensor]:
+        """Name to `(N, ...)`, as it stands."""
+        return dict(self._state)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
+        self.module.eval()
+        with torch.no_grad():
+            out: Tensor = self.module(inputs)
+        return out
+
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
+        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        uses, signals = self._signals(rows, masked=clip is None)
+        count = rows.mask.shape[1]
+        if clip is None:
+            for use, signal in zip(uses, signals, strict=True):
+                use.layer.add_weighted(use, signal, None, total)
+            return None
+        shared = self._shared_uses(uses)
+        whole: dict[str, Tensor] = {}
+        squares: dict[str, Tensor] = {}
+        for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
+            if number in shared:
+                for role, gradient in use.layer.example_gradients(use, signal, count).items():
+                    name = use.layer.slots[role].name
+                    whole[name] = whole[name] + gradient if name in whole else gradient
+            else:
+                accumulate(squares, layer_of(use), use.layer.squared_norms(use, signal, count))
+        for name, gradient in whole.items():
+            accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
+        clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
+        if not clipped.finite:
+            signals = _without(uses, signals, whole, clipped.norms.isfinite())
+        for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
+            if number not in shared:
+                use.layer.add_weighted(use, signal, factors[layer_of(use)], total)
+        for slot in self.layout.slots:
+            if slot.name in whole:
+                weights = factors[owner(slot.name)]
+                slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, whole[slot.name]))
+        return clipped
+
+    def _signals(self, rows: Rows, *, masked: bool) -> tuple[list[Use], list[Tensor]]:
+        """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `masked`."""
+        if not self.module.training:
+            self.module.train()
+        self.tape.active, self.tape.uses = True, []
+        try:
+            outputs = self.module(rows.inputs)
+        finally:
+            self.tape.active = False
+        uses, self.tape.uses = self.tape.uses, []
+        slopes = loss_slopes(outputs.detach().to(self.flat.dtype), rows.labels)
+        if masked:
+            weight = rows.mask.flatten() if rows.copies == 1 else rows.mask.flatten().repeat_interleave(rows.copies)
+            slopes *= weight.view(-1, *(1,) * (slopes.dim() - 1))
+        if rows.copies > 1:
+            slopes /= rows.copies
+        slopes = slopes.to(outputs.dtype)
+        found = torch.autograd.grad(outputs, [use.edge for use in uses], grad_outputs=slopes, allow_unused=True)
+        kept = [(use, signal.to(self.flat.dtype)) for use, signal in zip(uses, found, strict=True) if signal is not None]
+        for use, _ in kept:
+            if use.saved.is_floating_point():
+                use.saved = use.saved.to(self.flat.dtype)  # norms and sums are of what the products saw, but not in their type
+        return [use for use, _ in kept], [signal for _, signal in kept]
+
+    def _shared_uses(self, uses: list[Use]) -> set[int]:
+        times: dict[str, int] = {}
+        for use in uses:
+            for slot in use.layer.slots.values():
+                times[slot.name] = times.get(slot.name, 0) + 1
+        return {number for number, use in enumerate(uses) if any(times[slot.name] > 1 for slot in use.layer.slots.values())}
+
+
+@contextmanager
+def full_precision(models: Gradients) -> Iterator[None]:
+    """A scope in which `models` multiply in the type of their parameters."""
+    if not isinstance(models, TapeGradients):
+        yield
+        return
+    products, models.tape.products = models.tape.products, None
+    try:
+        yield
+    finally:
+        models.tape.products = products
+
+
+def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], finite: Tensor) -> list[Tensor]:
+    """Signals with the rows that are not `finite` `(N, rows)` set to zero, as is all that is multiplied with them."""
+
+    def zeroed(values: Tensor) -> Tensor:
+        shape = values.shape
+        split = values.reshape(*finite.shape, -1)
+        return torch.where(finite.unsqueeze(-1), split, torch.zeros((), dtype=values.dtype)).reshape(shape)
+
+    for use in uses:
+        if use.saved.is_floating_point():
+            use.saved = zeroed(use.saved)
+        use.gradients = {role: zeroed(gradient) for role, gradient in use.gradients.items()}
+    for name, gradient in whole.items():
+        whole[name] = zeroed(gradient)
+    return [zeroed(signal) for signal in signals]
+
+
+def layer_of(use: Use) -> str:
+    return owner(next(iter(use.layer.slots.values())).name)

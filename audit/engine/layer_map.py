@@ -1,0 +1,74 @@
+"""Which layers the ensemble covers, and what takes their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.engine import attention
+from audit.engine.convolution import convolution_layer
+from audit.engine.layers import LinearLayer, Tape
+from audit.engine.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer
+from audit.engine.parameter_layout import Slot
+
+
+def covered(module: nn.Module) -> bool:
+    """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
+    if type(module) is nn.Conv2d:
+        even_same = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
+        return module.padding_mode == "zeros" and not even_same
+    if type(module) is nn.Embedding:
+        return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
+    if type(module) is nn.MultiheadAttention:
+        return attention.covers(module)
+    return type(module) in (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm)
+
+
+def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
+    """The layer that does for N models what `plain`, which must be `covered`, does for one."""
+    match plain:
+        case nn.Linear():
+            return LinearLayer(plain.out_features, tape, values, slots)
+        case nn.MultiheadAttention():
+            return attention.AttentionLayer(plain, tape, values, slots)
+        case nn.Conv2d():
+            return convolution_layer(plain, tape, values, slots)
+        case nn.Embedding():
+            return LookupLayer(plain, tape, values, slots)
+        case nn.GroupNorm():
+            groups, epsilon = plain.num_groups, plain.eps
+            return ScaleLayer(lambda x: F.group_norm(x, groups, eps=epsilon), True, tape, values, slots)
+        case nn.LayerNorm():
+            shape, epsilon = plain.normalized_shape, plain.eps
+            return ScaleLayer(lambda x: F.layer_norm(x, shape, eps=epsilon), False, tape, values, slots)
+    raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")
+
+
+def has_hooks(layer: nn.Module) -> bool:
+    """True where functions are attached to this one layer that may change what it computes."""
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
+
+
+DROPOUTS: Mapping[type[nn.Module], int] = {nn.Dropout: 0, nn.Dropout1d: 1, nn.Dropout2d: 2, nn.Dropout3d: 3}
+
+
+def is_dropout(module: nn.Module) -> bool:
+    """True for a layer that drops activations at random."""
+    return isinstance(module, nn.modules.dropout._DropoutNd)
+
+
+def draws(module: nn.Module) -> bool:
+    """True where the forward pass of training draws random numbers."""
+    own = (nn.MultiheadAttention, nn.RNNBase)
+    return any(
+        (is_dropout(layer) and getattr(layer, "p") > 0.0) or (isinstance(layer, own) and layer.dropout > 0.0)  # noqa: B009
+        for layer in module.modules()
+    )
+
+
+def dropout_layer(plain: nn.Module, tape: Tape) -> DropoutLayer | None:
+    """The dropout of N models that does what `plain` does for one, or None where there is none for its kind."""
+    axes = DROPOUTS.get(type(plain))
+    return None if axes is None else DropoutLayer(float(getattr(plain, "p")), axes, tape)  # noqa: B009

@@ -1,0 +1,223 @@
+"""Layers that hold N models at once, and what each knows about its per-example gradients.
+
+Activations stay folded as `(N * rows, ...)`, model-major, so a model's own `forward` runs unchanged on all N
+models; only layers with parameters are replaced. Each use of such a layer is recorded on a tape with its input
+and the autograd edge of its output, which is all that per-example norms and clipped sums need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from audit.engine.batched_matmul import add_outer, rowwise
+from audit.engine.parameter_layout import Slot
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Use:
+    """One application of a layer in one forward pass."""
+
+    layer: EnsembleLayer
+    saved: Tensor
+    edge: Any
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Tape:
+    """The uses of the layers in one forward pass, in order; nothing is recorded while `active` is false.
+
+    `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `streams` are
+    the models' own generators for layers that draw numbers. `products` is the type in which layers multiply where it is
+    not that of the parameters.
+    """
+
+    models: int
+    uses: list[Use] = field(default_factory=list)
+    active: bool = False
+    numbers: int = 0
+    streams: list[torch.Generator] = field(default_factory=list)
+    products: torch.dtype | None = None
+
+    def factor(self, values: Tensor) -> Tensor:
+        """`values`, about to be multiplied, in the type of the products."""
+        return values if self.products is None else values.to(self.products)
+
+    def record(self, layer: EnsembleLayer, saved: Tensor, output: Tensor) -> Tensor:
+        """`output`, after noting that `layer` made it from `saved`."""
+        if self.active:
+            if not output.requires_grad:
+                output.requires_grad_()
+            self.numbers += saved.numel() + output.numel()
+            self.uses.append(Use(layer=layer, saved=saved.detach(), edge=torch.autograd.graph.get_gradient_edge(output)))
+        return output
+
+
+class UncoveredUse(AttributeError):
+    """A module reached into a layer for something that only exists once per model, such as its weight."""
+
+
+class EnsembleLayer(nn.Module):
+    """A layer of N models. `values` maps a role ("weight", "bias") to `(N, ...)`, `slots` the trainable roles to slots."""
+
+    def __init__(self, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__()
+        self.tape = tape
+        self.values = dict(values)
+        self.slots = dict(slots)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
+
+    def bias(self) -> Tensor | None:
+        """The bias `(N, outputs)` in the type of the products, if there is one."""
+        found = self.values.get("bias")
+        return None if found is None else self.tape.factor(found)
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        """`(N, rows)` squared l2 norm of each example's gradient of this use, over all trainable roles."""
+        use.gradients = self.example_gradients(use, signal, rows)
+        self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
+        parts = [gradient.flatten(2).square().sum(-1) for gradient in use.gradients.values()]
+        return torch.stack(parts).sum(0)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        """Role to `(N, rows, *shape)` gradient of each example."""
+        raise NotImplementedError
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        """Adds the sum over examples of `factors` `(N, rows)` times gradient to `total`, the flat `(N, width)`.
+
+        With `factors` None every example counts once.
+        """
+        rows = signal.shape[0] // self.tape.models if factors is None else factors.shape[1]
+        gradients = use.gradients or self.example_gradients(use, signal, rows)
+        for role, gradient in gradients.items():
+            flat = gradient.flatten(2)
+            summed = flat.sum(1) if factors is None else (flat * factors.unsqueeze(-1)).sum(1)
+            self.slots[role].view(total).add_(summed.view(-1, *self.slots[role].shape))
+
+
+class MatrixLayer(EnsembleLayer):
+    """A layer `columns @ weight.T + bias`, applied at one or several positions of each example.
+
+    Per-example norms without per-example gradients ("ghost" norms): for one position the norm of an outer product is
+    the product of norms; for P positions it follows from the P x P Gram matrices of inputs and signals.
+
+    References:
+        Goodfellow 2015, arXiv 1510.01799; Li et al. 2022, arXiv 2110.05679; Bu et al. 2022, arXiv 2205.10683.
+    """
+
+    outputs: int
+    ghost: bool | None = None
+
+    def weight_rows(self) -> Tensor:
+        """The weight as `(N, outputs, columns)`."""
+        return self.values["weight"]
+
+    def to_weight(self, gradient: Tensor) -> Tensor:
+        """A gradient `(..., outputs, columns)` in the shape of the parameter."""
+        return gradient
+
+    def product(self, columns: Tensor) -> Tensor:
+        """`(N, rows, outputs)` from `(N, rows, columns)`; recorded on the tape."""
+        columns, weight, bias = self.tape.factor(columns), self.tape.factor(self.weight_rows()), self.bias()
+        if weight.shape[1] == 1:  # a matrix with one row goes through kernels whose sums depend on N
+            made = (columns * weight).sum(-1, keepdim=True)
+            made = made if bias is None else made + bias.unsqueeze(1)
+        else:
+            made = rowwise(columns, weight, bias)
+        return self.tape.record(self, columns, made)
+
+    def takes_ghost(self, positions: int, columns: int) -> bool:
+        """True where norms from Gram matrices are cheaper than per-example gradients (see docs/performance.md)."""
+        if positions == 1:
+            return True
+        if self.ghost is not None:
+            return self.ghost
+        return positions * positions * (columns + self.outputs) <= 4 * columns * self.outputs
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        models, total_rows, columns = use.saved.shape
+        positions = total_rows // rows
+        bias = 1.0 if "bias" in self.slots else 0.0
+        if positions == 1 and "weight" in self.slots:
+            norms = torch.linalg.vector_norm(use.saved, dim=-1).square_().add_(bias)
+            squared: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
+            return squared
+        if "weight" not in self.slots or not self.takes_ghost(positions, columns):
+            return self._whole_norms(use, signal, rows)
+        inputs = use.saved.view(models * rows, positions, columns)
+        signals = signal.view(models * rows, positions, self.outputs)
+        gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
+        return gram.sum((1, 2)).clamp_(min=0.0).view(models, rows)
+
+    def _whole_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        """`squared_norms` by way of the gradients, which are kept."""
+        use.gradients = self._raw_gradients(use, signal, rows)
+        self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
+        parts = [torch.linalg.vector_norm(one.flatten(2), dim=-1).square_() for one in use.gradients.values()]
+        return torch.stack(parts).sum(0)
+
+    def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        """Role to `(N, rows, ...)`; the weight's as `(N, rows, outputs, columns)`."""
+        models, total_rows, columns = use.saved.shape
+        positions = total_rows // rows
+        signals = signal.reshape(models * rows, positions, self.outputs)
+        made = {}
+        if "weight" in self.slots:
+            inputs = use.saved.reshape(models * rows, positions, columns)
+            made["weight"] = torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
+        if "bias" in self.slots:
+            made["bias"] = signals.sum(1).view(models, rows, self.outputs)
+        return made
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        made = self._raw_gradients(use, signal, rows)
+        if "weight" in made:
+            made["weight"] = self.to_weight(made["weight"])
+        return made
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.gradients and factors is not None:
+            for role, gradient in use.gradients.items():
+                summed = (gradient.flatten(2) * factors.unsqueeze(-1)).sum(1).view(gradient.shape[0], *gradient.shape[2:])
+                self.slots[role].view(total).add_(self.to_weight(summed) if role == "weight" else summed)
+            return
+        if factors is not None:
+            positions = use.saved.shape[1] // factors.shape[1]
+            spread = factors if positions == 1 else factors.repeat_interleave(positions, dim=1)
+            signal = signal * spread.unsqueeze(-1)
+        if "bias" in self.slots:
+            self.slots["bias"].view(total).add_(signal.sum(1))
+        if "weight" in self.slots:
+            self.add_weight(signal, use.saved, total)
+
+    def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
+        """Adds `signal.T @ columns` to the weight's place in `total`."""
+        slot = self.slots["weight"]
+        if self.outputs == 1:
+            slot.view(total).add_((signal * columns).sum(1).view(-1, *slot.shape))
+        else:
+            add_outer(slot.view(total).flatten(2), signal, columns)
+
+
+class LinearLayer(MatrixLayer):
+    """`nn.Linear` of N models."""
+
+    def __init__(self, outputs: int, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.outputs = outputs
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        columns = inputs.reshape(self.tape.models, -1, inputs.shape[-1])
+        made: Tensor = self.product(columns).view(*inputs.shape[:-1], self.outputs)
+        return made

@@ -1,0 +1,126 @@
+"""Layers of N models that multiply no matrices: scales of normalisation layers, embeddings, dropout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from audit.engine.layers import EnsembleLayer, Tape, Use
+from audit.engine.parameter_layout import Slot
+
+
+class ScaleLayer(EnsembleLayer):
+    """The elementwise scale and shift of `nn.GroupNorm` or `nn.LayerNorm` of N models, after the normalisation."""
+
+    def __init__(
+        self,
+        normalise: Callable[[Tensor], Tensor],
+        channels_first: bool,
+        tape: Tape,
+        values: Mapping[str, Tensor],
+        slots: Mapping[str, Slot],
+    ) -> None:
+        super().__init__(tape, values, slots)
+        self.normalise = normalise
+        self.channels_first = channels_first
+
+    def spread(self, values: Tensor, dimensions: int) -> Tensor:
+        """`(N, *shape)` made to multiply activations `(N, rows, ...)` of `dimensions` axes."""
+        inner = values.shape[1:]
+        if self.channels_first:
+            return values.view(values.shape[0], 1, *inner, *(1,) * (dimensions - 3))
+        return values.view(values.shape[0], *(1,) * (dimensions - 1 - len(inner)), *inner)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        inputs = inputs.to(next(iter(self.values.values())).dtype)  # means and variances are not left to short numbers
+        normal = self.normalise(inputs).unflatten(0, (self.tape.models, -1))
+        made = normal
+        if "weight" in self.values:
+            made = made * self.spread(self.values["weight"], normal.dim())
+        if "bias" in self.values:
+            made = made + self.spread(self.values["bias"], normal.dim())
+        return (self.tape.record(self, normal, made) if self.slots else made).flatten(0, 1)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        made = {}
+        for role, slot in self.slots.items():
+            parts = signal * use.saved if role == "weight" else signal
+            if self.channels_first:
+                split = parts.reshape(parts.shape[0], rows, -1, slot.shape[0], math.prod(parts.shape[3:]))
+                made[role] = split.sum((2, 4))
+            else:
+                made[role] = parts.reshape(parts.shape[0], rows, -1, *slot.shape).sum(2)
+        return made
+
+
+class LookupLayer(EnsembleLayer):
+    """`nn.Embedding` of N models. Two tokens of one example that are equal add their signals before the norm."""
+
+    def __init__(self, plain: nn.Embedding, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.padding = plain.padding_idx
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        table = self.values["weight"]
+        tokens = inputs.reshape(table.shape[0], -1)
+        made = self.tape.factor(table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens])
+        made = self.tape.record(self, tokens, made) if self.slots else made
+        return made.view(*inputs.shape, table.shape[2])
+
+    def _seen(self, use: Use, signal: Tensor) -> Tensor:
+        return signal if self.padding is None else signal * (use.saved != self.padding).unsqueeze(-1)
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        models, size = signal.shape[0], signal.shape[-1]
+        tokens = use.saved.view(models * rows, -1)
+        signals = self._seen(use, signal).reshape(models * rows, -1, size)
+        same = (tokens.unsqueeze(1) == tokens.unsqueeze(2)).to(signals.dtype)
+        return (torch.bmm(signals, signals.transpose(1, 2)) * same).sum((1, 2)).clamp_(min=0.0).view(models, rows)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        models, size = signal.shape[0], signal.shape[-1]
+        words = self.slots["weight"].shape[0]
+        row = torch.arange(models * rows, device=signal.device).view(models, rows, 1)
+        place = (row * words + use.saved.view(models, rows, -1)).flatten()
+        made = signal.new_zeros(models * rows * words, size)
+        made.index_add_(0, place, self._seen(use, signal).reshape(-1, size))
+        return {"weight": made.view(models, rows, words, size)}
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.gradients:
+            super().add_weighted(use, signal, factors, total)
+            return
+        models, size = signal.shape[0], signal.shape[-1]
+        words = self.slots["weight"].shape[0]
+        signals = self._seen(use, signal)
+        if factors is not None:
+            signals = signals * factors.repeat_interleave(signal.shape[1] // factors.shape[1], dim=1).unsqueeze(-1)
+        place = use.saved + torch.arange(models, device=signal.device).view(models, 1) * words
+        made = signal.new_zeros(models * words, size)
+        made.index_add_(0, place.flatten(), signals.reshape(-1, size))
+        self.slots["weight"].view(total).add_(made.view(models, words, size))
+
+
+class DropoutLayer(nn.Module):
+    """`nn.Dropout`, `nn.Dropout1d`, `2d` and `3d` of N models, each drawing from its own stream.
+
+    `whole` axes after the channel axis share one draw, which is what the variants for images do.
+    """
+
+    def __init__(self, rate: float, whole: int, tape: Tape) -> None:
+        super().__init__()
+        self.rate, self.whole, self.tape = rate, whole, tape
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if not self.training or self.rate == 0.0:
+            return inputs
+        each = len(inputs) // self.tape.models
+        shape = (each, *inputs.shape[1:])
+        if self.whole:
+            shape = (*shape[: len(shape) - self.whole], *(1,) * self.whole)
+        draws = [torch.rand(shape, generator=stream, device=inputs.device) for stream in self.tape.streams]
+        kept = torch.cat(draws).ge_(self.rate).to(inputs.dtype)
+        return inputs * (kept / (1.0 - self.rate) if self.rate < 1.0 else kept)

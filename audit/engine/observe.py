@@ -1,0 +1,265 @@
+"""What a trained ensemble shows: its outputs for records, and its weights along canary gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from audit.core.data import Canaries, Records
+from audit.core.errors import DataError, ObservationError
+from audit.core.seeds import Seed
+from audit.engine.clipping import Clip, Rows
+from audit.engine.device import find_device
+from audit.engine.dispatch import gradients_of
+from audit.engine.layers import LinearLayer
+from audit.models.build import initialised
+from audit.stats.scoring import signals
+from audit.stats.scoring.representation import class_distances
+
+_NUMBERS_AT_ONCE = 1 << 23
+_COLUMNS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Representations:
+    """What the last linear layer of N models makes of `m` records.
+
+    Attributes:
+        hidden: `(N, m, d)` float32 inputs of that layer. Where they are wider than 256 numbers, their image under one random
+            map to 256 that is the same for all models; it keeps lengths and distances within some 4 % (one standard deviation).
+        class_distances: `(N, m)` float32 distances of `hidden` to the mean of the other records of the class.
+        last_gradient_norms: `(N, m)` float32 l2 norms of the loss gradient in that layer's weight and bias, of the
+            unmapped inputs.
+    """
+
+    hidden: NDArray[np.float32]
+    class_distances: NDArray[np.float32]
+    last_gradient_norms: NDArray[np.float32]
+
+
+class Trained:
+    """N trained models on their device, loaded once and asked as often as wanted.
+
+    Args:
+        spec: of the model, as given to the trainer.
+        weights: parameter name to `(N, ...)`.
+        probe: two records of the kind that will be asked about, `(2, ...)`.
+        classes: number of classes, 0 for regression.
+        device: where to compute.
+        batch: records at once; None keeps the inputs of one batch near 32 MB.
+    """
+
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        weights: Mapping[str, NDArray[Any]],
+        probe: NDArray[Any],
+        classes: int,
+        *,
+        device: str = "cpu",
+        batch: int | None = None,
+    ) -> None:
+        place = find_device(device)
+        module = initialised(spec, probe.shape[1:], classes, Seed(0))
+        state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
+        floating = next(value.dtype for value in state.values() if value.is_floating_point())
+        self._models = gradients_of(module, state, torch.from_numpy(np.array(probe)).to(place, floating))
+        self._count = next(iter(state.values())).shape[0]
+        self._classes, self._probe = classes, probe
+        size = max(1, int(np.prod(probe.shape[1:])))
+        self._fitting = max(1, _NUMBERS_AT_ONCE // (size * self._count))
+        self._batch = batch or min(1024, self._fitting)
+
+    def outputs(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+        """`(N, m, classes)` outputs in evaluation mode for `m` records (`classes` 0: one output).
+
+        Raises:
+            ObservationError: the models have another number of outputs than the data has classes.
+        """
+        made = np.empty((self._count, len(inputs), max(self._classes, 1)), dtype=np.float32)
+        for part in _parts(len(inputs), self._batch):
+            out = self._forward(inputs[part])
+            if out.shape[2] != made.shape[2]:
+                raise ObservationError(
+                    f"the model has {out.shape[2]} outputs but the data has {self._classes} classes; adapt the model"
+                )
+            made[:, part] = out.float().cpu().numpy()
+        return made
+
+    def gradient_norms(self, records: Records) -> NDArray[np.float32]:
+        """`(N, m)` l2 norms of each record's loss gradient in all trainable parameters."""
+        models, count = self._models, self._count
+        scratch = torch.zeros_like(models.flat)
+        made = np.empty((count, len(records)), dtype=np.float32)
+        for part in _parts(len(records), min(64, self._fitting)):
+            folded, rows = self._folded(records.inputs[part])
+            labels = torch.from_numpy(np.array(records.labels[part])).to(models.flat.device)
+            if models.random:
+                models.begin([Seed(0)] * count)
+            seen = models.add_sum(
+                Rows(
+                    inputs=folded,
+                    labels=(labels if self._classes else labels.to(models.flat.dtype)).repeat(count),
+                    mask=torch.ones(count, rows, dtype=torch.bool, device=models.flat.device),
+                ),
+                Clip(norm=1.0),
+                scratch,
+            )
+            if seen is None:
+                raise ObservationError("the engine gave no gradient norms")
+            made[:, part] = seen.norms.float().cpu().numpy()
+        return made
+
+    def representations(self, records: Records) -> Representations | None:
+        """Inputs and gradients of the linear layer that gives the outputs; None where no such layer does, or for regression.
+
+        The gradient of cross-entropy in such a layer is the outer product of `softmax(outputs) - one_hot(label)` with its
+        input (and 1 for the bias), so its norm is the product of theirs.
+        """
+        last = self._last_linear() if self._classes else None
+        if last is None:
+            return None
+        norms = np.empty((self._count, len(records)), dtype=np.float32)
+        hidden: NDArray[np.float32] | None = None
+        for part in _parts(len(records), self._batch):
+            with _watched([last]) as calls:
+                out = self._forward(records.inputs[part]).float().cpu().numpy()
+            inside = torch.cat([one for _, one, _ in calls]).view(self._count, out.shape[1], -1).float().cpu().numpy()
+            lengths = np.square(inside, dtype=np.float64).sum(-1) + (1.0 if _has_bias(last) else 0.0)
+            slopes = signals.log_output_gradient_norm(out, records.labels[part])
+            norms[:, part] = np.exp(slopes + 0.5 * np.log(np.maximum(lengths, np.finfo(np.float64).tiny)))
+            narrow = _narrowed(inside)
+            hidden = np.empty((*norms.shape, narrow.shape[2]), dtype=np.float32) if hidden is None else hidden
+            hidden[:, part] = narrow
+        if hidden is None:
+            return None
+        distances = class_distances(hidden, records.labels).astype(np.float32)
+        return Representations(hidden=hidden, class_distances=distances, last_gradient_norms=norms)
+
+    def _last_linear(self) -> nn.Module | None:
+        """The linear layer, used once in a pass, whose output is the models' own (up to a constant for each record)."""
+        layers = [layer for layer in self._models.module.modules() if isinstance(layer, LinearLayer | nn.Linear)]
+        with _watched(layers) as calls:
+            out = self._forward(self._probe[:2])
+        if not calls:
+            return None
+        last = calls[-1][0]
+        own = [(seen, made) for layer, seen, made in calls if layer is last]
+        if sum(len(made) for _, made in own) != out.shape[0] * out.shape[1] or own[0][1].dim() != 2:
+            return None
+        made = torch.cat([made for _, made in own]).view(*out.shape[:2], -1)
+        if made.shape != out.shape:
+            return None
+        same = torch.allclose(made - made[..., :1], out - out[..., :1], rtol=1e-4, atol=1e-5, equal_nan=True)
+        return last if same else None
+
+    def _forward(self, inputs: NDArray[Any]) -> torch.Tensor:
+        """`(N, rows, outputs)` for one batch."""
+        folded, rows = self._folded(inputs)
+        return self._models.forward(folded).view(self._count, rows, -1)
+
+    def _folded(self, inputs: NDArray[Any]) -> tuple[torch.Tensor, int]:
+        """One batch for each model, `(N * rows, ...)`, and its number of rows."""
+        piece = torch.from_numpy(np.array(inputs)).to(self._models.flat.device, self._models.flat.dtype)
+        return piece.unsqueeze(0).expand(self._count, *piece.shape).flatten(0, 1), len(piece)
+
+
+def logits(
+    spec: Mapping[str, Any],
+    weights: Mapping[str, NDArray[Any]],
+    inputs: NDArray[Any],
+    classes: int,
+    *,
+    device: str = "cpu",
+    batch: int | None = None,
+) -> NDArray[np.float32]:
+    """`Trained(...).outputs(inputs)` of models that must have stayed finite.
+
+    Raises:
+        ObservationError: a model's output is not finite; the message names the model.
+    """
+    made = Trained(spec, weights, inputs[:2], classes, device=device, batch=batch).outputs(inputs)
+    broken = ~np.isfinite(made).all(axis=(1, 2))
+    if broken.any():
+        named = ", ".join(str(model) for model in np.flatnonzero(broken)[:8])
+        raise ObservationError(
+            f"{int(broken.sum())} of {len(made)} models give outputs that are not finite (model {named}); "
+            "their training diverged: lower the learning rate, or leave them out"
+        )
+    return made
+
+
+@contextmanager
+def _watched(layers: Sequence[nn.Module]) -> Iterator[list[tuple[nn.Module, torch.Tensor, torch.Tensor]]]:
+    """A scope in which every call of `layers` is noted: layer, input, output."""
+    calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+
+    def note(layer: nn.Module, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> None:
+        calls.append((layer, given[0], made))
+
+    hooks = [layer.register_forward_hook(note) for layer in layers]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _has_bias(layer: nn.Module) -> bool:
+    return "bias" in layer.values if isinstance(layer, LinearLayer) else getattr(layer, "bias", None) is not None
+
+
+def _narrowed(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`values` `(N, rows, d)` with at most 256 columns, by a random map that is the same wherever it is called."""
+    wide = values.shape[2]
+    if wide <= _COLUMNS:
+        return values
+    directions = Seed(0).child("hidden", wide).numpy().standard_normal((wide, _COLUMNS)).astype(np.float32)
+    return np.asarray(values @ (directions / np.float32(_COLUMNS**0.5)))
+
+
+def _parts(total: int, width: int) -> Iterator[slice]:
+    return (slice(start, min(start + width, total)) for start in range(0, total, width))
+
+
+def weight_products(
+    initial: Mapping[str, NDArray[Any]], final: Mapping[str, NDArray[Any]], canaries: Canaries
+) -> NDArray[np.float32]:
+    """`(N, m)` inner product of `initial - final` with each canary's unit gradient.
+
+    A gradient that took part moves the weights against itself, so members score higher. Weights are flattened in
+    the order of `initial`, which holds the trainable parameters in the order of `named_parameters`.
+
+    Args:
+        initial: weights before the first step, name to `(N, ...)`.
+        final: after the last; may hold more.
+        canaries: gradient canaries.
+
+    Raises:
+        DataError: canaries that are records, or made for another number of parameters.
+    """
+    moved = np.concatenate(
+        [(np.asarray(value, np.float64) - final[name]).reshape(len(value), -1) for name, value in initial.items()], axis=1
+    )
+    if canaries.coordinates is not None:
+        if len(canaries.coordinates) and int(np.max(canaries.coordinates)) >= moved.shape[1]:
+            raise DataError(f"canaries '{canaries.kind}' name coordinates beyond the model's {moved.shape[1]} parameters")
+        made = moved[:, canaries.coordinates]
+    elif canaries.directions is not None:
+        if canaries.directions.shape[1] != moved.shape[1]:
+            raise DataError(
+                f"canaries '{canaries.kind}' have directions of length {canaries.directions.shape[1]} "
+                f"but the model has {moved.shape[1]} parameters"
+            )
+        made = moved @ np.asarray(canaries.directions, np.float64).T
+    else:
+        raise DataError(f"canaries '{canaries.kind}' are records; they have no direction in parameter space")
+    result: NDArray[np.float32] = made.astype(np.float32)
+    return result

@@ -1,0 +1,64 @@
+"""Where the trainable parameters of N models lie in one flat storage."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from audit.engine.sampling import aligned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Where one parameter lies in the flat storage of `(N, width)`."""
+
+    name: str
+    shape: torch.Size
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return math.prod(self.shape)
+
+    def view(self, flat: Tensor) -> Tensor:
+        """The parameter of all models, `(N, *shape)`, as a view of `flat`."""
+        return flat[:, self.start : self.start + self.size].view(flat.shape[0], *self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Trainable parameters in the order of `named_parameters`, each starting at a multiple of 16 numbers.
+
+    The alignment makes every model see the same memory alignment, without which matrix kernels may order
+    their sums differently for different models and results would depend on the neighbours.
+    """
+
+    slots: tuple[Slot, ...]
+
+    @staticmethod
+    def of(module: nn.Module) -> Layout:
+        """The layout of the trainable parameters of `module`; a shared parameter appears once, under its first name."""
+        slots, start = [], 0
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                slots.append(Slot(name=name, shape=parameter.shape, start=start))
+                start += aligned(parameter.numel())
+        return Layout(slots=tuple(slots))
+
+    @property
+    def parameters(self) -> int:
+        """Number of trainable parameters of one model."""
+        return sum(slot.size for slot in self.slots)
+
+    @property
+    def width(self) -> int:
+        """Numbers stored for one model, padding included."""
+        return sum(aligned(slot.size) for slot in self.slots)
+
+    def columns(self) -> Tensor:
+        """`(parameters,)` column of each flattened coordinate in the storage."""
+        return torch.cat([torch.arange(slot.start, slot.start + slot.size) for slot in self.slots])

@@ -1,0 +1,140 @@
+"""Clipped sums for any module that `torch.func` can differentiate, one model after another."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.seeds import Seed
+from audit.engine.clipping import Clip, Clipped, Rows, accumulate, clip_layers, example_losses, flat_storage, owner
+from audit.engine.layer_map import draws
+from audit.engine.parameter_layout import Layout
+from audit.models.build import seeded
+
+log = logging.getLogger(__name__)
+
+
+class LoopGradients:
+    """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
+
+    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another.
+    """
+
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor]) -> None:
+        self.layout = Layout.of(module)
+        self.flat = flat_storage(self.layout, state)
+        self.models = self.flat.shape[0]
+        self.random = draws(module)
+        self._seeds: Sequence[Seed] = ()
+        self._pass = 0
+        self._vectorises = True
+        self._state = dict(state)
+        for slot in self.layout.slots:
+            self._state[slot.name] = slot.view(self.flat)
+        self.module = copy.deepcopy(module).to(self.flat.device, self.flat.dtype)
+
+    def begin(self, seeds: Sequence[Seed]) -> None:
+        """Sets the models' streams for the random layers of one step."""
+        self._seeds, self._pass = seeds, 0
+
+    def _stream(self, model: int) -> AbstractContextManager[None]:
+        return seeded(self._seeds[model].child("pass", self._pass)) if self.random else nullcontext()
+
+    def state(self) -> dict[str, Tensor]:
+        """Name to `(N, ...)`, as it stands."""
+        return dict(self._state)
+
+    def _one(self, model: int) -> dict[str, Tensor]:
+        return {name: value[model] for name, value in self._state.items()}
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
+        self.module.eval()
+        with torch.no_grad():
+            parts = inputs.unflatten(0, (self.models, -1))
+            return torch.cat([torch.func.functional_call(self.module, self._one(n), (parts[n],)) for n in range(self.models)])
+
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
+        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        self.module.train()
+        inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
+        labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
+        done = []
+        self._pass += 1
+        for model in range(self.models):
+            with self._stream(model):
+                if clip is None:
+                    real = rows.mask[model].nonzero().flatten()
+                    self._add_plain(model, inputs[model, real], labels[model, real], total)
+                else:
+                    one = Rows(inputs=inputs[model], labels=labels[model], mask=rows.mask[model], copies=rows.copies)
+                    done.append(self._add_clipped(model, one, clip.of_model(model), total))
+        if clip is None:
+            return None
+        norms, left = (torch.stack([getattr(one, name) for one in done]) for name in ("norms", "left"))
+        return Clipped(norms=norms, left=left, finite=all(one.finite for one in done))
+
+    def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        trainable = {slot.name for slot in self.layout.slots}
+        values = self._one(model)
+        return {k: v for k, v in values.items() if k in trainable}, {k: v for k, v in values.items() if k not in trainable}
+
+    def _add_plain(self, model: int, inputs: Tensor, labels: Tensor, total: Tensor) -> None:
+        if len(inputs) == 0:
+            return
+        trained, fixed = self._split(model)
+        leaves = {name: value.detach().requires_grad_() for name, value in trained.items()}
+        outputs = torch.func.functional_call(self.module, {**leaves, **fixed}, (inputs.flatten(0, 1),))
+        loss = example_losses(outputs, labels.flatten()).sum() / inputs.shape[1]
+        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        for slot in self.layout.slots:
+            gradient = found[list(leaves).index(slot.name)]
+            if gradient is not None:
+                slot.view(total)[model].add_(gradient)
+
+    def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipped:
+        trained, fixed = self._split(model)
+
+        found = self._example_gradients(trained, fixed, rows)
+        squares: dict[str, Tensor] = {}
+        for slot in self.layout.slots:
+            accumulate(squares, owner(slot.name), found[slot.name].flatten(1).square().sum(-1))
+        clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(squares))
+        for slot in self.layout.slots:
+            flat = found[slot.name].flatten(1)
+            flat = torch.where(clipped.norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
+            slot.view(total)[model].add_((factors[owner(slot.name)] @ flat).view(slot.shape))
+        return clipped
+
+    def _example_gradients(self, trained: dict[str, Tensor], fixed: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+        """Name to `(rows, ...)`; by plain autograd, one example after another, where `vmap` does not know an operation."""
+
+        def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
+            outputs = torch.func.functional_call(self.module, {**values, **fixed}, (one,))
+            return example_losses(outputs, label).mean()
+
+        if self._vectorises:
+            try:
+                each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
+                found: dict[str, Tensor] = each(trained, rows.inputs, rows.labels)
+                return found
+            except (RuntimeError, IndexError) as error:  # what vmap raises where it has no rule, depending on the operation
+                if isinstance(error, torch.OutOfMemoryError):
+                    raise
+                self._vectorises = False
+                log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
+        made = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in trained.items()}
+        for row in rows.mask.nonzero().flatten().tolist():
+            leaves = {name: value.detach().requires_grad_() for name, value in trained.items()}
+            parts = torch.autograd.grad(
+                loss(leaves, rows.inputs[row], rows.labels[row]), list(leaves.values()), allow_unused=True
+            )
+            for name, part in zip(leaves, parts, strict=True):
+                if part is not None:
+                    made[name][row] = part
+        return made

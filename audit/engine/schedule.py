@@ -1,0 +1,203 @@
+"""How many models run together, on how many threads, in passes of how many rows: decided before training.
+
+Nothing here changes what is computed. The rows of a pass decide in which order an example's gradient enters the
+sum, so they depend on the model and the batch law alone, never on the machine's load or the number of models.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from audit.core.errors import ConfigError
+from audit.core.mechanism import DpSgd
+from audit.core.protocols import TrainingJob
+from audit.core.seeds import Seed
+from audit.engine.clipping import Clip, Rows, stacked_state
+from audit.engine.compile_c import library
+from audit.engine.compiled_mlp import COMPILE, SOURCE, chain_of, worth_compiling
+from audit.engine.device import find_device
+from audit.engine.dispatch import why_one_by_one
+from audit.engine.dp_options import Technique
+from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.microbatches import planned_rows
+from audit.engine.parameter_layout import Layout
+from audit.engine.sampling import ALIGNMENT, Law
+from audit.models.build import initialised, refuse_mixing_layers, refuse_mixing_outputs
+
+log = logging.getLogger(__name__)
+
+PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
+
+_CACHE_BYTES = 5 * 2**20
+_PASS_BYTES = 2**28
+# parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
+_FLAT_BYTES = 2**21
+# below this many models the interpreter's share of a step outweighs the cache
+_FEW_MODELS, _FEW_BYTES = 4, 2**26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the arithmetic is arranged; no setting changes what is computed.
+
+    Attributes:
+        model_chunk: models trained together; None takes as many as suit the cache (CPU) or the memory (CUDA).
+        dtype: of parameters, activations and noise.
+        one_by_one: the path for modules that no ensemble layer covers, for any module.
+        rows: of one pass; None derives them from the batch law and the size of the activations.
+        compile: "on" computes chains of linear layers (float32, CPU) by code that is compiled on this machine, "auto" where
+            the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums are as exact but not
+            the same to the last bit, so one audit keeps to one choice.
+        precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
+            parameters stay as they are, and so does the bound on what one example adds.
+    """
+
+    model_chunk: int | None = None
+    dtype: torch.dtype = torch.float32
+    one_by_one: bool = False
+    rows: int | None = None
+    compile: str = "off"
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"precision is '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
+        if self.compile not in COMPILE:
+            raise ConfigError(f"compile is '{self.compile}'; expected one of {', '.join(COMPILE)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """What was decided.
+
+    Attributes:
+        model_chunk: models trained together.
+        rows: of one pass over a model's batch, a multiple of 16.
+        planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes.
+        workers: chunks trained at the same time, each on a thread of its own.
+        one_by_one: the models need the slow path.
+        row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
+        compiled: the models are chains whose sums compiled code makes.
+        products: type of the products on the way forward and back, None for that of the parameters.
+    """
+
+    model_chunk: int
+    rows: int
+    planned: int
+    workers: int
+    one_by_one: bool
+    row_bytes: int
+    compiled: bool = False
+    products: torch.dtype | None = None
+
+
+def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = None) -> Arrangement:
+    """The arrangement for `job`; also refuses models that mix examples where the job is private.
+
+    Raises:
+        UnsupportedMechanism: a layer, or the forward pass, mixes the examples of a batch under DP-SGD.
+    """
+    device = find_device(job.device)
+    shape = job.dataset.train.inputs.shape[1:]
+    module = initialised(job.model, shape, job.dataset.classes, job.seeds[0].child("init"))
+    probe = _probe(job)
+    if isinstance(job.mechanism, DpSgd):
+        refuse_mixing_layers(module)
+        refuse_mixing_outputs(module, probe)
+    state = stacked_state([module], settings.dtype, device)
+    probe = probe.to(device, settings.dtype)
+    # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
+    planted = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
+    law = Law(population=len(job.dataset.train) + planted, rate=job.mechanism.sample_rate)
+    workers = torch.get_num_threads() if device.type == "cpu" else 1
+    compiled = _compiled(job, settings, technique or Technique(), module)
+    if compiled:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
+        slow, row_bytes, rows = False, 0, settings.rows or law.rows
+        fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
+    else:
+        slow = settings.one_by_one or why_one_by_one(module, state, probe) is not None
+        row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe, job.dataset.classes)
+        rows = settings.rows or _rows(law, row_bytes)
+        fit = _fitting(len(job.seeds), rows * row_bytes, device)
+        if slow and PRECISIONS[settings.precision] is not None:
+            log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
+    chunk = settings.model_chunk or _chunk(len(job.seeds), fit, workers)
+    return Arrangement(
+        model_chunk=chunk,
+        rows=rows,
+        planned=planned_rows(law),
+        workers=min(workers, -(-len(job.seeds) // chunk)),
+        one_by_one=slow,
+        row_bytes=row_bytes,
+        compiled=compiled,
+        products=None if slow else PRECISIONS[settings.precision],
+    )
+
+
+def _compiled(job: TrainingJob, settings: Settings, technique: Technique, module: nn.Module) -> bool:
+    """True where compiled code makes the sums; what speaks against it is logged where it was asked for."""
+    if settings.compile == "off":
+        return False
+    chain = chain_of(module)
+    reasons = {
+        "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
+        "the device is not a CPU": find_device(job.device).type != "cpu",
+        "numbers are not float32": settings.dtype != torch.float32 or PRECISIONS[settings.precision] is not None,
+        "each example has several views": technique.copies > 1 or technique.augments,
+        "the path for one model after another was asked for": settings.one_by_one,
+    }
+    against = [reason for reason, holds in reasons.items() if holds]
+    if against or chain is None:
+        if settings.compile == "on":
+            log.warning("compile: on has no effect: %s", "; ".join(against))
+        return False
+    examples = job.mechanism.steps * job.mechanism.sample_rate * (len(job.dataset.train) + len(job.canaries))
+    if settings.compile == "auto" and not worth_compiling(chain, examples):
+        return False
+    return library(SOURCE) is not None
+
+
+def _probe(job: TrainingJob) -> torch.Tensor:
+    """Two records of the job, or as many zeros of their shape where it has fewer."""
+    sources = [job.dataset.train.inputs] + ([] if job.canaries.records is None else [job.canaries.records.inputs])
+    found = np.concatenate([source[:2] for source in sources])[:2]
+    if len(found) < 2:
+        found = np.zeros((2, *job.dataset.train.inputs.shape[1:]), dtype=np.float32)
+    return torch.from_numpy(np.array(found))
+
+
+def _rows(law: Law, row_bytes: int) -> int:
+    if row_bytes == 0:
+        return planned_rows(law)
+    most = max(ALIGNMENT, _PASS_BYTES // row_bytes // ALIGNMENT * ALIGNMENT)
+    return min(planned_rows(law), most)
+
+
+def _fitting(models: int, model_bytes: int, device: torch.device) -> int:
+    """How many models suit the cache or the memory, each with activations of `model_bytes`; all where that is not known."""
+    if model_bytes == 0:
+        return models
+    budget = _CACHE_BYTES if device.type == "cpu" else torch.cuda.get_device_properties(device).total_memory // 4
+    return max(1, budget // model_bytes, min(_FEW_MODELS, _FEW_BYTES // model_bytes))
+
+
+def _chunk(models: int, fit: int, workers: int) -> int:
+    """Models of one chunk, so that all workers have as many chunks and no chunk has more than `fit`."""
+    rounds = max(1, math.ceil(models / (fit * workers)))
+    return max(1, math.ceil(models / (rounds * workers)))
+
+
+def _row_bytes(one: TapeGradients, probe: torch.Tensor, classes: int) -> int:
+    labels = torch.zeros(len(probe), dtype=torch.int64 if classes else probe.dtype, device=probe.device)
+    mask = torch.ones(1, len(probe), dtype=torch.bool, device=probe.device)
+    one.tape.numbers = 0
+    one.begin([Seed(0)])
+    one.add_sum(Rows(inputs=probe, labels=labels, mask=mask), Clip(norm=1.0), torch.zeros_like(one.flat))
+    return 2 * one.tape.numbers * probe.element_size() // max(1, len(probe))

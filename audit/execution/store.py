@@ -1,0 +1,257 @@
+"""One folder a run: values kept under the hash of their inputs, outputs written once and whole.
+
+While a run goes on its folder ends in `.partial`; it gets its name only after everything in it was
+written, so a half-written run can never be taken for a finished one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError, OutputError
+
+LOG = logging.getLogger("audit")
+PARTIAL = ".partial"
+STARTED = "started.json"
+SUMS = "SHA256SUMS"
+SCRATCH = "scratch"
+SPARE_BYTES = 64 * 2**20
+
+
+@dataclass(slots=True, eq=False)
+class Store:
+    """The folder of one run. Open with `start`, close with `finish` or `close`."""
+
+    final: Path
+    folder: Path
+    created: str
+    _lock: Any = field(repr=False, default=None)
+
+    @classmethod
+    def start(cls, final: Path, config_sha256: str, *, resume: bool = False) -> Store:
+        """A new run folder, or the unfinished one of the same config where `resume` is set.
+
+        Raises:
+            ConfigError: the folder exists already, is in use, or belongs to another config.
+            OutputError: it cannot be created or written to.
+        """
+        folder = final.with_name(final.name + PARTIAL)
+        if final.exists():
+            raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
+        if folder.exists() and not resume:
+            raise ConfigError(f"'{folder}' holds an unfinished run; go on with it by --resume, or remove it")
+        try:
+            (folder / "models").mkdir(parents=True, exist_ok=True)
+            lock = (folder / "lock").open("w")
+            probe = folder / "probe"
+            probe.write_bytes(b"\0" * 4096)
+            probe.unlink()
+        except OSError as error:
+            raise OutputError(f"cannot write to '{folder}': {error}; choose another --output") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(f"'{folder}' is in use by another audit; wait for it or choose another --output") from error
+        return cls(final, folder, _started(folder, config_sha256), lock)
+
+    def ensure_space(self, needed: int) -> None:
+        """Nothing, or `OutputError` where the disk cannot take `needed` more bytes."""
+        free = shutil.disk_usage(self.folder).free
+        if free < needed + SPARE_BYTES:
+            text = f"{needed / 2**20:.0f} MiB to write but {free / 2**20:.0f} MiB free at '{self.folder}'"
+            raise OutputError(f"{text}; free some space or choose another --output")
+
+    def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
+        """What was stored under `key`, else the computed value, stored first."""
+        if not self.intact(key):
+            self.put(key, compute())
+        return self.get(key)
+
+    def put(self, key: str, value: Mapping[str, Array]) -> None:
+        """Stores a value, whole or not at all, with a checksum of each of its arrays."""
+        arrays = {name: np.asarray(array, order="C") for name, array in value.items()}
+        sums = {name: _digest(array) for name, array in arrays.items()}
+        _write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
+
+    def get(self, key: str, wanted: Callable[[str], bool] | None = None) -> dict[str, Array]:
+        """The arrays under `key`, or those whose name is wanted; no others are read.
+
+        Raises:
+            OutputError: there is none, or it is damaged.
+        """
+        path = self._path(key)
+        try:
+            with safe_open(path, framework="numpy") as stored:
+                sums = json.loads((stored.metadata() or {}).get("sha256", "{}"))
+                names = [name for name in stored.keys() if wanted is None or wanted(name)]  # noqa: SIM118 (not a dict)
+                value = {name: stored.get_tensor(name) for name in names}
+        except (SafetensorError, OSError) as error:
+            raise OutputError(f"cannot read '{path}': {error}; go on by --resume, which computes it again") from error
+        for name, array in value.items():
+            if sums.get(name) != _digest(array):
+                raise OutputError(f"'{name}' in '{path}' is damaged; go on by --resume, which computes it again")
+        return value
+
+    def intact(self, key: str) -> bool:
+        """True where a value is stored under `key` and agrees with its checksums."""
+        if not self._path(key).exists():
+            return False
+        try:
+            self.get(key)
+        except OutputError as error:
+            LOG.warning("%s", error)
+            return False
+        return True
+
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array on disk for what memory need not hold; gone when the run is finished."""
+        folder = self.folder / SCRATCH
+        folder.mkdir(exist_ok=True)
+        try:
+            mapped = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+        except OSError as error:
+            raise OutputError(f"cannot write to '{folder}': {error}; free some space") from error
+        return np.asarray(mapped)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / "models" / f"{key}.safetensors"
+
+    def write(self, name: str, content: bytes) -> None:
+        """One output file, whole or not at all."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, content)
+
+    def abandon(self) -> None:
+        """Removes the folder of a run that was refused before anything was computed; keeps any other."""
+        if not any((self.folder / "models").iterdir()):
+            shutil.rmtree(self.folder)
+        self._lock.close()
+
+    def finish(self) -> Path:
+        """The final folder, after writing the checksums of every file and taking the partial name away."""
+        shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
+        for leftover in ("lock", STARTED):
+            (self.folder / leftover).unlink(missing_ok=True)
+        files = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != SUMS)
+        rows = [f"{file_sha256(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
+        self.write(SUMS, "".join(rows).encode())
+        try:
+            os.replace(self.folder, self.final)
+            _sync_folder(self.final.parent)
+        except OSError as error:
+            raise OutputError(f"cannot rename '{self.folder}' to '{self.final}': {error}") from error
+        self._lock.close()
+        return self.final
+
+
+def verify_folder(folder: Path) -> list[str]:
+    """What differs from `SHA256SUMS`: one line per changed, missing or added file; empty where all agree."""
+    sums = folder / SUMS
+    if not sums.is_file():
+        return [f"{SUMS} is missing: the folder is not a finished run"]
+    rows = [line.split("  ", 1) for line in sums.read_text().splitlines() if line]
+    listed = {name: expected for expected, name in rows}
+    problems = []
+    for name, expected in sorted(listed.items()):
+        path = folder / name
+        if not path.is_file():
+            problems.append(f"{name}: missing")
+        elif file_sha256(path) != expected:
+            problems.append(f"{name}: changed")
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {SUMS}
+    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(listed))]
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's bytes, hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def new_folder(directory: Path, name: str) -> Path:
+    """A folder name for a run that starts now: `<UTC time>-<name>`."""
+    return directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
+
+
+def unfinished(directory: Path, name: str, config_sha256: str) -> Path | None:
+    """The newest unfinished run of the same config below `directory`, by its final name; None where there is none."""
+    for folder in sorted(directory.glob(f"*-{name}{PARTIAL}"), reverse=True):
+        started = folder / STARTED
+        if started.is_file() and json.loads(started.read_text()).get("config_sha256") == config_sha256:
+            return folder.with_name(folder.name.removesuffix(PARTIAL))
+    return None
+
+
+def _started(folder: Path, config_sha256: str) -> str:
+    """When this run was first started; kept across resumes so that the report does not depend on interruptions."""
+    path = folder / STARTED
+    if path.exists():
+        started: dict[str, str] = json.loads(path.read_text())
+        if started["config_sha256"] != config_sha256:
+            raise ConfigError(f"'{folder}' was started with another config; choose another --output, or remove it")
+        return started["created"]
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    now = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
+    created = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    _write(path, json.dumps({"created": created, "config_sha256": config_sha256}).encode())
+    return created
+
+
+def _digest(array: Array) -> str:
+    found = hashlib.sha256(f"{array.dtype}:{array.shape};".encode())
+    found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write under a temporary name, force it to disk, rename."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutputError(f"cannot write '{path}': {error}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_outputs(final: Path, files: Mapping[str, bytes]) -> Path:
+    """A finished folder with these files and their checksums, for audits that need no resuming.
+
+    Raises:
+        ConfigError: the folder exists already.
+        OutputError: it cannot be written.
+    """
+    contents = hashlib.sha256(b"".join(name.encode() + content for name, content in sorted(files.items())))
+    store = Store.start(final, contents.hexdigest(), resume=True)
+    for name, content in files.items():
+        store.write(name, content)
+    (store.folder / "models").rmdir()
+    return store.finish()

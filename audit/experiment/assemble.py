@@ -1,0 +1,209 @@
+"""Names in the config become objects, here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from audit import plugins
+from audit.accounting import calibration
+from audit.accounting.resolve import side_of
+from audit.config import Config
+from audit.config.model import GameSpec, MechanismSpec, Training
+from audit.core.claims import Claim
+from audit.core.data import Dataset
+from audit.core.errors import ConfigError
+from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
+from audit.core.protocols import Accountant, Attack
+from audit.core.seeds import Seed
+from audit.experiment import stopping
+from audit.experiment.spec import Experiment, Play, Recipe
+
+
+def assemble(config: Config) -> Experiment:
+    """The experiment that a config describes, its data read and its noise calibrated.
+
+    Raises:
+        ConfigError: a name, key or combination that cannot be used.
+        DataError: the data cannot be read or are too few.
+    """
+    from audit.data import load
+    from audit.engine import device
+    from audit.models import build
+
+    device.find_device(config.device)
+    seed = Seed(config.seed)
+    dataset = load.load(config.data, seed.child("data"))
+    accountants = tuple(_named("accountants", "audit.accounting.accountants", config.accountants))
+    for name, accountant in accountants:
+        if side_of(accountant) == "lower":
+            raise ConfigError(f"accountants: '{name}' states a lower bound on epsilon; a claim has to be an upper bound")
+    if len(dataset.train) == 0:
+        raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
+    recipes = tuple(_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms)
+    plays = tuple(_play(config, spec) for spec in config.games)
+    _check_counts(plays)
+    return Experiment(
+        name=config.name,
+        dataset=dataset,
+        recipes=recipes,
+        plays=plays,
+        parameters=build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.classes),
+        delta=config.delta,
+        confidence=config.confidence,
+        seed=seed,
+        device=config.device,
+        models_per_job=config.execution.models_per_job,
+        executor=plugins.build("audit.execution.executors", config.execution.executor),
+        certificates=config.certificates,
+    )
+
+
+def _named(where: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Plug-ins with a name each: the kind, numbered where it occurs twice."""
+    found: list[tuple[str, Any]] = []
+    for index, spec in enumerate(specs):
+        try:
+            plugin = plugins.build(package, spec)
+        except ConfigError as error:
+            raise ConfigError(f"{where}[{index}]: {error}") from error
+        kind = str(spec["kind"]).rsplit(":", maxsplit=1)[-1]
+        same = sum(name == kind or name.startswith(f"{kind} ") for name, _ in found)
+        found.append((f"{kind} {same + 1}" if same else kind, plugin))
+    return found
+
+
+def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]) -> Recipe:
+    training = _training(config, spec)
+    rate = _sample_rate(training, len(dataset.train), spec.name)
+    steps = _steps(training, rate, spec.name)
+    adjacency = _adjacency(config, spec.name)
+    mechanism = _mechanism(config, spec, rate, steps, (adjacency, accountants))
+    kind = "dpsgd" if spec.kind == "dp_sgd" else "sgd"
+    trainer = plugins.build("audit.trainers", spec.trainer or {"kind": kind})
+    declared: tuple[Claim, ...] = ()
+    if spec.claim is not None:
+        delta = config.delta if spec.claim.delta is None else spec.claim.delta
+        if delta != config.delta:
+            raise ConfigError(
+                f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
+            )
+        declared = (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=spec.claim.source),)
+    keys = ["learning_rate", "weight_decay", "schedule", "warmup"] + (["momentum"] if training.optimizer == "sgd" else [])
+    optimizer = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}
+    return Recipe(
+        name=spec.name,
+        mechanism=mechanism,
+        trainer=trainer,
+        model=config.model,
+        optimizer=optimizer,
+        accountants=tuple(accountants),
+        declared=declared,
+    )
+
+
+def _training(config: Config, spec: MechanismSpec) -> Training:
+    """The common training keys with the mechanism's own on top; giving one of a pair replaces the other."""
+    own = spec.training.model_dump(exclude_none=True)
+    common = config.training.model_dump()
+    for pair in (("batch_size", "sample_rate"), ("steps", "epochs")):
+        if any(key in own for key in pair):
+            common.update(dict.fromkeys(pair))
+    return Training(**(common | own))
+
+
+def _sample_rate(training: Training, records: int, name: str) -> float:
+    if (training.batch_size is None) == (training.sample_rate is None):
+        raise ConfigError(f"training of '{name}': give exactly one of batch_size and sample_rate")
+    if training.sample_rate is not None:
+        return training.sample_rate
+    size = training.batch_size or 0
+    if size > records:
+        raise ConfigError(f"training of '{name}': batch_size is {size} but there are {records} training records")
+    return size / records
+
+
+def _steps(training: Training, rate: float, name: str) -> int:
+    if (training.steps is None) == (training.epochs is None):
+        raise ConfigError(f"training of '{name}': give exactly one of steps and epochs")
+    return training.steps if training.steps is not None else max(1, round((training.epochs or 0) / rate))
+
+
+def _adjacency(config: Config, name: str) -> Adjacency:
+    found = {game.adjacency for game in config.games if game.mechanisms is None or name in game.mechanisms}
+    if not found:
+        raise ConfigError(f"no game is played on mechanism '{name}'; name it in a game or remove it")
+    if len(found) > 1:
+        raise ConfigError(f"the games of mechanism '{name}' differ in adjacency: {sorted(found)}; use one")
+    return found.pop()
+
+
+def _mechanism(
+    config: Config, spec: MechanismSpec, rate: float, steps: int, accounting: tuple[Adjacency, Sequence[Accountant]]
+) -> Mechanism:
+    if spec.kind == "non_private":
+        return NonPrivate(sample_rate=rate, steps=steps)
+    if spec.noise_multiplier is not None:
+        return DpSgd(noise_multiplier=spec.noise_multiplier, clip_norm=spec.clip_norm, sample_rate=rate, steps=steps)
+    adjacency, accountants = accounting
+    if not accountants:
+        raise ConfigError(f"mechanism '{spec.name}' has a target_epsilon but no accountant is named to calibrate the noise")
+    return calibration.calibrate_noise(
+        accountants[0],
+        target_epsilon=spec.target_epsilon or 0.0,
+        delta=config.delta,
+        sample_rate=rate,
+        steps=steps,
+        clip_norm=spec.clip_norm,
+        adjacency=adjacency,
+    )
+
+
+def _play(config: Config, spec: GameSpec) -> Play:
+    where = f"games.{spec.name}"
+    attacks: list[tuple[str, Attack]] = _named(f"{where}.scorers", "attacks.scorers", spec.scorers)
+    for name, attack in attacks:
+        if spec.references < attack.needs.references:
+            raise ConfigError(
+                f"{where}: scorer '{name}' needs {attack.needs.references} reference models, "
+                f"the game trains {spec.references}; raise references or choose another scorer"
+            )
+        if not spec.access.shows(attack.needs.access):
+            raise ConfigError(
+                f"{where}: scorer '{name}' reads what access '{attack.needs.access.value}' shows, the game's access is "
+                f"'{spec.access.value}'; raise access or choose another scorer"
+            )
+    estimators = _named(f"{where}.estimators", "audit.bounds.estimators", spec.estimators)
+    if spec.stopping != "never":
+        stopping.refuse(where, estimators, spec.runs, config.execution.models_per_job)
+    recipes = spec.mechanisms if spec.mechanisms is not None else [one.name for one in config.mechanisms]
+    ((_, maker),) = _named(f"{where}.canaries", "attacks.canaries", [spec.canaries])
+    return Play(
+        name=spec.name,
+        access=spec.access,
+        adjacency=spec.adjacency,
+        runs=spec.runs,
+        references=spec.references,
+        inclusion_probability=spec.inclusion_probability,
+        prior=spec.prior,
+        count=spec.count,
+        maker=maker,
+        attacks=tuple(attacks),
+        estimators=tuple(plugin for _, plugin in estimators),
+        recipes=frozenset(recipes),
+        stops=spec.stopping != "never",
+    )
+
+
+def _check_counts(plays: Sequence[Play]) -> None:
+    for play in plays:
+        if play.runs * play.count < 2:
+            raise ConfigError(
+                f"games.{play.name}: {play.runs} run(s) of {play.count} canary give one score; raise runs or count"
+            )
+        for name, attack in play.attacks:
+            if not play.estimators_of(attack):
+                raise ConfigError(
+                    f"games.{play.name}: scorer '{name}' sees less than all steps, where canaries of one run are not "
+                    "independent trials, and every estimator of the game assumes that; add one_run"
+                )

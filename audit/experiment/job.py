@@ -1,0 +1,149 @@
+"""One job: some models of a game trained together, all that later steps read of them, and the key of that result."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array, Canaries, Dataset
+from audit.core.errors import ConfigError
+from audit.core.protocols import Progress, Trainer, TrainingJob
+from audit.core.version import __version__
+from audit.experiment import observe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Order:
+    """One job, small enough to be sent anywhere: what all jobs of a game share travels apart.
+
+    Attributes:
+        key: of its result in the store.
+        trainer: that does it.
+        job: makes the training job from `dataset` and `canaries`.
+        models: trained together.
+        steps: of each.
+        code: digest of the code that the key stands for; another machine's must be the same.
+        asked: what attacks ask to be read off the models besides.
+    """
+
+    key: str
+    trainer: Trainer
+    job: functools.partial[TrainingJob]
+    models: int
+    steps: int
+    code: str
+    asked: observe.Asked = field(default_factory=observe.Asked)
+
+
+def fit_and_observe(
+    shared: tuple[Any, ...], order: Order, progress: Progress, device: str | None = None
+) -> Mapping[str, Array]:
+    """Trains the models of one job and reads off them all that later steps need; runs wherever the executor says.
+
+    A model whose weights or outputs are not finite has diverged. All its signals become zero, the same for every
+    record: a function of what was released, so bounds stay valid, and one that tells an attack nothing.
+
+    Args:
+        shared: the data set and the canaries.
+        order: what to train.
+        progress: hears of model-steps done.
+        device: in place of the job's.
+
+    Raises:
+        ConfigError: this machine's code is not the code that the order was made with.
+    """
+    if order.code != code_digest():
+        raise ConfigError(
+            f"a worker's code (digest {code_digest()[:12]}) is not the driver's ({order.code[:12]}); "
+            "install the same version of epsilon-audit on every machine"
+        )
+    dataset, canaries = shared
+    job = order.job(dataset=dataset, canaries=multiplied(canaries))
+    if device is not None:
+        job = replace(job, device=device)
+    models = order.trainer.fit(job, progress)
+    value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
+    value |= observe.observed(job, canaries, models, order.asked)
+    for name, found in asdict(models.executed).items():
+        value[f"executed/{name}"] = np.asarray(found)
+    return _isolated(value)
+
+
+def multiplied(canaries: Canaries) -> Canaries:
+    """The canaries with every record in as many copies as are planted, copies of one record together."""
+    if canaries.copies == 1 or canaries.records is None:
+        return canaries
+    index = np.repeat(np.arange(len(canaries)), canaries.copies)
+    identifiers = None if canaries.identifiers is None else canaries.identifiers[index]
+    return replace(canaries, records=canaries.records.take(index), identifiers=identifiers)
+
+
+def _isolated(value: dict[str, Array]) -> dict[str, Array]:
+    """The same with `diverged` `(N,)`, and zero signals where it is true."""
+    read = [name for name in value if name in observe.SIGNALS or name.startswith("weights/")]
+    diverged = np.zeros(len(value["test_logits"]), dtype=bool)
+    for name in read:
+        diverged |= ~np.isfinite(value[name]).reshape(len(diverged), -1).all(axis=1)
+    if diverged.any():
+        for name in observe.SIGNALS:
+            if name in value:
+                keep = ~diverged.reshape(-1, *[1] * (value[name].ndim - 1))
+                value[name] = np.where(keep, value[name], np.zeros_like(value[name][:1]))
+    return {**value, "diverged": diverged}
+
+
+def job_key(job: TrainingJob, trainer: Trainer, content: str, asked: observe.Asked) -> str:
+    """The hash of everything that decides a job's result."""
+    identity = {
+        "version": __version__,
+        "code": code_digest(),
+        "content": content,
+        "included": hashlib.sha256(np.packbits(job.included).tobytes()).hexdigest(),
+        "seeds": [(seed.root, seed.path) for seed in job.seeds],
+        "mechanism": repr(job.mechanism),
+        "trainer": repr(trainer),
+        "model": dict(job.model),
+        "optimizer": dict(job.optimizer),
+        "access": job.access.value,
+        "checkpoints": job.checkpoints,
+        "asked": repr(asked),
+        "device": job.device.split(":", maxsplit=1)[0],
+    }
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]
+
+
+@functools.lru_cache(maxsize=1)
+def code_digest() -> str:
+    """The hash of the code that trains, so that a run resumed with other code does not mix two engines' models."""
+    root = Path(__file__).resolve().parents[1]
+    folders = sorted(path for folder in ("engine", "trainers", "models") for path in (root / folder).glob("*.py"))
+    files = [*folders, root / "experiment" / "observe.py"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def dataset_digest(dataset: Dataset) -> str:
+    """The hash of the records that models are trained and measured on."""
+    digest = hashlib.sha256()
+    for records in (dataset.train, dataset.test):
+        digest.update(np.ascontiguousarray(records.inputs).data)
+        digest.update(np.ascontiguousarray(records.labels).data)
+    return digest.hexdigest()
+
+
+def canaries_digest(canaries: Canaries) -> str:
+    """The hash of what is planted."""
+    digest = hashlib.sha256(f"{canaries.kind}:{canaries.copies}:{canaries.fitted_start}".encode())
+    forms = [canaries.coordinates, canaries.directions]
+    if canaries.records is not None:
+        forms += [canaries.records.inputs, canaries.records.labels]
+    for form in forms:
+        if form is not None:
+            digest.update(np.ascontiguousarray(form).data)
+    return digest.hexdigest()

@@ -1,0 +1,305 @@
+"""What trained models say about an attack: every model once the target, all others its references.
+
+Descriptive figures with error bars for free: how strong an attack is on a typical target, which records
+are exposed and whether the same ones are every time, what threshold an adversary could have set without
+knowing the target, whether the references resemble the target at all.
+
+Never bounds. A score of leave-one-out depends on the coins of the other targets, and pooling such scores
+into one table breaks the theorems behind epsilon bounds, which need guesses whose errors are driven by
+independent coins. Two models, one canary, nothing leaked: "guess model 1's coin to be model 2's" and
+"model 2's to be model 1's" are both functions of the target's references, and with probability one half
+both are right. Over m canaries the pool of 2m guesses has the errors of m coins, each counted twice.
+Bounds come from targets whose coins no reference of the pool's other scores knows; no function here
+returns `audit.core.records.Scores`, so none can be handed to an estimator by mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.errors import ConfigError, DataError
+from audit.core.evaluation import Calibrated, Fidelity, Spread
+from audit.core.protocols import Attack
+from audit.core.seeds import Seed
+from audit.stats.bounds import roc
+from audit.stats.scoring import signals
+
+FPRS = (0.01, 0.001)
+_TOLERATED = 1.5  # times what the most unusual reference deviates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeaveOneOut:
+    """Scores of each target `(targets, m)` by one attack, with what was true; `models`: which model each row is."""
+
+    values: Array
+    included: Array
+    models: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exposure:
+    """How exposed each record is over the targets that trained on it.
+
+    Attributes:
+        fpr: `(m,)` median over those targets of the share of non-members that score at least as high: the
+            false positive rate at which the record is found. NaN where no target trained on it.
+        found: `(m,)` share of those targets in which it is found at `at_fpr`; NaN likewise.
+        reproducibility: mean Jaccard overlap, over pairs of targets, of the lists of records found at
+            `at_fpr`, among records that both trained on. NaN where all those lists are empty.
+        chance: the same if each target found as many records at random.
+    """
+
+    fpr: Array
+    found: Array
+    at_fpr: float
+    reproducibility: float
+    chance: float
+
+
+def leave_one_out(
+    attack: Attack, models: ReferenceView, labels: Array | None, seed: Seed, targets: Sequence[int] | None = None
+) -> LeaveOneOut:
+    """Scores of every model (or of `targets`) with all the others as its references.
+
+    Coins must be independent between models. Where every record is in the same number of models, the coins of the others tell
+    the target's, and an attack whose score moves with how many references hold a record reads them there.
+
+    Args:
+        models: signals and coins of all models; the coins of the target are taken away from its attack.
+        labels: `(m,)` true labels, or None where only losses or products are known.
+
+    Raises:
+        ConfigError: fewer than two models.
+    """
+    if len(models) < 2:
+        raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
+    chosen = np.arange(len(models)) if targets is None else np.asarray(targets)
+    rows = [attack.score(*_as_target(models, labels, int(one)), seed.child("leave one out", int(one))) for one in chosen]
+    return LeaveOneOut(values=np.stack(rows), included=np.asarray(models.included, dtype=bool)[chosen], models=chosen)
+
+
+def spreads(result: LeaveOneOut, fprs: Sequence[float] = FPRS) -> tuple[Spread, ...]:
+    """AUC and TPR at each false positive rate over targets; rates below one over the non-members are left out."""
+    aucs = [roc.auc(*_split(values, coins)) for values, coins in zip(result.values, result.included, strict=True)]
+    found = [_spread("auc", aucs)]
+    for fpr in fprs:
+        if all(fpr * np.sum(~coins) >= 1 for coins in result.included):
+            rates = [tpr_at(values, coins, fpr)[0] for values, coins in zip(result.values, result.included, strict=True)]
+            found.append(_spread(f"tpr at fpr {fpr:g}", rates))
+    return tuple(found)
+
+
+def tpr_at(values: Array, included: Array, fpr: float) -> tuple[float, float]:
+    """TPR and realised FPR of the last threshold with a false positive rate at or under `fpr`; never interpolated.
+
+    >>> tpr_at(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, False, True, False]), 0.5)
+    (1.0, 0.5)
+    """
+    members, nonmembers = _split(values, included)
+    false, true = roc.curve(members, nonmembers)
+    at = int(np.flatnonzero(np.asarray(false) <= fpr * (1 + 1e-12))[-1])
+    return float(true[at]), float(false[at])
+
+
+def exposure(result: LeaveOneOut, at_fpr: float = 0.01) -> Exposure:
+    """Per-record exposure over targets and how far targets agree on who is exposed."""
+    ranks = np.stack([_share_above(values, coins) for values, coins in zip(result.values, result.included, strict=True)])
+    ranks = np.where(result.included, ranks, np.nan)
+    trained = result.included.any(axis=0)
+    fpr, found = np.full(ranks.shape[1], np.nan), np.full(ranks.shape[1], np.nan)
+    fpr[trained] = np.nanmedian(ranks[:, trained], axis=0)
+    flagged = ranks <= at_fpr
+    found[trained] = flagged.sum(axis=0)[trained] / result.included.sum(axis=0)[trained]
+    overlap, chance = _overlaps(flagged, result.included)
+    return Exposure(fpr=fpr, found=found, at_fpr=at_fpr, reproducibility=overlap, chance=chance)
+
+
+def worst_records(found: Exposure, count: int) -> Array:
+    """Positions of the `count` most exposed records, worst first; records that no target trained on come last."""
+    return np.argsort(np.where(np.isnan(found.fpr), np.inf, found.fpr), kind="stable")[:count]
+
+
+def by_group(result: LeaveOneOut, groups: Array) -> dict[str, Spread]:
+    """AUC over targets within each value of `groups` `(m,)`: a class, a user's column, or the user a record belongs to.
+
+    Groups without a member and a non-member in every target are left out.
+    """
+    found = {}
+    for group in np.unique(groups):
+        inside = groups == group
+        coins = result.included[:, inside]
+        if (coins.any(axis=1) & ~coins.all(axis=1)).all():
+            rows = zip(result.values[:, inside], coins, strict=True)
+            found[str(group)] = _spread("auc", [roc.auc(*_split(values, mine)) for values, mine in rows])
+    return found
+
+
+def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) -> tuple[int, tuple[Spread, ...]]:
+    """How many units `column` `(m,)` names, and AUC and TPR over targets for an adversary who judges a unit's records at once.
+
+    In each target the records of a unit that the coins took in and those that they left out are two sets of records of one
+    unit: one that was trained on, one that was not. A set's score is the mean over its records. Coins decide record by record,
+    so this is no user-level game and says nothing of a user-level guarantee. Units without a set on both sides in every
+    target are left out; rates below one over the units are, too.
+    """
+    names, unit = np.unique(column, return_inverse=True)
+    sums, counts = (np.zeros((2, len(result.values), len(names))) for _ in range(2))
+    for row, (values, coins) in enumerate(zip(result.values, result.included, strict=True)):
+        for side, mask in enumerate((coins, ~coins)):
+            sums[side, row] = np.bincount(unit[mask], values[mask], minlength=len(names))
+            counts[side, row] = np.bincount(unit[mask], minlength=len(names))
+    kept = (counts > 0).all(axis=(0, 1))
+    total = int(kept.sum())
+    if not total:
+        return 0, ()
+    means = sums[:, :, kept] / counts[:, :, kept]
+    sets = LeaveOneOut(
+        values=np.concatenate(list(means), axis=1),
+        included=np.tile(np.repeat([True, False], total), (len(result.values), 1)),
+        models=result.models,
+    )
+    return total, spreads(sets, fprs)
+
+
+def calibrated(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrated:
+    """What a threshold set on the non-members of all other models realises on each target.
+
+    The scores of those models come from the same leave-one-out, so the target was among their references.
+
+    Args:
+        nominal_fpr: false positive rate that the adversary aims at.
+        prior: share of members that it expects among candidates, for the precision.
+
+    Raises:
+        DataError: the rate cannot be resolved by the other models' non-members.
+    """
+    checks.open_probability(prior, "prior")
+    rates = []
+    for row, (values, coins) in enumerate(zip(result.values, result.included, strict=True)):
+        others = np.delete(np.arange(len(result.values)), row)
+        null = result.values[others][~result.included[others]]
+        if nominal_fpr * len(null) < 1:
+            raise DataError(f"{len(null)} non-members of other models cannot set a threshold at rate {nominal_fpr:g}")
+        threshold = np.sort(null)[::-1][int(nominal_fpr * len(null))]
+        members, nonmembers = _split(values, coins)
+        rates.append((np.mean(nonmembers > threshold), np.mean(members > threshold)))
+    fpr, tpr = (float(rate) for rate in np.mean(rates, axis=0))
+    return Calibrated(nominal_fpr=nominal_fpr, realised_fpr=fpr, tpr=tpr, precision=precision(tpr, fpr, prior), prior=prior)
+
+
+def precision(tpr: float, fpr: float, prior: float) -> float | None:
+    """Share of members among the records that are called members, if `prior` of all candidates are; None where none is.
+
+    >>> round(precision(0.5, 0.01, 0.01), 3)
+    0.336
+    """
+    called = tpr * prior + fpr * (1 - prior)
+    return tpr * prior / called if called > 0 else None
+
+
+def fidelity(target: TargetView, included: Array, references: ReferenceView) -> Fidelity:
+    """Compares accuracy and losses of a target with those of its references, on members and non-members.
+
+    The auditor knows the target's coins `(m,)`; the attack never sees this. References match where the target is
+    no further from the pool of them than 1.5 times the furthest reference is from the others, both in the
+    distribution of losses and in accuracy (there within one record).
+
+    Raises:
+        DataError: no logits or labels, or fewer than three references.
+    """
+    if target.logits is None or references.logits is None or target.labels is None or len(references) < 3:
+        raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
+    everyone = np.concatenate([target.logits[None], references.logits])
+    coins = np.concatenate([np.asarray(included, dtype=bool)[None], np.asarray(references.included, dtype=bool)])
+    losses = signals.cross_entropy(everyone, target.labels)
+    right = signals.correct(everyone, target.labels)
+    accuracy = np.array([[_mean(hit[mine]), _mean(hit[~mine])] for hit, mine in zip(right, coins, strict=True)])
+    pool = np.arange(1, len(everyone))
+    distance = _distance(losses, coins, 0, pool)
+    rest = [(int(one), np.delete(pool, one - 1)) for one in pool]
+    typical = max(_distance(losses, coins, one, others) for one, others in rest)
+    gap, usual = _gap(accuracy, 0, pool), max(_gap(accuracy, one, others) for one, others in rest)
+    matches = distance <= _TOLERATED * typical and gap <= _TOLERATED * usual + 1 / len(target.labels)
+    theirs = (_mean(accuracy[1:, 0]), _mean(accuracy[1:, 1]))
+    found = (
+        "references resemble the target"
+        if matches
+        else "references do not resemble the target: a weak result speaks of the attack, not of the model"
+    )
+    figures = (
+        f"accuracy on members and non-members {accuracy[0, 0]:.3f} and {accuracy[0, 1]:.3f} (references {theirs[0]:.3f} and "
+        f"{theirs[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to {typical:.3f})"
+    )
+    return Fidelity(
+        target_accuracy=(float(accuracy[0, 0]), float(accuracy[0, 1])),
+        reference_accuracy=theirs,
+        distance=distance,
+        typical=typical,
+        matches=bool(matches),
+        sentence=f"{found}; {figures}",
+    )
+
+
+def _gap(accuracy: Array, one: int, others: Array) -> float:
+    """How far one model's accuracy lies from the mean of others, on members or on non-members, the larger."""
+    return float(np.abs(accuracy[one] - accuracy[others].mean(axis=0)).max())
+
+
+def _as_target(models: ReferenceView, labels: Array | None, one: int) -> tuple[TargetView, ReferenceView]:
+    """One model as the target, without its coins, and all others as its references."""
+    seen = {field.name: getattr(models, field.name) for field in fields(models) if field.name != "included"}
+    own = {name: None if array is None else array[one] for name, array in seen.items()}
+    others = {name: None if array is None else np.delete(array, one, axis=0) for name, array in seen.items()}
+    return TargetView(labels=labels, **own), ReferenceView(included=np.delete(models.included, one, axis=0), **others)
+
+
+def _split(values: Array, included: Array) -> tuple[Array, Array]:
+    return values[included], values[~included]
+
+
+def _spread(figure: str, values: Sequence[float]) -> Spread:
+    row = np.asarray(values, dtype=np.float64)
+    std = float(row.std(ddof=1)) if len(row) > 1 else float("nan")
+    return Spread(figure=figure, mean=_mean(row), std=std, lowest=float(row.min()), highest=float(row.max()), targets=len(row))
+
+
+def _share_above(values: Array, included: Array) -> Array:
+    """For each record the share of non-members that score at least as high."""
+    nonmembers = np.sort(values[~included])
+    return np.asarray((len(nonmembers) - np.searchsorted(nonmembers, values, side="left")) / len(nonmembers))
+
+
+def _overlaps(flagged: Array, included: Array) -> tuple[float, float]:
+    """Mean Jaccard overlap of flagged records over pairs of targets, and what random lists of the same lengths give."""
+    overlaps, chances = [], []
+    for first in range(len(flagged)):
+        for second in range(first + 1, len(flagged)):
+            both = included[first] & included[second]
+            one, two = flagged[first, both], flagged[second, both]
+            union = np.sum(one | two)
+            if union:
+                overlaps.append(np.sum(one & two) / union)
+                expected = one.mean() * two.mean()
+                chances.append(expected / (one.mean() + two.mean() - expected))
+    return _mean(np.array(overlaps)), _mean(np.array(chances))
+
+
+def _distance(losses: Array, included: Array, one: int, others: Array) -> float:
+    """Kolmogorov-Smirnov distance of one model's losses to those of others; members or non-members, the larger."""
+    found = []
+    for side in (included, ~included):
+        mine, theirs = np.sort(losses[one][side[one]]), np.sort(losses[others][side[others]])
+        points = np.concatenate([mine, theirs])
+        gap = np.searchsorted(mine, points, "right") / len(mine) - np.searchsorted(theirs, points, "right") / len(theirs)
+        found.append(float(np.abs(gap).max()))
+    return max(found)
+
+
+def _mean(values: Array) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

@@ -1,0 +1,153 @@
+"""What all trained models of a game say about its attacks, as one result: every model once the target.
+
+Turns the functions of `audit.experiment.leave_one_out` into the part of a report that is read beside the bounds and never
+counts as one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
+from audit.core.protocols import Attack
+from audit.core.seeds import Seed
+from audit.experiment import leave_one_out
+
+LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
+LEAST_REFERENCES = 3  # of the fidelity check
+LEAST_UNITS = 20  # values of a column under which it names groups, not units
+MOST_WORK = 100_000_000  # (target, reference, canary) triples an attack: about a minute or two
+LEAST_TARGETS = 64  # whatever they cost
+MOST_RECORDS = 20
+FPRS = (0.1, 0.01, 0.001)
+NOMINAL_FPRS = (0.01, 0.001)
+FOUND_AT = 0.01  # or one nonmember, where there are fewer than a hundred
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Models:
+    """All models of one game, target runs first.
+
+    Attributes:
+        views: signals and coins of every model.
+        labels: `(m,)` true labels.
+        runs: how many of them are target runs.
+        names: a keyed name for each canary.
+        columns: name of a column to its value for each canary, `(m,)` text.
+    """
+
+    views: ReferenceView
+    labels: Array
+    runs: int
+    names: Sequence[str]
+    columns: Mapping[str, Array]
+
+
+def describe(attacks: Sequence[tuple[str, Attack]], models: Models, *, prior: float, seed: Seed) -> Evaluation | None:
+    """Leave-one-out figures of every attack, and what the strongest says of records, groups and thresholds.
+
+    Every model is a target and attacked with all others as references. Only where that is more than `MOST_WORK`, in games of
+    hundreds of references, the targets are as many models as that allows, and `LEAST_TARGETS` at least, evenly spread.
+
+    Args:
+        attacks: names and attacks that read outputs.
+        models: at least two.
+        prior: share of members among an adversary's candidates, for the precision.
+
+    Returns:
+        None where a model has too few canaries on a side for rates to mean anything.
+    """
+    included = np.asarray(models.views.included, dtype=bool)
+    able = [(name, attack) for name, attack in attacks if attack.needs.references < len(included)]
+    sides = np.minimum(included.sum(axis=1), (~included).sum(axis=1))
+    if len(included) < 2 or not able or included.shape[1] < LEAST_CANARIES or sides.min() < 2:
+        return None
+    targets = _targets(*included.shape)
+    found = {
+        name: leave_one_out.leave_one_out(attack, models.views, models.labels, seed.child(name), targets.tolist())
+        for name, attack in able
+    }
+    spreads = {name: leave_one_out.spreads(one, FPRS) for name, one in found.items()}
+    at_fpr = max(FOUND_AT, 1 / int((~included).sum(axis=1).min()))
+    leading = max(spreads, key=lambda name: spreads[name][0].mean)
+    exposed = leave_one_out.exposure(found[leading], at_fpr)
+    return Evaluation(
+        targets=len(targets),
+        scorers=tuple(ScorerSpread(scorer=name, figures=one) for name, one in spreads.items()),
+        leading=leading,
+        at_fpr=at_fpr,
+        reproducibility=_or_none(exposed.reproducibility),
+        chance=_or_none(exposed.chance),
+        records=_records(exposed, found[leading], models),
+        thresholds=_thresholds(found[leading], prior),
+        groups=tuple(
+            GroupSpread(column=column, group=group, canaries=int(np.sum(values == group)), auc=one)
+            for column, values in models.columns.items()
+            for group, one in leave_one_out.by_group(found[leading], values).items()
+        ),
+        fidelity=_fidelity(models),
+        units=_units(found[leading], models.columns),
+        spared=len(included) - len(targets),
+    )
+
+
+def _targets(models: int, canaries: int) -> Array:
+    """Which models are targets: all where that is affordable, else evenly spread ones."""
+    wanted = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
+    return np.unique(np.linspace(0, models - 1, wanted).round().astype(int))
+
+
+def _units(result: leave_one_out.LeaveOneOut, columns: Mapping[str, Array]) -> tuple[UnitSpread, ...]:
+    """The attack on a unit's records at once, for each of the user's columns that names enough units."""
+    made = []
+    for column, values in columns.items():
+        units, figures = leave_one_out.by_unit(result, values, FPRS) if column != "class" else (0, ())
+        if units >= LEAST_UNITS:
+            records = len(values) / len(np.unique(values))
+            made.append(UnitSpread(column=column, units=units, records=records, figures=figures))
+    return tuple(made)
+
+
+def _records(exposed: leave_one_out.Exposure, result: leave_one_out.LeaveOneOut, models: Models) -> tuple[RecordSpread, ...]:
+    """The worst records, of those that some target trained on."""
+    trained = result.included.sum(axis=0)
+    worst = [one for one in leave_one_out.worst_records(exposed, MOST_RECORDS).tolist() if trained[one]]
+    return tuple(
+        RecordSpread(
+            record=models.names[one],
+            label=f"{models.labels[one]:g}",
+            fpr=float(exposed.fpr[one]),
+            found=float(exposed.found[one]),
+            targets=int(trained[one]),
+        )
+        for one in worst
+    )
+
+
+def _thresholds(result: leave_one_out.LeaveOneOut, prior: float) -> tuple[Calibrated, ...]:
+    """Thresholds at the rates that the non-members of the other models resolve."""
+    outside = (~result.included).sum(axis=1)
+    resolved = [fpr for fpr in NOMINAL_FPRS if fpr * (outside.sum() - outside.max()) >= 1]
+    return tuple(leave_one_out.calibrated(result, fpr, prior) for fpr in resolved)
+
+
+def _fidelity(models: Models) -> Fidelity | None:
+    """The check of the target run that its references resemble least."""
+    views, runs = models.views, models.runs
+    if views.logits is None or len(views) - runs < LEAST_REFERENCES:
+        return None
+    references = ReferenceView(included=views.included[runs:], logits=views.logits[runs:])
+    found = [
+        leave_one_out.fidelity(TargetView(labels=models.labels, logits=views.logits[run]), views.included[run], references)
+        for run in range(runs)
+    ]
+    return max(found, key=lambda one: (not one.matches, one.distance))
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,260 @@
+"""From results to the report: coverage, policy gates, notes, data and provenance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from audit.core.claims import LowerBound
+from audit.core.game import Access
+from audit.core.mechanism import DpSgd
+from audit.core.results import (
+    SCHEMA,
+    AuditReport,
+    Check,
+    Coverage,
+    DataSummary,
+    GameResult,
+    GateResult,
+    MechanismResult,
+    Provenance,
+    Status,
+)
+from audit.experiment import judge
+from audit.experiment.spec import Experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What a report says besides its results.
+
+    Attributes:
+        gates: policy gate to its limit.
+        unaccounted: what touched the data outside the claim, in the owner's words.
+        config: canonical text of the resolved config.
+    """
+
+    title: str
+    created: str
+    gates: Mapping[str, float]
+    unaccounted: tuple[str, ...]
+    config: str
+    origins: tuple[tuple[str, str], ...]
+    provenance: Provenance
+
+
+def report(experiment: Experiment, results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
+    """The finished report of a run."""
+    complete = tuple(replace(result, checks=(*result.checks, *declarations(result, frame))) for result in results)
+    outcome = judge.worst([result.outcome for result in complete])
+    return AuditReport(
+        schema=SCHEMA,
+        id=f"PA-{frame.provenance.config_sha256[:8].upper()}",
+        kind="run",
+        title=frame.title or experiment.name,
+        created=frame.created,
+        delta=experiment.delta,
+        confidence=experiment.confidence,
+        comparisons=experiment.comparisons,
+        data=data_summary(experiment),
+        model=model_name(experiment),
+        mechanisms=complete,
+        outcome=outcome,
+        notes=notes(complete, frame),
+        coverage=coverage(complete),
+        policy=gates(complete, frame.gates),
+        config=frame.config,
+        origins=frame.origins,
+        provenance=frame.provenance,
+    )
+
+
+def data_summary(experiment: Experiment) -> DataSummary:
+    """What was read, in one row."""
+    dataset = experiment.dataset
+    shape = dataset.train.inputs.shape[1:]
+    return DataSummary(
+        name=dataset.name,
+        source=dataset.source,
+        sha256=dataset.sha256,
+        train=len(dataset.train),
+        pool=len(dataset.pool),
+        test=len(dataset.test),
+        classes=dataset.classes,
+        features=" x ".join(str(size) for size in shape),
+    )
+
+
+def model_name(experiment: Experiment) -> str:
+    """The model in words, with its number of parameters."""
+    spec = dict(experiment.recipes[0].model)
+    name = str(spec.pop("kind", spec.pop("factory", "model")))
+    rest = ", ".join(f"{key} {value}" for key, value in sorted(spec.items()))
+    return f"{name}{f' ({rest})' if rest else ''}, {experiment.parameters:,} parameters"
+
+
+def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
+    """Rows of the assumptions table that no measurement of this run decides."""
+    if not result.claims:
+        return ()
+    claim = min(result.claims, key=lambda one: one.epsilon)
+    adjacencies = {game.game.adjacency for game in result.games}
+    same = adjacencies == {claim.adjacency}
+    rows = [
+        Check(code="unit", item="Unit of privacy", value=f"one training {claim.unit}", status=Status.DECLARED),
+        Check(
+            code="adjacency",
+            item="Neighbouring data sets",
+            value=f"{claim.adjacency.value.replace('_', ' or ' if claim.adjacency.value == 'add_remove' else ' ')} one record",
+            status=Status.CHECKED if same else Status.FAILED,
+        ),
+        _accountants_agree(result),
+        Check(code="release", item="What is released", value=_released(result), status=Status.DECLARED),
+        Check(code="floating-point", item="Floating-point noise", value="attacks on it are not covered", status=Status.GAP),
+    ]
+    if frame.unaccounted:
+        rows += [
+            Check(code=f"unaccounted-{index}", item="Outside the claim", value=text, status=Status.GAP)
+            for index, text in enumerate(frame.unaccounted, start=1)
+        ]
+    else:
+        value = "none was declared in the config"
+        rows.append(Check(code="unaccounted", item="Use of the data outside the claim", value=value, status=Status.DECLARED))
+    return tuple(rows)
+
+
+def _accountants_agree(result: MechanismResult) -> Check:
+    computed = [claim for claim in result.claims if claim.source != "declared" and not claim.source.startswith("declared")]
+    if len(computed) < 2:
+        return Check(
+            code="accountants", item="Second accountant", value="none; the claim stands on one figure", status=Status.GAP
+        )
+    low, high = min(c.epsilon for c in computed), max(c.epsilon for c in computed)
+    value = f"{len(computed)} accountants state {low:.3g} to {high:.3g}"
+    return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
+
+
+def _released(result: MechanismResult) -> str:
+    most = {game.game.access for game in result.games}
+    if Access.ALL_STEPS in most:
+        return "every noisy step (the strongest release that the claim covers)"
+    return "final weights" if Access.FINAL_WEIGHTS in most else "outputs of the final model"
+
+
+def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
+    """Remarks for the cover that a reader of the verdict must not miss."""
+    found = [f"Outside the claim: {text}." for text in frame.unaccounted]
+    for result in results:
+        for check in result.checks:
+            if check.status is Status.FAILED:
+                found.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
+        found += [note for game in result.games for note in (*_stopped(result.name, game), *_weak(result.name, game))]
+        skipped = _family_above(result)
+        if skipped is not None:
+            found.append(skipped)
+        if isinstance(result.mechanism, DpSgd) and result.mechanism.noise_multiplier == 0:
+            found.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
+    return tuple(found)
+
+
+def _stopped(mechanism: str, game: GameResult) -> list[str]:
+    """A remark where training ended at a proof, before all planned runs."""
+    watched = game.watched
+    if watched is None or watched.proved is None:
+        return []
+    return [
+        f"{mechanism}, game {game.name}: a claim was refuted after {watched.proved} runs; {watched.used} of at most "
+        f"{watched.planned} were trained."
+    ]
+
+
+def _weak(mechanism: str, game: GameResult) -> list[str]:
+    """A remark where references do not resemble the target, so that weak scores are no comfort."""
+    fidelity = None if game.evaluation is None else game.evaluation.fidelity
+    if fidelity is None or fidelity.matches:
+        return []
+    return [f"{mechanism}, game {game.name}: the attack is weak, because {fidelity.sentence.split(';')[0]}."]
+
+
+def _family_above(result: MechanismResult) -> str | None:
+    """A remark where a bound inside a family that the claim does not assert lies above the claim."""
+    claim = min(result.claims, key=lambda one: one.epsilon, default=None)
+    if claim is None or math.isinf(claim.epsilon):
+        return None
+    over = [bound for bound in _bounds(result) if not claim.can_be_refuted_by(bound) and bound.epsilon > claim.epsilon]
+    if not over:
+        return None
+    bound = max(over, key=lambda one: one.epsilon)
+    return (
+        f"{result.name}: inside the family '{bound.family}' the scores prove {bound.epsilon:.2f}, above the claimed "
+        f"{claim.epsilon:.2f}; the claim does not assert that family, so this alone refutes nothing."
+    )
+
+
+def _bounds(result: MechanismResult) -> list[LowerBound]:
+    return [bound for game in result.games for bound in game.bounds]
+
+
+def coverage(results: Sequence[MechanismResult]) -> tuple[Coverage, ...]:
+    """Which classes of attack were run. What was not run is listed, not left out."""
+    games = [game for result in results for game in result.games]
+    inside = [game for game in games if game.game.access in (Access.ALL_STEPS, Access.FINAL_WEIGHTS)]
+    outside = [game for game in games if game.game.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)]
+
+    def done(played: Sequence[GameResult]) -> str:
+        names = sorted({attack.scorer for game in played for attack in game.attacks})
+        canaries = sum(game.game.canaries * game.game.runs for game in played)
+        runs = sum(game.game.runs for game in played)
+        return f"{canaries:,} canaries over {runs} training run(s), scorers {', '.join(names)}"
+
+    def row(name: str, played: Sequence[GameResult]) -> Coverage:
+        return Coverage(attack_class=name, done=done(played) if played else "none", status="run" if played else "not run")
+
+    return (
+        row("Membership inference, black box", outside),
+        row("Membership inference, white box", inside),
+        Coverage(attack_class="Attribute inference", done="none", status="not run"),
+        Coverage(attack_class="Model inversion, reconstruction", done="none", status="not run"),
+        Coverage(attack_class="Exfiltration", done="outside the scope of a model test", status="out of scope"),
+    )
+
+
+def gates(results: Sequence[MechanismResult], limits: Mapping[str, float]) -> tuple[GateResult, ...]:
+    """Each policy gate with what was found; over the mechanisms that claim something, else over all."""
+    subject = [result for result in results if result.claims] or list(results)
+    found = {
+        "max_claimed_epsilon": _largest([min(c.epsilon for c in r.claims) for r in subject if r.claims]),
+        "max_proven_epsilon": _largest([bound.epsilon for r in subject for bound in _bounds(r) if bound.family is None]),
+        "max_tpr_at_1_percent_fpr": _largest([t for r in subject for t in _tprs(r, 0.01)]),
+        "max_auc": _largest([attack.auc for r in subject for game in r.games for attack in game.attacks]),
+        "min_accuracy": _least([metric.value for r in subject for metric in r.utility if metric.name == "accuracy"]),
+    }
+    return tuple(
+        GateResult(gate=gate, limit=limit, found=found[gate], met=_met(gate, limit, found[gate]))
+        for gate, limit in limits.items()
+    )
+
+
+def _met(gate: str, limit: float, found: float | None) -> bool:
+    if found is None:
+        return False
+    return found >= limit if gate.startswith("min_") else found <= limit
+
+
+def _tprs(result: MechanismResult, target: float) -> list[float]:
+    points = [point for game in result.games for attack in game.attacks for point in attack.tpr_at]
+    return [point.tpr for point in points if point.target_fpr == target and point.tpr is not None]
+
+
+def _largest(values: Sequence[float]) -> float | None:
+    return max(values, default=None)
+
+
+def _least(values: Sequence[float]) -> float | None:
+    return min(values, default=None)
+
+
+def code(found: AuditReport) -> int:
+    """The exit code of a report."""
+    return judge.exit_code(found.outcome, all(gate.met for gate in found.policy))

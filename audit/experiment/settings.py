@@ -1,0 +1,130 @@
+"""What the auditor decides before looking at any score."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import Claim
+from audit.core.data import Array
+from audit.core.errors import ConfigError
+from audit.core.mechanism import Adjacency
+from audit.core.seeds import Seed
+from audit.experiment import figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Settings:
+    """How a trained model, or a table of scores, is audited.
+
+    Attributes:
+        delta: of every epsilon in the report.
+        confidence: with which all bounds hold at once, and each curve's band on its own.
+        seed: of tie-breaks, record names and the guard.
+        claim_epsilon: what the owner states for the training, or None.
+        coins: `(n,)` bool, one coin per audited record in the order in which they were drawn: True records were trained on.
+        randomised_seed: in place of `coins`, the seed that `draw_coins` drew them with.
+        overlap: "refuse" records that are on both sides, or "drop" them.
+        proven_by: attacks whose scores are turned into bounds; the error budget is split over them.
+        scorers: attacks to run; None takes all that need nothing but the outputs.
+        estimators: None takes all that the game grants and that hold for any mechanism.
+        certificates: simulated audits behind the calibration certificate; 0 simulates nothing.
+        title: of the report.
+        model: the target in words, with its hash where it came from a file.
+        device: that the target runs on, in words.
+        command: that made it, for the page on how to reproduce.
+        created: ISO time in UTC; None takes now (or SOURCE_DATE_EPOCH).
+    """
+
+    delta: float = 1e-5
+    confidence: float = 0.95
+    seed: int = 0
+    claim_epsilon: float | None = None
+    coins: Array | None = None
+    randomised_seed: int | None = None
+    overlap: str = "refuse"
+    proven_by: tuple[str, ...] = ("loss",)
+    scorers: tuple[str, ...] | None = None
+    estimators: tuple[str, ...] | None = None
+    certificates: int = 200
+    title: str = ""
+    model: str = "trained elsewhere"
+    device: str = "cpu"
+    command: str = "audit.experiment.inspection"
+    created: str | None = None
+    _key: Seed = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        checks.open_probability(self.delta, "delta")
+        checks.open_probability(self.confidence, "confidence")
+        if self.claim_epsilon is not None:
+            checks.nonnegative(self.claim_epsilon, "claim_epsilon")
+        if self.coins is not None and self.randomised_seed is not None:
+            raise ConfigError("both coins and randomised_seed are given; give the coins, or the seed that they follow from")
+        if self.overlap not in ("refuse", "drop"):
+            raise ConfigError(f"overlap is {self.overlap!r}; expected 'refuse' or 'drop'")
+        if self.scorers is not None and not set(self.scorers) & set(self.proven_by):
+            raise ConfigError(
+                f"proven_by names {', '.join(self.proven_by)}, and scorers only {', '.join(self.scorers)}; name in "
+                "proven_by the attacks whose scores are to be turned into bounds"
+            )
+        object.__setattr__(self, "_key", Seed(self.seed))
+
+    @property
+    def stream(self) -> Seed:
+        """The root of all random streams of this audit."""
+        return self._key
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claim as a tuple of at most one."""
+        if self.claim_epsilon is None:
+            return ()
+        return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=Adjacency.ADD_REMOVE, source="declared"),)
+
+    def text(self, **what: object) -> str:
+        """The settings and `what` was audited as canonical YAML."""
+        keys = (
+            "delta",
+            "confidence",
+            "seed",
+            "claim_epsilon",
+            "randomised_seed",
+            "overlap",
+            "proven_by",
+            "scorers",
+            "estimators",
+            "certificates",
+        )
+        drawn = None if self.coins is None else hashlib.sha256(np.asarray(self.coins).astype(np.uint8).tobytes()).hexdigest()
+        rows = {**what, **{key: getattr(self, key) for key in keys}, "coins_sha256": drawn}
+        return "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
+
+    def timestamp(self) -> str:
+        """When the audit was started."""
+        if self.created is not None:
+            return self.created
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        now = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
+        return f"{now:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def sha256(text: str) -> str:
+    """Of the text's UTF-8 bytes, hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def record_name(seed: int, row: int) -> str:
+    """The name that reports print for a record, so that who holds the seed and the files can find it.
+
+    Args:
+        seed: `Settings.seed`.
+        row: position among the audited records: members first, in the order of their file, then nonmembers.
+    """
+    return figures.keyed_name(Seed(seed), row)

@@ -1,0 +1,144 @@
+"""Games whose training may stop at the first proof: what is asked after each job, and what may be said afterwards.
+
+A sample whose size was chosen by what it showed supports only bounds that hold at every time at once. So such a game is judged
+by estimators that say so of themselves, all its attacks bet from one fortune, and intervals pay for every look.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from audit.bounds import claim_test
+from audit.core.claims import Claim, LowerBound, NegativeControl
+from audit.core.data import Scores
+from audit.core.errors import ConfigError
+from audit.core.evidence import Evidence, Watched
+from audit.core.game import Game
+from audit.core.mechanism import Mechanism
+from audit.core.protocols import AnytimeEstimator, Estimator
+from audit.core.results import AttackResult
+from audit.core.seeds import Seed
+from audit.experiment import figures
+from audit.experiment.spec import Play
+
+LOG = logging.getLogger("audit.experiment.stopping")  # what a person who watches progress wants to be told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a game is asked while its target runs finish, fixed before the first of them.
+
+    Attributes:
+        estimators: each has a bound of all attacks together.
+        claims: any of them, once refuted, ends the game.
+        confidence: of each bound.
+        planned: target runs at most.
+        looks: jobs that train them, so times at which the game could end.
+    """
+
+    estimators: tuple[AnytimeEstimator, ...]
+    claims: tuple[Claim, ...]
+    delta: float
+    confidence: float
+    planned: int
+    looks: int
+
+    @property
+    def ends(self) -> bool:
+        """Whether the game can end before all of its runs are trained."""
+        return bool(self.estimators)
+
+    def proves(self, scores: Sequence[Scores]) -> bool:
+        """Whether the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
+        _, evidence = self._found(scores)
+        return any(one.proved is not None for one in evidence)
+
+    def result(self, scores: Sequence[Scores], seed: Seed) -> Watched:
+        """Bounds, evidence and negative control at the end of the game."""
+        bounds, evidence = self._found(scores)
+        return Watched(
+            planned=self.planned,
+            used=scores[0].game.runs,
+            looks=self.looks,
+            bounds=bounds,
+            evidence=evidence,
+            control=self._control(scores, seed),
+        )
+
+    def _found(self, scores: Sequence[Scores]) -> tuple[tuple[LowerBound, ...], tuple[Evidence, ...]]:
+        claims = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
+        found = [one.watch(scores, claims, delta=self.delta, confidence=self.confidence) for one in self.estimators]
+        return tuple(bound for bound, _ in found), tuple(one for _, evidence in found for one in evidence)
+
+    def _control(self, scores: Sequence[Scores], seed: Seed) -> NegativeControl:
+        """How often the same bets on fresh coins, the same for all attacks, prove leakage; see `measure.negative_control`.
+
+        Trials are shuffled as well, so that pairs are exchangeable whatever ended the sample.
+        """
+        alarms = 0
+        for repetition in range(figures.CONTROL_REPETITIONS):
+            stream = seed.child("control", repetition)
+            coins = figures.fresh_coins(scores[0], stream)
+            order = stream.child("order").numpy().permutation(len(coins))
+            bounds, _ = self._found([replace(one, values=one.values[order], included=coins) for one in scores])
+            alarms += any(bound.epsilon > 0 for bound in bounds)
+        return figures.control_of(alarms, len(self.estimators) * (1 - self.confidence))
+
+
+def joined(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
+    """The scores of each attack over the looks so far, as those of one game with as many runs."""
+    found = []
+    for parts in zip(*looks, strict=True):
+        game = replace(parts[0].game, runs=sum(one.game.runs for one in parts))
+        values, included = (np.concatenate([getattr(one, name) for one in parts]) for name in ("values", "included"))
+        found.append(replace(parts[0], values=values, included=included, game=game))
+    return found
+
+
+def refuse(where: str, estimators: Sequence[tuple[str, Estimator]], runs: int, together: int) -> None:
+    """Nothing, or `ConfigError` where a game cannot stop early: fixed-size estimators, or all runs in one job."""
+    fixed = [name for name, one in estimators if not isinstance(one, AnytimeEstimator)]
+    if fixed:
+        raise ConfigError(
+            f"{where}: stopping is 'first_proof', but {', '.join(fixed)} holds only for a number of runs that was fixed in "
+            "advance; use the estimator sequential (family any, gdp or dp_sgd), or set stopping: never"
+        )
+    if runs <= together:
+        raise ConfigError(
+            f"{where}: stopping is 'first_proof', but all {runs} target runs are trained in one job of up to {together} "
+            f"models, so none could be spared; set execution.models_per_job to about {max(1, runs // 8)}, or stopping: never"
+        )
+
+
+def refuse_unfit(game: Play, rules: Game, mechanism: Mechanism, delta: float) -> None:
+    """Nothing, or an error before anything is trained where no evidence could be had.
+
+    Raises:
+        ConfigError: canaries come in copies, whose bounds are converted after the game.
+        UnsupportedMechanism: an estimator's family is not that of the mechanism.
+    """
+    if rules.copies > 1:
+        raise ConfigError(
+            f"games.{game.name}: stopping is 'first_proof', but canaries are planted in {rules.copies} copies, whose bounds "
+            "are converted only when the game is over; use canaries without copies, or set stopping: never"
+        )
+    for estimator in game.estimators:
+        claim_test.probe(estimator, rules, mechanism, delta)
+
+
+def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:
+    """The estimators of a game that stops, which `refuse` has let through."""
+    return tuple(cast(AnytimeEstimator, one) for one in estimators)
+
+
+def paid(found: AttackResult, confidence: float, looks: int) -> AttackResult:
+    """An attack's figures whose intervals were computed at a share of the error, as what they are: valid at every look."""
+    if looks == 1:
+        return found
+    return replace(found, roc=replace(found.roc, confidence=confidence, band=f"{found.roc.band}, at any of {looks} looks"))

@@ -1,0 +1,78 @@
+"""How long an audit will train, from a few measured steps of its own jobs on this machine."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from audit.core.seeds import Seed
+from audit.experiment.insertion import plant
+from audit.experiment.job import Order, fit_and_observe
+from audit.experiment.spec import Experiment, Play, Recipe
+from audit.experiment.train import orders
+
+TARGET_SECONDS = 2.0
+PATIENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The time of one game's trainings on one recipe, one job after another on this machine.
+
+    Attributes:
+        mechanism: the recipe.
+        game: and what is played on it.
+        seconds: of training and observing all its models.
+        models: that are trained.
+        steps: of a job that were measured.
+        together: models in the measured job; 1 where already one step of one model took long, and `seconds` is
+            then too high, since models trained together share work.
+    """
+
+    mechanism: str
+    game: str
+    seconds: float
+    models: int
+    steps: int
+    together: int
+
+
+def estimate(experiment: Experiment, clock: Callable[[], float] = time.perf_counter) -> list[Timing]:
+    """The time of each game on each recipe; trains a few steps of one job of each and keeps nothing."""
+    return [_pair(experiment, recipe, game, clock) for recipe, game in experiment.pairs]
+
+
+def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[], float]) -> Timing:
+    planting = plant(experiment, game, Seed(experiment.seed.root).child("timing"))
+    shared = (experiment.dataset, planting.canaries)
+    found = orders(experiment, recipe, game, planting)
+    first, total = max(found, key=lambda order: order.models), recipe.mechanism.steps
+
+    def seconds(order: Order, steps: int) -> float:
+        job = functools.partial(order.job, mechanism=replace(recipe.mechanism, steps=steps))
+        start = clock()
+        fit_and_observe(shared, replace(order, job=job), lambda done: None)
+        return clock() - start
+
+    single = functools.partial(first.job, included=planting.included[:1], seeds=first.job.keywords["seeds"][:1])
+    alone = replace(first, job=single, models=1)
+    once = seconds(alone, 1)
+    if once > PATIENCE_SECONDS:  # the first job of a process also loads libraries
+        once = min(once, seconds(alone, 1))
+    if once > PATIENCE_SECONDS or total == 1:
+        return _timing(recipe, game, seconds=once * total * game.models, measured=(1, 1))
+    once, steps, more = seconds(first, 1), 1, 0.0
+    while steps < total and more < TARGET_SECONDS:
+        steps = min(total, 8 * steps)
+        more = seconds(first, steps)
+    step = max(0.0, (more - once) / max(steps - 1, 1))
+    fixed = max(0.0, once - step)
+    jobs = game.models / first.models
+    return _timing(recipe, game, seconds=jobs * (fixed + step * total), measured=(steps, first.models))
+
+
+def _timing(recipe: Recipe, game: Play, *, seconds: float, measured: tuple[int, int]) -> Timing:
+    steps, together = measured
+    return Timing(mechanism=recipe.name, game=game.name, seconds=seconds, models=game.models, steps=steps, together=together)

@@ -1,0 +1,63 @@
+"""What the trained models are good for, on test records that no model was trained on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from sklearn.metrics import f1_score, r2_score, roc_auc_score
+
+from audit.core.data import Array, Dataset
+from audit.core.results import Metric
+from audit.experiment.train import Observed
+
+
+def utility(observed: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...]:
+    """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2).
+
+    Models that diverged are left out; the number of models says so. Models whose canaries are records are
+    preferred; a thousand crafted gradients are an attack on utility too.
+    """
+    natural = [one for one in observed if one.canary_logits is not None] or list(observed)
+    logits = [model for one in natural for model, lost in zip(one.test_logits, one.diverged, strict=True) if not lost]
+    labels = dataset.test.labels
+    if len(labels) == 0 or not logits:
+        return ()
+    figures = CLASSIFICATION if dataset.classes else REGRESSION
+    found = []
+    for name, figure in figures.items():
+        values = np.array([figure(labels, one.astype(np.float64)) for one in logits])
+        spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        found.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))
+    return tuple(found)
+
+
+def _accuracy(labels: Array, logits: Array) -> float:
+    return float(np.mean(logits.argmax(-1) == labels))
+
+
+def _macro_f1(labels: Array, logits: Array) -> float:
+    return float(f1_score(labels, logits.argmax(-1), average="macro", zero_division=0))
+
+
+def _auc(labels: Array, logits: Array) -> float:
+    """Area under the ROC, one class against the rest, averaged over the classes that occur."""
+    shifted = np.exp(logits - logits.max(-1, keepdims=True))
+    shares = shifted / shifted.sum(-1, keepdims=True)
+    present = [c for c in range(logits.shape[-1]) if 0 < np.sum(labels == c) < len(labels)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return float(np.mean([roc_auc_score(labels == c, shares[:, c]) for c in present])) if present else 0.5
+
+
+def _mse(labels: Array, logits: Array) -> float:
+    return float(np.mean((logits[..., 0] - labels) ** 2))
+
+
+def _r2(labels: Array, logits: Array) -> float:
+    return float(r2_score(labels, logits[..., 0]))
+
+
+CLASSIFICATION: dict[str, Callable[[Array, Array], float]] = {"accuracy": _accuracy, "macro-F1": _macro_f1, "AUC": _auc}
+REGRESSION: dict[str, Callable[[Array, Array], float]] = {"MSE": _mse, "R2": _r2}

@@ -1,0 +1,45 @@
+"""Initial weights that the adversary chose: those of a model that already fits the records every model shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from audit.core.data import Array, Canaries
+from audit.core.game import Access
+from audit.core.mechanism import NonPrivate
+from audit.core.protocols import TrainingJob
+from audit.core.seeds import Seed
+from audit.experiment.spec import Experiment, Recipe
+
+BATCH = 64
+OPTIMIZER = {"kind": "adam", "learning_rate": 1e-3}
+
+
+def fitted_start(experiment: Experiment, recipe: Recipe, canaries: Canaries, seed: Seed) -> Mapping[str, Array] | None:
+    """Weights after `canaries.fitted_start` steps of training without privacy and without any canary; None for 0 steps.
+
+    The claim of DP-SGD holds from any initial weights, and an adversary may choose them. Where the shared records are
+    fitted already, their gradients are small and the canary's is what moves the model.
+
+    References:
+        Annamalai and De Cristofaro 2024, arXiv 2405.14106.
+    """
+    if canaries.fitted_start == 0:
+        return None
+    from audit.engine.ensemble import train
+
+    rate = min(1.0, BATCH / len(experiment.dataset.train))
+    job = TrainingJob(
+        dataset=experiment.dataset,
+        canaries=canaries,
+        included=np.zeros((1, len(canaries)), dtype=bool),
+        seeds=(seed.child("fitted start"),),
+        mechanism=NonPrivate(sample_rate=rate, steps=canaries.fitted_start),
+        model=recipe.model,
+        optimizer=OPTIMIZER,
+        access=Access.FINAL_MODEL,
+        device=experiment.device,
+    )
+    return {name: value[0] for name, value in train(job, lambda done: None).weights.items()}

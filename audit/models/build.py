@@ -1,0 +1,170 @@
+"""The models of an audit: built-in architectures, or the user's own factory."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.seeds import Seed
+from audit.models.architectures import KINDS, Shape, near
+
+_GLOBAL_STREAM = threading.RLock()
+_HELD = threading.local()
+
+
+def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Module:
+    """A freshly initialised model for inputs of `input_shape`.
+
+    `{"kind": "logistic" | "mlp" | "cnn" | "wide_resnet" | "vit" | "transformer" | "recurrent", ...}` names a built-in one,
+    `{"factory": "package.module:callable", "arguments": {...}}` calls the user's own. With `classes` 0
+    the built-in models have one output (regression).
+
+    Args:
+        spec: name and options of the model.
+        input_shape: of one record: `(features,)` or `(channels, height, width)`.
+        classes: number of classes, 0 for regression.
+
+    Raises:
+        ConfigError: unknown kind or key (with the nearest match), or a value that makes no model.
+
+    >>> build({"kind": "mlp", "hidden": [8]}, (4,), 3)(torch.zeros(2, 4)).shape
+    torch.Size([2, 3])
+    """
+    if "factory" in spec:
+        return _from_factory(spec)
+    options = dict(spec)
+    kind = options.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ConfigError(f"model: kind {kind!r} is not known.{near(str(kind), KINDS)} It may be: {', '.join(KINDS)}")
+    maker, allowed = KINDS[kind]
+    _only(options, allowed, f"model.{kind}")
+    if len(input_shape) == 0 or any(size < 1 for size in input_shape):
+        raise ConfigError(f"model.{kind}: records of shape {input_shape}; expected at least one feature")
+    return maker(input_shape, max(classes, 1), **options)
+
+
+def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
+    """`build` with every random draw of the initialisation taken from `seed`; the global stream is left as it was."""
+    with seeded(seed):
+        return build(spec, input_shape, classes)
+
+
+def starting(
+    spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed, start: Mapping[str, Any] | None
+) -> nn.Module:
+    """The model that training starts from: `initialised`, with the weights of `start` where they are given.
+
+    Raises:
+        ConfigError: `start` is of another model.
+    """
+    module = initialised(spec, input_shape, classes, seed)
+    if start is None:
+        return module
+    try:
+        module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in start.items()})
+    except RuntimeError as error:
+        raise ConfigError(f"the initial weights do not fit the model: {error}") from error
+    return module
+
+
+@contextmanager
+def seeded(seed: Seed) -> Iterator[None]:
+    """A scope in which torch's global stream, which some of its functions insist on, starts at `seed`; restored after.
+
+    Scopes nest on one thread, so that a user's factory may train a model of its own.
+    """
+    with _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
+        _HELD.depth = getattr(_HELD, "depth", 0) + 1
+        try:
+            torch.default_generator.manual_seed(seed.integer())
+            yield
+        finally:
+            _HELD.depth -= 1
+
+
+def stream_is_held() -> bool:
+    """True inside `seeded` on this thread: other threads that ask for the stream would wait for this one to leave."""
+    return getattr(_HELD, "depth", 0) > 0
+
+
+def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> int:
+    """The number of trainable parameters of the model that `build` gives.
+
+    >>> parameter_count({"kind": "logistic"}, (64,), 10)
+    650
+    """
+    module = initialised(spec, input_shape, classes, Seed(0))
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def refuse_mixing_layers(module: nn.Module) -> None:
+    """Nothing, or `UnsupportedMechanism` naming the first layer whose output for one example depends on other examples.
+
+    Clipping bounds what one example adds to the sum only where each example has a gradient of its own.
+    Instance normalisation is fine unless it keeps running statistics, which are released unprotected.
+    """
+    for path, layer in module.named_modules():
+        where = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not isinstance(layer, nn.modules.instancenorm._InstanceNorm):
+            raise UnsupportedMechanism(
+                f"{where} mixes the examples of a batch, so no clipping of one example's gradient bounds its influence; "
+                "use nn.GroupNorm or nn.LayerNorm in its place"
+            )
+        if isinstance(layer, nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats:
+            raise UnsupportedMechanism(
+                f"{where} keeps running statistics of the examples, which would be released without noise; "
+                "use track_running_stats=False, or nn.GroupNorm"
+            )
+
+
+def refuse_mixing_outputs(module: nn.Module, probe: torch.Tensor) -> None:
+    """Nothing, or `UnsupportedMechanism` where the output for one record of `probe` depends on the other records."""
+    if len(probe) < 2:
+        return
+    training = module.training
+    module.eval()
+    with torch.no_grad():
+        together, alone = module(probe), torch.cat([module(probe[:1]), module(probe[1:])])
+    module.train(training)
+    if together.shape != alone.shape or not torch.allclose(together, alone, rtol=1e-3, atol=1e-4, equal_nan=True):
+        raise UnsupportedMechanism(
+            "the model's output for a record changes with the other records of the batch, so no clipping of one example's "
+            "gradient bounds its influence; look for operations over the batch axis in its forward()"
+        )
+
+
+def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
+    _only(spec, ("factory", "arguments"), "model")
+    name, arguments = spec["factory"], spec.get("arguments", {})
+    if not isinstance(name, str) or name.count(":") != 1:
+        raise ConfigError(f"model.factory is {name!r}; expected 'package.module:callable'")
+    if not isinstance(arguments, Mapping):
+        raise ConfigError(f"model.arguments is {arguments!r}; expected a mapping of argument names to values")
+    module_name, _, attribute = name.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"model.factory: cannot load '{name}': {error}; is it on the import path?") from error
+    try:
+        made = factory(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"model.factory '{name}' with arguments {dict(arguments)}: {error}") from error
+    if not isinstance(made, nn.Module):
+        raise ConfigError(f"model.factory '{name}' returned {type(made).__name__}; expected a torch.nn.Module")
+    return made
+
+
+def _only(options: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
+    for key in options:
+        if key not in allowed:
+            raise ConfigError(
+                f"{where}: unknown key '{key}'.{near(str(key), allowed)} It takes: {', '.join(allowed) or 'no keys'}"
+            )

@@ -1,0 +1,1 @@
+"""Lower bounds from scores: pure functions on arrays."""

@@ -1,0 +1,143 @@
+"""Bands on a distribution function that hold at every point at once."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import signal, special
+
+from audit.stats.bounds.validation import Array, Counts, fraction
+
+DENSE = 60  # ranks from either end that are all constrained
+SPARSE = 120  # further ranks on each half, in geometric progression
+DIRECT = 200_000  # products up to which a convolution is summed directly
+LEVEL_PRECISION = 1.005  # ratio at which the search for the local level stops
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SurvivalBand:
+    """Limits on `P[X >= t]` when `k` of `n` scores are at least t: `lower[k]`, `upper[k]`, `(n + 1,)` each."""
+
+    lower: Array
+    upper: Array
+    method: str
+
+
+def dkw_band(count: int, confidence: float) -> SurvivalBand:
+    """Limits of constant width.
+
+    Guarantee: contain the survival function of independent, identically distributed scores everywhere at once with
+        probability at least `confidence` (Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant).
+    References:
+        Massart 1990, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality".
+    """
+    width = math.sqrt(math.log(2 / (1 - fraction(confidence, "confidence"))) / (2 * count))
+    rate = np.arange(count + 1) / count
+    return SurvivalBand(lower=np.maximum(rate - width, 0), upper=np.minimum(rate + width, 1), method="DKW")
+
+
+@functools.lru_cache(maxsize=64)
+def survival_band(count: int, confidence: float) -> SurvivalBand:
+    """The band of equal local levels (two-sided Berk-Jones) for `count` scores: relatively tight in both tails.
+
+    Guarantee: contains the survival function of independent, identically distributed scores everywhere at once with
+        probability at least `confidence`. The rank-th extreme of n continuous scores has a Beta(rank, n - rank + 1)
+        distributed rate; each rank of `constrained_ranks` is held between the same two Beta quantiles, and the chance that
+        all of them hold is computed exactly (`chance_inside`), not simulated. Between those ranks the band follows
+        from monotonicity; atoms only make it hold more often.
+    References:
+        Berk and Jones 1979; Aldor-Noiman et al. 2013 (equal local levels); Moscovich and Nadler 2017, arXiv 1503.04363.
+    """
+    ranks = constrained_ranks(count)
+    low, high = _limits(ranks, count, local_level(count, confidence))
+    at = np.arange(count + 1)
+    below, above = np.searchsorted(ranks, at, side="right") - 1, np.searchsorted(ranks, at + 1, side="left")
+    return SurvivalBand(
+        lower=np.where(below >= 0, low[np.maximum(below, 0)], 0.0),
+        upper=np.where(above < len(ranks), high[np.minimum(above, len(ranks) - 1)], 1.0),
+        method="equal local levels",
+    )
+
+
+def constrained_ranks(count: int) -> Counts:
+    """The order statistics that the band constrains: all of them for a few hundred scores, else a symmetric selection.
+
+    >>> constrained_ranks(4).tolist()
+    [1, 2, 3, 4]
+    """
+    half = (count + 1) // 2
+    dense = np.arange(1, min(DENSE, half) + 1)
+    sparse = np.rint(np.geomspace(dense[-1], half, SPARSE)).astype(np.int64)
+    lower = np.unique(np.concatenate([dense, sparse]))
+    return np.unique(np.concatenate([lower, count + 1 - lower]))
+
+
+def _limits(ranks: Counts, count: int, level: float) -> tuple[Array, Array]:
+    """Lower and upper Beta quantiles at `level` of each rank's rate."""
+    first, second = ranks.astype(np.float64), (count - ranks + 1).astype(np.float64)
+    return special.betaincinv(first, second, level), special.betainccinv(first, second, level)
+
+
+@functools.lru_cache(maxsize=256)
+def local_level(count: int, confidence: float) -> float:
+    """The error each side of each rank may make so that all hold with `confidence`, from below.
+
+    >>> round(local_level(1, 0.95), 6)
+    0.025
+    """
+    total = 1 - fraction(confidence, "confidence")
+    ranks = constrained_ranks(count)
+    low, high = total / (2 * len(ranks)), total / 2 * 1.0000001
+    while high / low > LEVEL_PRECISION:
+        middle = math.sqrt(low * high)
+        inside = chance_inside(ranks, *_limits(ranks, count, middle), count)
+        low, high = (middle, high) if inside >= confidence else (low, middle)
+    return low
+
+
+def chance_inside(ranks: Counts, low: Array, high: Array, count: int) -> float:
+    """The probability that `low[j] <= U_(ranks[j]) <= high[j]` for all j, U being `count` sorted uniform variables.
+
+    The number of variables below a time is followed from constraint to constraint. As a Poisson process conditioned on its
+    total it has independent increments, so each move is one convolution.
+
+    >>> round(chance_inside(np.array([1]), np.array([0.25]), np.array([0.5]), 1), 12)
+    0.25
+    """
+    # at time low[j] at most ranks[j] - 1 variables may be below, at time high[j] at least ranks[j] must be
+    times = np.concatenate([low, high, [1.0]])
+    is_low = np.arange(len(times)) < len(low)
+    order = np.lexsort((~is_low, times))
+    times, is_low = times[order], is_low[order]
+    bound = np.concatenate([ranks - 1, ranks, [count]])[order]
+    base, mass, now = 0, np.ones(1), 0.0  # mass[i]: chance that base + i variables are below `now`, all constraints kept
+    for time, lowers, limit in zip(times.tolist(), is_low.tolist(), bound.tolist(), strict=True):
+        if time > now:
+            start, moves = _poisson(count * (time - now))
+            mass, base, now = _convolve(mass, moves), base + start, time
+            mass = mass[: max(count - base + 1, 0)]
+        if lowers:
+            mass = mass[: max(limit - base + 1, 0)]
+        elif limit > base:
+            mass, base = mass[limit - base :], limit
+        if len(mass) == 0:
+            return 0.0
+    found = float(mass[0]) if base == count else 0.0
+    return found / math.exp(count * math.log(count) - count - math.lgamma(count + 1))
+
+
+def _poisson(mean: float) -> tuple[int, Array]:
+    """First count and probabilities of a Poisson variable, all but about 1e-18 of its mass."""
+    reach = 9 * math.sqrt(mean) + 12
+    first = max(0, math.floor(mean - reach))
+    counts = np.arange(first, math.ceil(mean + reach) + 1, dtype=np.float64)
+    return first, np.exp(special.xlogy(counts, mean) - mean - special.gammaln(counts + 1))
+
+
+def _convolve(left: Array, right: Array) -> Array:
+    if len(left) * len(right) <= DIRECT:
+        return np.asarray(np.convolve(left, right))
+    return np.asarray(np.maximum(signal.fftconvolve(left, right), 0.0))

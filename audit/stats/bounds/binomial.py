@@ -1,0 +1,65 @@
+"""Exact limits on a binomial rate, and the epsilon that a pair of error rates implies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from audit.stats.bounds.validation import Array
+
+
+def rate_upper(count: ArrayLike, trials: ArrayLike, significance: float) -> Array:
+    """The Clopper-Pearson upper limit on the rate behind `count` of `trials`.
+
+    Guarantee: exceeds the rate except with probability at most `significance`, for independent trials.
+    References: Clopper and Pearson 1934.
+
+    >>> round(float(rate_upper(0, 100, 0.05)), 6)
+    0.029513
+    """
+    hits, total = np.asarray(count, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    full = hits >= total
+    limit = special.betaincinv(hits + 1, np.where(full, 1.0, total - hits), 1 - significance)
+    if significance < 1e-8:  # 1 - significance loses digits there
+        limit = special.betainccinv(hits + 1, np.where(full, 1.0, total - hits), significance)
+    return np.asarray(np.where(full, 1.0, limit))
+
+
+def rate_lower(count: ArrayLike, trials: ArrayLike, significance: float) -> Array:
+    """The Clopper-Pearson lower limit: one minus the upper limit on the complement.
+
+    >>> round(float(rate_lower(100, 100, 0.05)), 6)
+    0.970487
+    """
+    return np.asarray(1 - rate_upper(np.asarray(trials) - np.asarray(count), trials, significance))
+
+
+def epsilon_of_rates(fpr_upper: ArrayLike, fnr_upper: ArrayLike, delta: float) -> Array:
+    """The least epsilon at which a test with at most these error rates can exist, both directions; 0 where none is needed.
+
+    An (epsilon, delta)-DP mechanism has `1 - fnr <= e^epsilon fpr + delta` and the same with the errors exchanged
+    (Kairouz, Oh and Viswanath 2015), and both only loosen as the error rates grow.
+
+    >>> round(float(epsilon_of_rates(0.1, 0.2, 0.0)), 6)
+    2.079442
+    """
+    fpr, fnr = np.asarray(fpr_upper, dtype=np.float64), np.asarray(fnr_upper, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        forward = np.log(np.maximum(1 - fnr - delta, 0)) - np.log(fpr)
+        backward = np.log(np.maximum(1 - fpr - delta, 0)) - np.log(fnr)
+    return np.asarray(np.maximum(0.0, np.fmax(forward, backward)))
+
+
+def separation_ceiling(members: int, nonmembers: int, delta: float, significance: float) -> float:
+    """What the Clopper-Pearson rectangle proves at one threshold that separates both sides perfectly.
+
+    >>> round(separation_ceiling(100, 100, 0.0, 0.05), 3)
+    3.281
+    """
+    fpr = float(rate_upper(0, nonmembers, significance / 2))
+    fnr = float(rate_upper(0, members, significance / 2))
+    found = float(epsilon_of_rates(fpr, fnr, delta))
+    return found if math.isfinite(found) else 0.0

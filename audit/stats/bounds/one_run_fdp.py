@@ -1,0 +1,101 @@
+"""Guesses in one run held against a whole trade-off function.
+
+References: Mahloujifar, Melis and Chaudhuri 2024, arXiv 2410.22235 (their recursion for k = 2 hypotheses per canary).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import special
+
+from audit.stats.bounds.validation import Array, Counts
+from audit.stats.curves.tradeoff_curves import Family
+
+POINTS = 17  # parameters tried side by side in one pass
+PASSES = 5
+MOST_GUESSES = 20_000
+
+Inverse = Callable[[Array, Array], Array]
+"""`(parameters, rates)` to the FPR at which each parameter's curve reaches the rate; decreasing in the parameter."""
+
+
+def gdp_inverse(mu: Array, rate: Array) -> Array:
+    """The false positive rate at which the mu-GDP curve reaches `rate`."""
+    return np.asarray(special.ndtr(special.ndtri(rate) - mu))
+
+
+def curve_inverse(family: Family) -> Inverse:
+    """The same for a family of symmetric curves."""
+
+    def inverse(parameters: Array, rate: Array) -> Array:
+        pairs = zip(parameters.tolist(), rate, strict=True)
+        return np.array([1 - float(family(parameter).tnr(1 - reached)) for parameter, reached in pairs])
+
+    return inverse
+
+
+def refuted(parameters: Array, inverse: Inverse, *, guesses: int, correct: int, coins: int, significance: float) -> Array:
+    """`(p,)`: whether `correct` of `guesses` right refutes the curve of each parameter.
+
+    Supposes that so many right guesses had a chance of `significance` and follows what the trade-off function forces on
+    the chances of fewer ones; refuted where they add up to more than one.
+
+    Guarantee: a true curve is refuted with probability at most `significance`, for independent fair coins and a number of
+        guesses fixed beforehand, whatever the dependence between scores (the main theorem of the reference).
+    """
+    reached = np.full(len(parameters), significance * correct / coins)
+    missed = np.full(len(parameters), significance * (guesses - correct) / coins)
+    limit = guesses / coins
+    for fewer in range(correct - 1, -1, -1):
+        forced = np.maximum(missed, inverse(parameters, np.minimum(reached, 1.0)))
+        reached = reached + fewer / (guesses - fewer) * (forced - missed)
+        missed = forced
+        if (reached + missed > limit).all():
+            break
+    return np.asarray(reached + missed > limit)
+
+
+def refutes(inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, significance: float, parameter: float) -> bool:
+    """Whether one of the pre-registered counts refutes the curve of `parameter`.
+
+    Guarantee: refutes a true curve with probability at most `significance` (Bonferroni over the counts).
+    """
+    level, asked = significance / max(len(guesses), 1), np.array([parameter])
+    return any(
+        2 * right > count and refuted(asked, inverse, guesses=count, correct=right, coins=coins, significance=level)[0]
+        for count, right in zip(guesses.tolist(), correct.tolist(), strict=True)
+    )
+
+
+def bound(
+    inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, significance: float, largest: float = 40.0
+) -> tuple[float, int]:
+    """The largest parameter that one of the pre-registered counts refutes, and that count's index (-1 for none).
+
+    Guarantee: exceeds the true parameter with probability at most `significance` (Bonferroni over the counts).
+    """
+    level, best, index = significance / max(len(guesses), 1), 0.0, -1
+    for j, (count, right) in enumerate(zip(guesses.tolist(), correct.tolist(), strict=True)):
+        if 2 * right <= count:
+            continue
+
+        def rejects(parameters: Array, count: int = count, right: int = right) -> Array:
+            return refuted(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)
+
+        if rejects(np.array([best]))[0]:
+            best, index = _refine(rejects, best, largest), j
+    return best, index
+
+
+def _refine(rejects: Callable[[Array], Array], low: float, high: float) -> float:
+    """The end of the initial run of refuted parameters in `[low, high]`, from below."""
+    for spacing in ("ratio", *["even"] * (PASSES - 1)):
+        grid = low + np.geomspace(1e-3, high - low, POINTS) if spacing == "ratio" else np.linspace(low, high, POINTS + 1)[1:]
+        kept = np.flatnonzero(np.logical_not(rejects(grid)))
+        if len(kept) == 0:
+            return float(grid[-1])
+        first = int(kept[0])
+        low, high = (float(grid[first - 1]) if first else low), float(grid[first])
+    return low

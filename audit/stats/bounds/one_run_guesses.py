@@ -1,0 +1,140 @@
+"""Guesses about independent coins from one run, whatever the dependence between scores.
+
+The proofs are in docs/statistics.md, sections "One run" and "Several runs pooled".
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special
+
+from audit.stats.bounds import roots
+from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds.validation import Array, Counts
+
+NEVER = 1 / 2  # p-values from here on are not told apart: below it they are monotone in epsilon
+
+
+def p_value(epsilon: float, *, guesses: int, correct: int, coins: int, delta: float) -> float:
+    """Bounds the chance of at least `correct` right among `guesses` in any (epsilon, delta)-DP mechanism.
+
+    Guarantee: `P[correct guesses >= v] <= p(v)` when each of `coins` memberships is an independent fair coin, the
+        mechanism is (epsilon, delta)-DP in each, and the number of guesses was fixed before the coins were looked at.
+        Non-decreasing in epsilon wherever it is below 1/2.
+    References:
+        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2 (there `r`, `v`, `m`).
+
+    >>> round(p_value(0.0, guesses=10, correct=10, coins=10, delta=0.0) * 1024, 9)
+    1.0
+    """
+    if correct <= 0:
+        return 1.0
+    rate = 1 / (1 + math.exp(-epsilon))
+    tail = float(special.bdtrc(correct - 1, guesses, rate)) if correct <= guesses else 0.0
+    if delta == 0 or tail >= NEVER:
+        return min(tail, 1.0)
+    return min(1.0, tail + 2 * coins * delta * _steepest_window(guesses, correct, rate))
+
+
+def _steepest_window(guesses: int, correct: int, rate: float) -> float:
+    """The maximum over i of `P[correct - i <= Binomial < correct] / i`.
+
+    Only windows that end near the mode can win: the probabilities rise down to the mode and fall below it, so the
+    average of a window that reaches far beyond it (nine standard deviations and nine) has passed its maximum. What lies
+    above the same distance on the other side is added whole.
+    """
+    reach = 9 * math.sqrt(guesses * rate * (1 - rate)) + 9
+    highest = min(correct - 1, math.ceil(guesses * rate + reach))
+    lowest = max(0, min(highest, math.floor(guesses * rate - reach)))
+    below = np.arange(highest, lowest - 1, -1, dtype=np.float64)
+    beyond = float(special.bdtrc(highest, guesses, rate)) if highest < correct - 1 else 0.0
+    mass = beyond + np.cumsum(np.exp(log_binomial(below, guesses, rate)))
+    return float((mass / np.arange(correct - highest, correct - highest + len(mass))).max())
+
+
+def log_binomial(count: Array, trials: int, rate: float) -> Array:
+    """Logarithms of the binomial probabilities of `count`."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(
+            special.gammaln(trials + 1)
+            - special.gammaln(count + 1)
+            - special.gammaln(trials - count + 1)
+            + special.xlogy(count, rate)
+            + special.xlog1py(trials - count, -rate)
+        )
+
+
+def guess_counts(coins: int, fractions: tuple[float, ...]) -> Counts:
+    """Even numbers of guesses near `fractions` of the coins, without repeats; a single coin gives none but [0].
+
+    >>> guess_counts(1000, (0.02, 0.1, 1.0)).tolist()
+    [20, 100, 1000]
+    """
+    even = 2 * np.rint(np.asarray(fractions) * coins / 2).astype(np.int64)
+    return np.unique(np.clip(even, 2, max(2 * (coins // 2), 0)))
+
+
+def refutes(guesses: Counts, correct: Counts, *, coins: int, epsilon: float, delta: float, significance: float) -> bool:
+    """Whether one of the pre-registered counts refutes (epsilon, delta)-DP: `grid_bound` at a single epsilon.
+
+    Guarantee: refutes a true pair with probability at most `significance` (Bonferroni over the counts).
+    """
+    level = _level(significance, guesses)
+    counts = zip(guesses.tolist(), correct.tolist(), strict=True)
+    return any(p_value(epsilon, guesses=count, correct=right, coins=coins, delta=delta) <= level for count, right in counts)
+
+
+def _level(significance: float, guesses: Counts) -> float:
+    return min(significance / max(len(guesses), 1), NEVER / 2)
+
+
+def grid_bound(guesses: Counts, correct: Counts, *, coins: int, delta: float, significance: float) -> tuple[float, int]:
+    """The largest epsilon refuted by one of the pre-registered counts, and that count's index.
+
+    Guarantee: exceeds a true epsilon with probability at most `significance`: each count is tested at an equal share
+        of it (Bonferroni), and each test is monotone in epsilon.
+    """
+    best, index = 0.0, -1
+    level = _level(significance, guesses)
+    for j, (count, right) in enumerate(zip(guesses.tolist(), correct.tolist(), strict=True)):
+
+        def chance(epsilon: float, count: int = count, right: int = right) -> float:
+            return p_value(epsilon, guesses=count, correct=right, coins=coins, delta=delta)
+
+        found = roots.last_significant(chance, level, start=best)
+        if found > best:
+            best, index = found, j
+    return best, index
+
+
+def delta_bound(guesses: Counts, correct: Counts, *, coins: int, epsilon: float, significance: float) -> float:
+    """The largest delta such that one of the pre-registered counts refutes (epsilon, delta)-DP: `p_value` inverted in delta.
+
+    Guarantee: exceeds the true delta at `epsilon` with probability at most `significance` (Bonferroni over the counts).
+
+    >>> delta_bound(np.array([10]), np.array([5]), coins=10, epsilon=1.0, significance=0.05)
+    0.0
+    """
+    level, best = significance / max(len(guesses), 1), 0.0
+    rate = 1 / (1 + math.exp(-epsilon))
+    for count, right in zip(guesses.tolist(), correct.tolist(), strict=True):
+        if right <= 0:
+            continue
+        room = level - float(special.bdtrc(right - 1, count, rate))
+        if room > 0:
+            best = max(best, room / (2 * coins * _steepest_window(count, right, rate)))
+    return min(best, 1.0)
+
+
+def correct_guesses(ranked: Memberships, guesses: Counts) -> Counts:
+    """How many of the `guesses[j] // 2` highest are members plus of the as many lowest are not, for each j.
+
+    >>> correct_guesses(np.array([True, False, True, False]), np.array([2, 4])).tolist()
+    [2, 2]
+    """
+    half = np.asarray(guesses) // 2
+    from_top = np.concatenate([[0], np.cumsum(ranked, dtype=np.int64)])
+    from_bottom = np.concatenate([[0], np.cumsum(~ranked[::-1], dtype=np.int64)])
+    return np.asarray(from_top[half] + from_bottom[half])

@@ -1,0 +1,58 @@
+"""Scores reduced to what a monotone-invariant test may look at: the order in which memberships appear."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats.bounds.validation import Array, Counts
+
+Memberships = NDArray[np.bool_]
+"""`(n,)` memberships from the highest score to the lowest: the rank configuration."""
+
+
+def by_rank(values: Array, included: Memberships, generator: np.random.Generator) -> Memberships:
+    """Memberships from the highest score to the lowest, each tie in uniformly random order.
+
+    The result does not change when scores are mapped monotonically or listed in another order: random keys are
+    dealt in the canonical order (score, membership).
+
+    >>> by_rank(np.array([0.3, 0.1, 0.2]), np.array([True, False, True]), np.random.default_rng(0)).tolist()
+    [True, True, False]
+    """
+    order = np.lexsort((included, values))[::-1]
+    sorted_values, sorted_members = values[order], np.asarray(included, dtype=bool)[order]
+    starts = np.append(True, sorted_values[1:] != sorted_values[:-1])
+    if starts.all():
+        return sorted_members
+    groups = np.cumsum(starts)
+    return np.asarray(sorted_members[np.lexsort((generator.random(len(values)), groups))])
+
+
+def members_above(ranked: Memberships) -> Counts:
+    """`(n0,)`: how many members score above the k-th highest nonmember, at index k - 1.
+
+    >>> members_above(np.array([True, False, True, False])).tolist()
+    [1, 2]
+    """
+    return np.asarray(np.cumsum(ranked, dtype=np.int64)[~ranked])
+
+
+def nonmembers_below(ranked: Memberships) -> Counts:
+    """`(n1,)`: how many nonmembers score below the k-th lowest member, at index k - 1.
+
+    >>> nonmembers_below(np.array([True, False, True, False])).tolist()
+    [1, 2]
+    """
+    return members_above(~ranked[::-1])
+
+
+def geometric_grid(count: int, largest: int, ratio: float) -> Counts:
+    """Ranks 1, ratio, ratio^2, ... rounded, at most `largest`, never empty; depends on sizes alone.
+
+    >>> geometric_grid(100, 50, 3.0).tolist()
+    [1, 3, 9, 27]
+    """
+    top = max(1, min(largest, count))
+    powers = ratio ** np.arange(int(np.log(top) / np.log(ratio) + 1e-9) + 1)
+    return np.unique(np.rint(powers).astype(np.int64))

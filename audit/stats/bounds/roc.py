@@ -1,0 +1,174 @@
+"""The receiver operating characteristic of a membership test, as far as the counts support it.
+
+Points are never interpolated, no rate below one over the number of nonmembers is stated, and every
+band holds for the whole curve at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from audit.stats.bounds import bands
+from audit.stats.bounds.validation import Array, Counts, fraction, side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Band:
+    """The empirical ROC and, at each of its false positive rates, a band on the true ROC.
+
+    Attributes:
+        fpr: and `tpr`: `(k,)` points of `curve`.
+        lower: and `upper`: `(k,)`; the population's best TPR at FPR `fpr[i]` lies in `[lower[i], upper[i]]`, for all i at once.
+        method: how the two one-sample bands behind it were made.
+    """
+
+    fpr: Array
+    tpr: Array
+    lower: Array
+    upper: Array
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TprPoint:
+    """The last ROC point at or under a false positive rate, with the counts behind it.
+
+    Attributes:
+        lower: and `upper`: band on the population's TPR at FPR `target_fpr`; simultaneous over all targets.
+    """
+
+    target_fpr: float
+    tpr: float
+    realised_fpr: float
+    lower: float
+    upper: float
+    false_positives: int
+    true_positives: int
+
+
+def auc(members: Array, nonmembers: Array) -> float:
+    """The probability that a random member outscores a random nonmember, ties counting half; O(n log n).
+
+    >>> auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    members, nonmembers = side(members, "member"), side(nonmembers, "nonmember")
+    ordered = np.sort(nonmembers)
+    below = np.searchsorted(ordered, members, side="left").sum(dtype=np.int64)
+    not_above = np.searchsorted(ordered, members, side="right").sum(dtype=np.int64)
+    return float((below + not_above) / (2 * len(members) * len(nonmembers)))
+
+
+def auc_interval(members: Array, nonmembers: Array, confidence: float) -> tuple[float, float]:
+    """Finite-sample limits `(lower, upper)` on the population's AUC.
+
+    Guarantee: covers with probability at least `confidence` when the scores are independent and identically
+        distributed on each side. The AUC is an average of means over `min(n1, n0)` independent pairs, so its moment
+        generating function is at most that of such a mean, and the Chernoff bound
+        `P[AUC_hat >= a] <= exp(-min(n1, n0) KL(a, AUC))` holds for it (Hoeffding 1963, section 5a, with theorem 1).
+    References:
+        Hoeffding 1963, "Probability inequalities for sums of bounded random variables".
+    """
+    found = auc(members, nonmembers)
+    budget = math.log(2 / (1 - fraction(confidence, "confidence"))) / min(len(members), len(nonmembers))
+    return _kl_limit(found, budget, upward=False), _kl_limit(found, budget, upward=True)
+
+
+def _kl_limit(found: float, budget: float, *, upward: bool) -> float:
+    """The value farthest from `found` whose binary relative entropy to it is within `budget`; the outer bracket end."""
+    inner, outer = found, 1.0 if upward else 0.0
+    for _ in range(60):
+        middle = (inner + outer) / 2
+        divergence = special.rel_entr(found, middle) + special.rel_entr(1 - found, 1 - middle)
+        inner, outer = (middle, outer) if divergence <= budget else (inner, middle)
+    return outer
+
+
+def curve(members: Array, nonmembers: Array) -> tuple[Array, Array]:
+    """Step points `(fpr, tpr)` of the rule "score >= t", one for each distinct score, from (0, 0) to (1, 1).
+
+    Members and nonmembers that share a score move together, so a tie is a diagonal step.
+
+    >>> fpr, tpr = curve(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
+    >>> fpr.tolist(), tpr.tolist()
+    ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
+    """
+    false, true = _counts(members, nonmembers)
+    return false / len(nonmembers), true / len(members)
+
+
+def _counts(members: Array, nonmembers: Array) -> tuple[Counts, Counts]:
+    """False and true positives of "score >= t" for each distinct score, falling, after the point (0, 0)."""
+    members, nonmembers = side(members, "member"), side(nonmembers, "nonmember")
+    pooled = np.concatenate([members, nonmembers])
+    order = np.argsort(-pooled, kind="stable")
+    last = np.append(np.diff(pooled[order]) != 0, True)
+    is_member = order < len(members)
+    true = np.cumsum(is_member, dtype=np.int64)[last]
+    false = np.cumsum(~is_member, dtype=np.int64)[last]
+    return np.concatenate([[0], false]), np.concatenate([[0], true])
+
+
+def band(members: Array, nonmembers: Array, confidence: float) -> Band:
+    """The empirical ROC with a simultaneous confidence band on the population's ROC.
+
+    Guarantee: with probability at least `confidence` the population's curve `R(x)`, the largest TPR of any threshold
+        with FPR at most x, lies within the band at every x at once, for independent, identically distributed scores on
+        each side. Each side's survival function is banded at level `sqrt(confidence)` (`bands.survival_band`), and
+        the sides are independent. `R(x)` is at least the lower limit of TPR at any threshold whose FPR is surely at
+        most x, and at most the upper limit of TPR at any threshold whose FPR is surely above x.
+    References:
+        Campbell 1994, "Advances in statistical methodology for the evaluation of diagnostic and laboratory tests";
+        Berk and Jones 1979.
+    """
+    false, true = _counts(members, nonmembers)
+    lower, upper, method = _roc_limits(members, nonmembers, confidence, false / len(nonmembers))
+    return Band(fpr=false / len(nonmembers), tpr=true / len(members), lower=lower, upper=upper, method=method)
+
+
+def _roc_limits(members: Array, nonmembers: Array, confidence: float, rates: Array) -> tuple[Array, Array, str]:
+    """Limits on the population's ROC at each of `rates`, and the method's name."""
+    false, true = _counts(members, nonmembers)
+    share = math.sqrt(fraction(confidence, "confidence"))
+    of_members, of_nonmembers = bands.survival_band(len(members), share), bands.survival_band(len(nonmembers), share)
+    # thresholds run from strict (nothing above) to lenient; all four columns are non-decreasing
+    fpr_low, fpr_high = of_nonmembers.lower[false], of_nonmembers.upper[false]
+    tpr_low, tpr_high = of_members.lower[true], of_members.upper[true]
+    # the point (0, 0) is a threshold above every possible score: its rates are exactly zero
+    fpr_high[0] = tpr_high[0] = 0.0
+    fpr_low[-1] = tpr_low[-1] = 1.0
+    surely_at_most = np.searchsorted(fpr_high, rates, side="right") - 1
+    surely_above = np.searchsorted(fpr_low, rates, side="right")
+    upper = np.where(surely_above < len(tpr_high), tpr_high[np.minimum(surely_above, len(tpr_high) - 1)], 1.0)
+    return tpr_low[np.maximum(surely_at_most, 0)], upper, of_nonmembers.method
+
+
+def tpr_at_fpr(members: Array, nonmembers: Array, target_fpr: float, confidence: float) -> TprPoint | None:
+    """The last ROC point with FPR at or under `target_fpr`, or None where that is below one over the nonmembers.
+
+    Guarantee: `lower <= R(target_fpr) <= upper` for all targets at once, as in `band`.
+
+    >>> point = tpr_at_fpr(np.array([2.0, 3.0]), np.array([1.0, 2.0]), 0.4, 0.95)
+    >>> point is None
+    True
+    """
+    if not 0 < target_fpr <= 1:
+        raise ValueError(f"target_fpr is {target_fpr}; expected a rate in (0, 1]")
+    false, true = _counts(members, nonmembers)
+    if target_fpr * len(nonmembers) < 1 - 1e-9:
+        return None
+    at = int(np.searchsorted(false, target_fpr * len(nonmembers) * (1 + 1e-12), side="right")) - 1
+    lower, upper, _ = _roc_limits(members, nonmembers, confidence, np.array([target_fpr]))
+    return TprPoint(
+        target_fpr=target_fpr,
+        tpr=float(true[at] / len(members)),
+        realised_fpr=float(false[at] / len(nonmembers)),
+        lower=float(lower[0]),
+        upper=float(upper[0]),
+        false_positives=int(false[at]),
+        true_positives=int(true[at]),
+    )

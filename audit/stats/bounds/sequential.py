@@ -1,0 +1,241 @@
+"""Betting against privacy claims while models finish: evidence that may be looked at after every run.
+
+A claim allows a threshold test at most the true positive rate `g(fpr)`, and so at most any line that lies nowhere below g. Each
+bettor stakes against one such line at one threshold; their joint wealth is an e-process. The argument is in
+docs/statistics.md, section "Sequential".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.stats.bounds.betting_claims import RATES, Hypotheses
+from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds.validation import Array
+
+LEVELS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # shares of the past beyond which a threshold is set
+STAKES = (0.1, 0.3, 0.6, 0.95)  # shares of the largest stake that cannot go bankrupt
+SIDES = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0))  # who bets on high scores being members, on low ones being nonmembers
+BETTORS = len(SIDES) * len(LEVELS) * len(STAKES)
+OUTCOMES = 8  # of a trial: 4 if its score is high, 2 if it is low, 1 if it is a member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wealth:
+    """All that has to be kept to go on later; plain arrays, so that it can be stored.
+
+    Attributes:
+        against: the claims.
+        chance: with which each trial's coin makes it a member.
+        members: and `nonmembers`: `(attacks, seen)` scores seen so far, ascending.
+        log_wealth: `(attacks, bettors, claims)` of each bettor; those of one attack began with equal shares of 1.
+        best: `(claims,)` largest joint wealth so far, as `joint` has it.
+    """
+
+    against: Hypotheses
+    chance: float
+    members: Array
+    nonmembers: Array
+    log_wealth: Array
+    best: Array
+
+    @property
+    def trials(self) -> int:
+        """Trials seen."""
+        return int(self.members.shape[1] + self.nonmembers.shape[1])
+
+    @property
+    def each(self) -> Array:
+        """`(attacks, claims)` logarithm of the wealth that each attack's bettors have now."""
+        return _log_sum(self.log_wealth)
+
+
+def joint(each: Array) -> Array:
+    """`(..., claims)` logarithm of the attacks' average wealth `(..., attacks, claims)`, the least over all stronger claims.
+
+    Stronger claims are false where a weaker one is, so the least is evidence against the weakest of them.
+    """
+    return np.asarray(np.minimum.accumulate(_log_sum(each) - math.log(each.shape[-2]), axis=-1))
+
+
+def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5) -> Wealth:
+    """Nothing seen yet by any attack."""
+    claims = len(against.epsilons)
+    return Wealth(
+        against=against,
+        chance=chance,
+        members=np.empty((attacks, 0)),
+        nonmembers=np.empty((attacks, 0)),
+        log_wealth=np.full((attacks, BETTORS, claims), -math.log(BETTORS)),
+        best=np.zeros(claims),
+    )
+
+
+def update(wealth: Wealth, scores: Array, included: Memberships) -> Wealth:
+    """The state after further trials, every attack's scores of the same ones.
+
+    Thresholds come from earlier trials only. A call is one bet: pass trials in small groups so that thresholds can follow.
+    Nothing is bet before a member and a nonmember have been seen. An average of processes that are supermartingales with
+    respect to the same past is one, so many attacks cost the logarithm of their number at most, and none has to be chosen.
+
+    Args:
+        wealth: after the earlier trials.
+        scores: `(attacks, k)`.
+        included: `(k,)` which of them are members.
+    """
+    return _updated(wealth, scores, included)[0]
+
+
+def _updated(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Wealth, Array, Array]:
+    """The state after further trials, with its `each` and their `joint`."""
+    attacks = len(wealth.members)
+    if scores.shape != (attacks, len(included)):
+        raise ValueError(
+            f"scores are {scores.shape} for {len(included)} memberships; expected a row for each of {attacks} attack(s)"
+        )
+    log_wealth = wealth.log_wealth
+    if wealth.members.size and wealth.nonmembers.size:
+        table = _table(wealth.against, wealth.chance, _lines(wealth.trials))
+        found = zip(wealth.members, wealth.nonmembers, scores, strict=True)
+        outcomes = np.stack([_outcomes(members, nonmembers, (new, included)) for members, nonmembers, new in found])
+        log_wealth = log_wealth + (outcomes[:, None, :, None, :] @ table).reshape(log_wealth.shape)
+    each = _log_sum(log_wealth)
+    now = joint(each)
+    after = Wealth(
+        against=wealth.against,
+        chance=wealth.chance,
+        members=np.sort(np.concatenate([wealth.members, scores[:, included]], axis=1), axis=1),
+        nonmembers=np.sort(np.concatenate([wealth.nonmembers, scores[:, ~included]], axis=1), axis=1),
+        log_wealth=log_wealth,
+        best=np.maximum(wealth.best, now),
+    )
+    return after, each, now
+
+
+def _log_sum(logs: Array) -> Array:
+    """Logarithm of the sum over the last axis but one."""
+    top = logs.max(axis=-2)
+    return np.asarray(top + np.log(np.exp(logs - top[..., None, :]).sum(axis=-2)))
+
+
+def _outcomes(members: Array, nonmembers: Array, new: tuple[Array, Memberships]) -> Array:
+    """`(levels, OUTCOMES)` how many of the new trials had each outcome, with thresholds from the scores seen before."""
+    scores, included = new
+    high, low = (
+        ordered[np.minimum(np.floor(np.array(LEVELS) * len(ordered)), len(ordered) - 1).astype(np.int64)][:, None]
+        for ordered in (nonmembers[::-1], members)
+    )
+    kinds = 4 * (scores > high) + 2 * (scores < low) + included
+    return np.asarray((kinds[:, :, None] == np.arange(OUTCOMES)).sum(axis=1), dtype=np.float64)
+
+
+@functools.lru_cache(maxsize=16)
+def _table(against: Hypotheses, chance: float, lines: tuple[int, ...]) -> Array:
+    """`(sides, levels, OUTCOMES, stakes * claims)` logarithm of what one trial multiplies each bettor's wealth by.
+
+    With slopes and intercepts `(s, c)` and `(s', c')` a bettor who stakes `a` on either side gains `a` times
+
+        1{high} (1{member} / chance - s 1{nonmember} / (1 - chance)) - c
+        1{low} (1{nonmember} / (1 - chance) - s' 1{member} / chance) - c'
+
+    neither of which is positive on average if the claim is true.
+    """
+    (slope, intercept), (slope_low, intercept_low) = against.lines[:, :, list(lines)].transpose(1, 0, 2, 3)
+    kind = np.arange(OUTCOMES)[:, None]
+    high, low, member = kind // 4, kind // 2 % 2, kind % 2
+    for_high = high * (member / chance - slope[:, None] * (1 - member) / (1 - chance)) - intercept[:, None]
+    for_low = low * ((1 - member) / (1 - chance) - slope_low[:, None] * member / chance) - intercept_low[:, None]
+    rows = []
+    for on_high, on_low in SIDES:
+        worst_high = on_high * (slope / (1 - chance) + intercept) + on_low * intercept_low
+        worst_low = on_low * (slope_low / chance + intercept_low) + on_high * intercept
+        stake = np.array(STAKES)[:, None] / np.maximum(worst_high, worst_low)[:, None, None]
+        gain = (on_high * for_high + on_low * for_low)[:, :, None]
+        rows.append(np.log1p(stake * gain))
+    return np.ascontiguousarray(np.stack(rows)).reshape(len(SIDES), len(LEVELS), OUTCOMES, -1)
+
+
+def _lines(seen: int) -> tuple[int, ...]:
+    """For each level the line that touches nearest to the rate that its threshold probably has."""
+    wanted = np.log(np.maximum(LEVELS, 2 / (seen + 2)))
+    return tuple(np.abs(np.log(RATES) - wanted[:, None]).argmin(axis=1).tolist())
+
+
+def refuted(wealth: Wealth, significance: float) -> int | None:
+    """The weakest claim that was refuted at some time so far, as an index; None if none was.
+
+    Guarantee: at no time ever is a true claim refuted, except with probability at most `significance`, for coins that
+        are independent of the past (Ville's inequality).
+    """
+    count = int(np.count_nonzero(wealth.best >= -math.log(significance)))  # `best` does not increase along the claims
+    return count - 1 if count else None
+
+
+def epsilon_refuted(wealth: Wealth, significance: float) -> float:
+    """The largest epsilon of the grid up to which every claim has been refuted at some time so far; 0 if none.
+
+    Guarantee: as `refuted`.
+    """
+    found = refuted(wealth, significance)
+    return 0.0 if found is None else float(wealth.against.epsilons[found])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Followed:
+    """A whole game of betting, with the wealth after each group of trials.
+
+    Attributes:
+        end: the state at its end.
+        trials: `(points,)` trials seen, 0 first.
+        joint: `(points, claims)` logarithm of the joint wealth.
+        each: `(points, attacks, claims)` of each attack as if it had been alone.
+    """
+
+    end: Wealth
+    trials: tuple[int, ...]
+    joint: Array
+    each: Array
+
+
+def follow(against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5) -> Followed:
+    """The game on trials `(attacks, n)` in their order, in groups as `groups` makes them."""
+    wealth = start(against, len(scores), chance)
+    trials, together, each = [0], [np.zeros_like(wealth.best)], [np.zeros((len(scores), len(wealth.best)))]
+    for group in groups(len(included)):
+        wealth, apart, now = _updated(wealth, scores[:, group], included[group])
+        trials.append(wealth.trials)
+        together.append(now)
+        each.append(apart)
+    return Followed(end=wealth, trials=tuple(trials), joint=np.stack(together), each=np.stack(each))
+
+
+def perfect(against: Hypotheses, trials: int, significance: float, chance: float = 0.5) -> int | None:
+    """What so many trials refute when every member scores higher than every nonmember; an index as of `refuted`.
+
+    Memberships come in turn, as often as the coins make them on average.
+    """
+    turns = np.floor(np.arange(1, trials + 1) * chance) > np.floor(np.arange(trials) * chance)
+    wealth = start(against, chance=chance)
+    for group in groups(trials):
+        wealth = update(wealth, turns[None, group].astype(np.float64), turns[group])
+    return refuted(wealth, significance)
+
+
+def groups(trials: int) -> list[slice]:
+    """How a finished set of trials is passed on: one by one at first, later in groups of a fortieth of the past.
+
+    Groups do not depend on how many trials will follow, but for the last one, which ends where the trials do.
+
+    >>> [one.stop - one.start for one in groups(100)][-3:]
+    [2, 2, 2]
+    """
+    found, done = [], 0
+    while done < trials:
+        size = min(max(1, done // 40), trials - done)
+        found.append(slice(done, done + size))
+        done += size
+    return found

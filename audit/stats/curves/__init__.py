@@ -1,0 +1,1 @@
+"""Trade-off curves and privacy loss distributions: pure functions on arrays."""

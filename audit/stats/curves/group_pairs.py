@@ -1,0 +1,119 @@
+"""Dominating pairs of data sets that differ in several records (group privacy)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, ndtri_exp
+
+from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_spread
+
+_SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
+_HALVINGS = 60
+_LARGEST_LOSS = 1e6
+
+
+def subsampled_gaussian_group(
+    noise: float, rate: float, size: int, direction: Direction, *, log_tail: float = -70.0
+) -> LossPair:
+    """One Poisson-subsampled Gaussian release, `size` records being added or removed together.
+
+    Each record is sampled on its own; the worst contributions are equal, so the shift is a binomial number of them.
+
+    Args:
+        noise: standard deviation over the norm bound of one record's contribution.
+        rate: sampling probability, in (0, 1].
+        size: records that change together.
+        direction: "remove" (P has them) or "add".
+        log_tail: logarithm of the probability beyond which either tail is not resolved.
+
+    References:
+        Choquette-Choo, Ganesh, Steinke, Thakurta 2023, arXiv 2310.15526 (mixtures of Gaussians).
+    """
+    if direction == "replace":
+        raise ValueError("replacing a sampled group has no proof here; direction is 'replace', expected 'remove' or 'add'")
+    variance = noise * noise
+    counts = np.arange(size + 1, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_rest = np.where(counts == size, 0.0, (size - counts) * (math.log1p(-rate) if rate < 1 else -math.inf))
+    weights = gammaln(size + 1) - gammaln(counts + 1) - gammaln(size - counts + 1) + counts * math.log(rate) + log_rest
+    weights = weights - counts**2 / (2 * variance)
+    reach = -float(ndtri_exp(log_tail)) * noise
+    constant = -math.log(noise * math.sqrt(2 * math.pi))
+
+    def shifted(x: Array) -> Array:
+        return np.asarray(logsumexp(weights + x[..., None] * counts / variance, axis=-1), dtype=np.float64)
+
+    def gaussian(x: Array) -> Array:
+        return constant - x * x / (2 * variance)
+
+    def where(loss: Array) -> Array:
+        """The inverse of `shifted` by halving; infinite where the loss is not reached."""
+        low = np.full(loss.shape, -reach - size)
+        high = np.full(loss.shape, reach + size)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = shifted(middle) < loss
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray((low + high) / 2, dtype=np.float64)
+
+    spread = size * loss_spread(noise / math.sqrt(size), rate)
+    if direction == "remove":
+        return LossPair(
+            loss=shifted,
+            position=where,
+            log_density=lambda x: gaussian(x) + shifted(x),
+            left=-reach,
+            right=size + reach,
+            bend=noise / _SMOOTH_PIECES,
+            outside=4 * math.exp(log_tail),
+            spread=spread,
+        )
+    return LossPair(
+        loss=lambda x: -shifted(-x),
+        position=lambda l: -where(-l),
+        log_density=gaussian,
+        left=-size - reach,
+        right=reach,
+        bend=noise / _SMOOTH_PIECES,
+        outside=4 * math.exp(log_tail),
+        spread=spread,
+    )
+
+
+def approximate_group(epsilon: float, delta: float, size: int) -> LossPair:
+    """The worst pair at distance `size` of a mechanism that is only known to be (epsilon, delta)-DP.
+
+    The most power that a test of size `a` can have at distance 1 is `g(a) = min(1, delta + exp(epsilon) a,
+    1 - exp(-epsilon) (1 - delta - a))`; at distance k it is g applied k times, which some chain of data sets attains. It is a
+    broken line, and its slopes and rises are the likelihood ratios and P-masses of a pair on finitely many outcomes.
+
+    References:
+        Dong, Roth, Su 2022, arXiv 1905.02383, Theorem 2.14.
+
+    >>> [(round(loss, 3), round(mass, 3)) for loss, mass in approximate_group(0.5, 0.0, 2).atoms]
+    [(1.0, 0.622), (0.0, 0.149), (-1.0, 0.229)]
+    """
+    grow = math.exp(min(epsilon, 700.0))
+    bends = {0.0, 1.0}
+    for _ in range(size):
+        before = [_undone(one, grow, delta) for one in bends]
+        bends = {one for one in before if 0 < one < 1} | {0.0, 1.0, (1 - delta) / (1 + grow), 1 - delta}
+    sizes = np.array(sorted(bends))
+    powers = sizes.copy()
+    for _ in range(size):
+        powers = np.minimum(np.minimum(1.0, delta + grow * powers), 1 - (1 - delta - powers) / grow)
+    masses: list[float] = [float(powers[0])]
+    losses: list[float] = [math.inf]
+    for rise, run in zip(np.diff(powers), np.diff(sizes), strict=True):
+        if rise > 0 and run > 0:
+            masses.append(float(rise))
+            losses.append(float(np.clip(math.log(rise / run), -_LARGEST_LOSS, size * epsilon)))
+    kept = [(loss, mass) for loss, mass in zip(losses, masses, strict=True) if mass > 0]
+    return finite_pair(tuple(loss for loss, _ in kept), tuple(mass for _, mass in kept))
+
+
+def _undone(power: float, grow: float, delta: float) -> float:
+    """The size of test at which `g` reaches a power."""
+    return max((power - delta) / grow, 1 - delta - (1 - power) * grow)

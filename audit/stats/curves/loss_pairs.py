@@ -1,0 +1,219 @@
+"""Pairs of distributions that a mechanism gives on neighbouring data, as their privacy loss along one axis.
+
+A pair `(P, Q)` is described on a real axis on which the loss `log p / q` increases: where the loss is `l`
+(`position`), what it is at `x` (`loss`), the density of P, and the atoms where the loss stays constant.
+That is all that `audit.stats.curves.discretise` needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri_exp
+
+Array = NDArray[np.float64]
+Direction = Literal["remove", "add", "replace"]
+_SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossPair:
+    """One step's pair of distributions.
+
+    Attributes:
+        loss: increasing map from position to `log p / q`.
+        position: its inverse; infinite for losses that are not reached.
+        log_density: of P at a position, on `[left, right]`.
+        left, right: the interval that quadrature covers; outside lies the P-mass `outside`.
+        bend: width of a quadrature piece: densities are smooth over it.
+        atoms: `(loss, P-mass)` of the points where the loss is constant.
+        spread: about the standard deviation of the loss.
+    """
+
+    loss: Callable[[Array], Array]
+    position: Callable[[Array], Array]
+    log_density: Callable[[Array], Array]
+    left: float
+    right: float
+    bend: float
+    outside: float
+    spread: float
+    atoms: tuple[tuple[float, float], ...] = ()
+
+
+def sampled_loss(loss: Array, rate: float) -> Array:
+    """`log(1 - rate + rate exp(loss))`: the loss after Poisson sampling, accurate to relative rounding.
+
+    >>> float(sampled_loss(np.array([0.0]), 0.3)[0])
+    0.0
+    """
+    if rate == 1:
+        return loss
+    small = np.log1p(rate * np.expm1(np.clip(loss, -1.0, 30.0)))
+    low = np.log((1 - rate) + rate * np.exp(np.minimum(loss, 0.0)))
+    large = loss + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-np.maximum(loss, 30.0)))
+    return np.where(loss < -1.0, low, np.where(loss < 30.0, small, large))
+
+
+def unsampled_loss(loss: Array, rate: float) -> Array:
+    """The inverse of `sampled_loss`; minus infinity at or below its infimum `log(1 - rate)`."""
+    if rate == 1:
+        return loss
+    with np.errstate(divide="ignore"):
+        small = np.log1p(np.maximum(np.expm1(np.clip(loss, -1.0, 30.0)) / rate, -1.0))
+        low = np.log(np.maximum(np.exp(np.minimum(loss, 0.0)) - (1 - rate), 0.0)) - math.log(rate)
+    large = loss - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(loss, 30.0)))
+    return np.where(loss < -1.0, low, np.where(loss < 30.0, small, large))
+
+
+def loss_spread(noise: float, rate: float) -> float:
+    """About the standard deviation of one step's loss, not blown up by rare large losses."""
+    return rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0))))
+
+
+def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_tail: float = -70.0) -> LossPair:
+    """The dominating pair of one step of the Poisson-subsampled Gaussian mechanism.
+
+    Args:
+        noise: standard deviation over the norm bound of one record's contribution.
+        rate: sampling probability, in (0, 1].
+        direction: "remove" (P samples the record), "add" (Q does), "replace" (P samples one, Q its opposite).
+        log_tail: logarithm of the probability beyond which either tail is not resolved.
+
+    References:
+        Zhu, Dong, Wang 2022, arXiv 2106.08567, Theorem 11 (add, remove). Schuchardt et al. 2024, arXiv 2403.04867 (replace).
+    """
+    variance = noise * noise
+    reach = -float(ndtri_exp(log_tail)) * noise
+    constant = -math.log(noise * math.sqrt(2 * math.pi))
+
+    def forward(x: Array) -> Array:  # loss of seeing the record against not, before sampling
+        return (2 * x - 1) / (2 * variance)
+
+    def gaussian(x: Array) -> Array:
+        return constant - x * x / (2 * variance)
+
+    def mixed(x: Array) -> Array:
+        return gaussian(x) + sampled_loss(forward(x), rate)
+
+    left, right = -reach, 1 + reach
+    if direction == "remove":
+        loss = lambda x: sampled_loss(forward(x), rate)  # noqa: E731
+        position = lambda l: variance * unsampled_loss(l, rate) + 0.5  # noqa: E731
+        density: Callable[[Array], Array] = mixed
+    elif direction == "add":
+        left, right = -1 - reach, reach
+        loss = lambda x: -sampled_loss(forward(-x), rate)  # noqa: E731
+        position = lambda l: -(variance * unsampled_loss(-l, rate) + 0.5)  # noqa: E731
+        density = gaussian
+    else:
+        left = -1 - reach
+        loss = lambda x: sampled_loss(forward(x), rate) - sampled_loss(forward(-x), rate)  # noqa: E731
+        position = lambda l: variance * (l / 2 + _scaled_asinh(l / 2, _log_odds(noise, rate)))  # noqa: E731
+        density = mixed
+    spread = loss_spread(noise, rate) if direction != "replace" else _replace_spread(noise, rate)
+    return LossPair(
+        loss=loss,
+        position=position,
+        log_density=density,
+        left=left,
+        right=right,
+        bend=noise / _SMOOTH_PIECES,
+        outside=4 * math.exp(log_tail),
+        spread=spread,
+    )
+
+
+def _replace_spread(noise: float, rate: float) -> float:
+    return min(2 / noise, 2 * loss_spread(noise, rate)) if rate < 1 else 2 / noise
+
+
+def _log_odds(noise: float, rate: float) -> float:
+    """Logarithm of `(1 - rate) / (rate exp(-1 / (2 noise^2)))`."""
+    return (math.log1p(-rate) if rate < 1 else -math.inf) - math.log(rate) + 1 / (2 * noise * noise)
+
+
+def _scaled_asinh(half: Array, log_factor: float) -> Array:
+    """`asinh(exp(log_factor) sinh(half))` without overflow."""
+    if log_factor == -math.inf:
+        return np.zeros_like(half)
+    size = np.abs(half)
+    with np.errstate(divide="ignore", over="ignore"):
+        log_sinh = np.where(
+            size > 1e-3, size + np.log1p(-np.exp(-2 * size)) - math.log(2), np.log(np.sinh(np.minimum(size, 1.0)))
+        )
+        logarithm = log_factor + log_sinh
+        value = np.where(logarithm > 20, logarithm + math.log(2), np.arcsinh(np.exp(np.minimum(logarithm, 20.0))))
+    return np.sign(half) * value
+
+
+def subsampled_laplace(scale: float, rate: float, direction: Direction) -> LossPair:
+    """The dominating pair of one step of the Poisson-subsampled Laplace mechanism.
+
+    Args:
+        scale: of the noise, over the bound on one record's contribution.
+        rate: sampling probability, in (0, 1]; replacing a record is covered for rate 1 only.
+        direction: as for `subsampled_gaussian`.
+
+    References:
+        Zhu, Dong, Wang 2022, arXiv 2106.08567.
+    """
+    if direction == "replace":
+        if rate != 1:
+            raise ValueError(f"rate is {rate}; replacing a record is covered for the unsampled Laplace mechanism only")
+        scale = scale / 2
+
+    def forward(x: Array) -> Array:
+        return (2 * x - 1) / scale
+
+    def laplace(x: Array) -> Array:
+        return -np.abs(x) / scale - math.log(2 * scale)
+
+    end = 1 / scale
+    low, high = (float(sampled_loss(np.array([t]), rate)[0]) for t in (-end, end))
+    member_low = (1 - rate) / 2 + rate * math.exp(-end) / 2  # P-mass of x < 0 where P samples the record
+    member_high = (1 - rate) * math.exp(-end) / 2 + rate / 2
+
+    def mixed(x: Array) -> Array:
+        return laplace(x) + sampled_loss(forward(x), rate)
+
+    loss: Callable[[Array], Array] = lambda x: sampled_loss(forward(x), rate)  # noqa: E731
+    position: Callable[[Array], Array] = lambda l: (scale * unsampled_loss(l, rate) + 1) / 2  # noqa: E731
+    density, left, atoms = mixed, 0.0, ((low, member_low), (high, member_high))
+    if direction == "add":
+        loss = lambda x: -sampled_loss(forward(-x), rate)  # noqa: E731
+        position = lambda l: -(scale * unsampled_loss(-l, rate) + 1) / 2  # noqa: E731
+        density, left, atoms = laplace, -1.0, ((-high, math.exp(-end) / 2), (-low, 0.5))
+    return LossPair(
+        loss=loss,
+        position=position,
+        log_density=density,
+        left=left,
+        right=left + 1,
+        bend=min(scale, 1.0) / _SMOOTH_PIECES,
+        outside=0.0,
+        spread=rate * min(1 / scale, 1.0),
+        atoms=atoms,
+    )
+
+
+def finite_pair(losses: tuple[float, ...], masses: tuple[float, ...]) -> LossPair:
+    """A pair on finitely many outcomes: the loss and the P-mass of each (an infinite loss is allowed)."""
+    nowhere = lambda x: np.full_like(x, np.nan)  # noqa: E731
+    finite = [abs(l) for l in losses if math.isfinite(l)]
+    return LossPair(
+        loss=nowhere,
+        position=nowhere,
+        log_density=nowhere,
+        left=0.0,
+        right=0.0,
+        bend=1.0,
+        outside=0.0,
+        spread=max(finite, default=1.0) or 1.0,
+        atoms=tuple(zip(losses, masses, strict=True)),
+    )

@@ -1,0 +1,239 @@
+"""Brackets on the true epsilon of composed mechanisms, and the composed loss distribution itself.
+
+Pure numbers: a mechanism is a function from direction to its dominating pair (`audit.stats.curves.loss_pairs`). Both ends
+come from discretisations that provably lie on either side (`audit.stats.curves.discretise`), composed without losing the
+tail (`audit.stats.curves.composition`). Nothing here comes from an accounting library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats.curves import composition, discretise
+from audit.stats.curves.composition import Part
+from audit.stats.curves.loss_pairs import Direction, LossPair, subsampled_gaussian
+
+Array = NDArray[np.float64]
+PairMaker = Callable[[Direction, float], LossPair]
+"""Direction and the logarithm of the tail probability to resolve, to the pair of one step."""
+Steps = Sequence[tuple[PairMaker, int]]
+
+ADD_REMOVE: tuple[Direction, ...] = ("remove", "add")
+REPLACE: tuple[Direction, ...] = ("replace",)
+_UNRESOLVED = 16.0  # e-folds below delta per step at which a tail is given up
+_COARSEST, _FINEST = 16.0, 1024.0  # grid points per standard deviation of one step's loss
+_ROUNDS = 4
+
+
+def epsilon_bracket(
+    steps: Steps, delta: float, *, directions: Sequence[Direction] = ADD_REMOVE, tolerance: float = 2e-4
+) -> tuple[float, float]:
+    """Lower and upper end of the true epsilon at `delta` of all steps composed, each step with its count.
+
+    The grid is refined until the ends are within `tolerance` of each other, relatively, or it becomes too large.
+
+    Guarantee:
+        lower <= epsilon <= upper for the composition of the pairs, whichever of `directions` is worst, up to
+        floating-point rounding (an allowance is included; this is not interval arithmetic).
+
+    References:
+        Zhu, Dong, Wang 2022, arXiv 2106.08567. Doroshenko et al. 2022, arXiv 2207.04380.
+
+    >>> from audit.stats.curves.loss_pairs import subsampled_gaussian
+    >>> low, high = epsilon_bracket([(lambda way, tail: subsampled_gaussian(1.0, 1.0, way, log_tail=tail), 1)], 1e-5)
+    >>> low <= 4.377178 <= high and high - low < 1e-3
+    True
+    """
+
+    def evaluate(parts: Sequence[Part], side: int) -> float:
+        return composition.epsilon_at(parts, delta, side)
+
+    return _bracket(steps, directions, tolerance, evaluate, math.log(delta))
+
+
+def delta_bracket(
+    steps: Steps, epsilon: float, *, directions: Sequence[Direction] = ADD_REMOVE, tolerance: float = 1e-3
+) -> tuple[float, float]:
+    """Lower and upper end of the true delta at `epsilon` of all steps composed, each step with its count.
+
+    Guarantee:
+        As for `epsilon_bracket`; deltas below 1e-200 are reported as 0 from below.
+    """
+
+    def evaluate(parts: Sequence[Part], side: int) -> float:
+        return composition.delta_at(parts, epsilon, side)
+
+    return _bracket(steps, directions, tolerance, evaluate, -460.0)
+
+
+def _bracket(
+    steps: Steps,
+    directions: Sequence[Direction],
+    tolerance: float,
+    evaluate: Callable[[Sequence[Part], int], float],
+    log_delta: float,
+) -> tuple[float, float]:
+    counted = [(maker, count) for maker, count in steps if count > 0]
+    total = sum(count for _, count in counted)
+    if total == 0:
+        return 0.0, 0.0
+    log_tail = max(log_delta - math.log(total) - _UNRESOLVED, -700.0)
+    ends: dict[Direction, tuple[float, float]] = dict.fromkeys(directions, (0.0, math.inf))
+    density = _COARSEST
+    for _ in range(_ROUNDS):
+        floor = max(low for low, _ in ends.values())
+        for direction, (low, high) in ends.items():
+            if high < floor or (math.isfinite(high) and high - low <= tolerance * high):
+                continue
+            pairs = [(maker(direction, log_tail), count) for maker, count in counted]
+            try:
+                found_low, found_high = _both_sides(pairs, density, evaluate)
+            except MemoryError:
+                return floor, max(end for _, end in ends.values())
+            ends[direction] = max(low, found_low), min(high, found_high)
+        lower, upper = max(low for low, _ in ends.values()), max(high for _, high in ends.values())
+        if upper - lower <= tolerance * upper or not math.isfinite(upper) or density >= _FINEST:
+            break
+        density *= min(max(1.2 * math.sqrt((upper - lower) / (tolerance * upper)), 2.0), 8.0)
+    return min(lower, upper), upper
+
+
+def _both_sides(
+    pairs: Sequence[tuple[LossPair, int]], density: float, evaluate: Callable[[Sequence[Part], int], float]
+) -> tuple[float, float]:
+    step = grid_step(pairs, density)
+    above = [(discretise.upper(pair, step), count) for pair, count in pairs]
+    below = [(discretise.lower(pair, step), count) for pair, count in pairs]
+    return evaluate(below, -1), evaluate(above, 1)
+
+
+def without_replacement_bracket(
+    noise_multiplier: float, sample_rate: float, steps: int, delta: float, *, density: float = 64.0
+) -> tuple[float, float]:
+    """Lower and upper end of epsilon at `delta` when each step draws a batch of fixed size and one record is replaced.
+
+    Args:
+        noise_multiplier: standard deviation over the norm bound of one record (a replacement moves the sum by twice that).
+        sample_rate: batch size over population.
+        steps: number of releases; at least 1.
+        delta: in (0, 1).
+        density: grid points per standard deviation of one step's loss.
+
+    Guarantee:
+        The upper end composes the pair that follows the remove curve at positive and the add curve at negative losses
+        (Zhu, Dong, Wang 2022, arXiv 2106.08567, Theorem 11), the lower end is the worst of three data sets: others that
+        push against the record, for either hypothesis, and others at rest.
+    """
+    log_tail = math.log(delta) - math.log(steps) - _UNRESOLVED
+    doubled = [subsampled_gaussian(noise_multiplier / 2, sample_rate, one, log_tail=log_tail) for one in ADD_REMOVE]
+    step = doubled[0].spread / density
+    remove, add = (discretise.upper(pair, step) for pair in doubled)
+    gained, lost = remove.index > 0, add.index < 0
+    index = np.concatenate([add.index[lost], [0], remove.index[gained]])
+    mass = np.concatenate([add.mass[lost], [0.0], remove.mass[gained]])
+    infinite = remove.infinite + add.infinite
+    mass[int(lost.sum())] = max(0.0, 1 - infinite - float(mass.sum()))
+    joined = discretise.LossGrid(index=index[mass > 0], mass=mass[mass > 0], step=step, infinite=infinite)
+    upper = composition.epsilon_at([(joined, steps)], delta, 1)
+    at_rest = subsampled_gaussian(noise_multiplier, sample_rate, "replace", log_tail=log_tail)
+    lower = max(
+        composition.epsilon_at([(discretise.lower(pair, pair.spread / density), steps)], delta, -1)
+        for pair in (*doubled, at_rest)
+    )
+    return min(lower, upper), upper
+
+
+def grid_step(pairs: Sequence[tuple[LossPair, int]], density: float) -> float:
+    """A grid width of `1 / density` of a typical step's loss, such that the heaviest pair's atoms lie whole steps apart."""
+    total = sum(count for _, count in pairs)
+    step = math.sqrt(sum(count * pair.spread**2 for pair, count in pairs) / total) / density
+    finite = [(count, sorted(loss for loss, _ in pair.atoms if math.isfinite(loss))) for pair, count in pairs]
+    heaviest = max(finite, key=lambda one: (len(one[1]) > 1, one[0]))[1]
+    gap = heaviest[-1] - heaviest[0] if heaviest else 0.0
+    return gap / math.ceil(gap / step) if gap > 0 else step
+
+
+def subsampled_gaussian_epsilon(
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    side: Literal["lower", "upper"] = "upper",
+    direction: Direction | None = None,
+    density: float = 32.0,
+) -> float:
+    """A proven bound, on the given side, on epsilon at `delta` of `steps` Poisson-subsampled Gaussian releases.
+
+    Args:
+        noise_multiplier: noise standard deviation over the norm bound of one record; infinite epsilon at 0.
+        sample_rate: probability that a record takes part in a step.
+        steps: number of releases.
+        delta: in (0, 1).
+        side: which bound; the two are about `0.1 / density^2` apart, relatively.
+        direction: "remove", "add" or "replace"; None for the worse of the first two.
+        density: grid points per standard deviation of one step's loss.
+
+    Guarantee:
+        As for `epsilon_bracket`. Takes some ten milliseconds for a few hundred steps.
+
+    >>> round(subsampled_gaussian_epsilon(1.0, 0.01, 1000, 1e-5), 3)
+    1.828
+    """
+    if steps == 0 or sample_rate == 0:
+        return 0.0
+    if noise_multiplier == 0:
+        return math.inf
+    log_tail = math.log(delta) - math.log(steps) - _UNRESOLVED
+    build, sign = (discretise.upper, 1) if side == "upper" else (discretise.lower, -1)
+    found = []
+    for one in (direction,) if direction else ADD_REMOVE:
+        pair = subsampled_gaussian(noise_multiplier, sample_rate, one, log_tail=log_tail)
+        found.append(composition.epsilon_at([(build(pair, pair.spread / density), steps)], delta, sign))
+    return max(found)
+
+
+def subsampled_gaussian_losses(
+    noise_multiplier: float, sample_rate: float, steps: int, *, grid: float = 0.0, direction: Direction = "remove"
+) -> tuple[Array, Array, Array]:
+    """Privacy losses after `steps` Poisson-subsampled Gaussian releases, and their probabilities under either hypothesis.
+
+    A pair that dominates the mechanism's: any test between the two hypotheses is at least as powerful on it.
+
+    Args:
+        noise_multiplier: noise standard deviation over the norm bound of one record; above 0.
+        sample_rate: probability that a record takes part in a step; above 0.
+        steps: number of releases; at least 1.
+        grid: width of the loss grid; 0 for a 32nd of the standard deviation of one step's loss.
+        direction: "remove": the member's data set samples the record, the non-member's does not have it.
+
+    Returns:
+        losses `(k,)` ascending from minus infinity to infinity, `log(member / nonmember)` each; masses under the
+        member's hypothesis `(k,)`, which put what is not resolved (about 1e-16) on an infinite loss; masses under
+        the non-member's `(k,)`, which put it on minus infinity. Each set of masses adds up to 1 within 1e-12.
+    """
+    log_negligible = math.log(1e-16)
+    pair = subsampled_gaussian(noise_multiplier, sample_rate, direction, log_tail=log_negligible - math.log(steps))
+    part = (discretise.upper(pair, grid or pair.spread / 32), steps)
+    limits = [composition.window([part], tilt, log_negligible) for tilt in (0.0, -1.0)]
+    limits_of_both = (min(left for left, _ in limits), max(right for _, right in limits))
+    first, member = composition.composed_masses([part], 0.0, limits_of_both)
+    _, nonmember = composition.composed_masses([part], -1.0, limits_of_both)
+    losses = first + part[0].step * np.arange(len(member))
+    infinite = composition.infinite_mass([part])
+    kept_by_nonmember = math.exp(float(composition.cumulants([part], np.array([-1.0]))[0]))
+    member, nonmember = member * (1 - infinite), nonmember * kept_by_nonmember
+    with np.errstate(over="ignore", under="ignore"):
+        right = losses >= 0  # each side from the transform that resolves its tail
+        member = np.where(right, member, nonmember * np.exp(np.minimum(losses, 0.0)))
+        nonmember = np.where(right, member * np.exp(-np.maximum(losses, 0.0)), nonmember)
+    return (
+        np.concatenate([[-math.inf], losses, [math.inf]]),
+        np.concatenate([[0.0], member, [max(0.0, 1 - float(member.sum()))]]),
+        np.concatenate([[max(0.0, 1 - float(nonmember.sum()))], nonmember, [0.0]]),
+    )

@@ -1,0 +1,208 @@
+"""Renyi divergences of mechanisms, twice over, and their conversions to (epsilon, delta).
+
+Each divergence has a fast float64 form and, where it is not a one-line formula, an arbitrary-precision form that shares
+no code with it: the oracle is held to account by their agreement.
+
+References:
+    Mironov 2017, arXiv 1702.07476. Mironov, Talwar, Zhang 2019, arXiv 1908.10530.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from audit.stats.curves.loss_pairs import sampled_loss
+
+Array = NDArray[np.float64]
+_FINE = {1 + x / 100 for x in range(1, 100, 3)} | {x / 10 for x in range(20, 100, 2)} | {float(x) for x in range(10, 65)}
+ORDERS = (*sorted(_FINE), 80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0, 2048.0, 4096.0)
+
+
+def gaussian(order: float, noise: float) -> float:
+    """Divergence of the Gaussian mechanism of that noise multiplier.
+
+    >>> gaussian(2.0, 1.0)
+    1.0
+    """
+    return order / (2 * noise * noise)
+
+
+def laplace(order: float, scale: float) -> float:
+    """Divergence of the Laplace mechanism of that scale over sensitivity.
+
+    References: Mironov 2017, Proposition 6.
+    """
+    shift = 1 / scale
+    return shift + math.log1p((order - 1) * math.expm1((1 - 2 * order) * shift) / (2 * order - 1)) / (order - 1)
+
+
+def randomised_response(order: float, noise_parameter: float, buckets: int) -> float:
+    """Divergence of k-ary randomised response when a record changes its category."""
+    if noise_parameter == 0:
+        return math.inf
+    low = noise_parameter / buckets
+    high = 1 - noise_parameter + low
+    if buckets == 1:
+        return 0.0
+    gain = (high**order * low ** (1 - order) - high) + (low**order * high ** (1 - order) - low)
+    return math.log1p(gain) / (order - 1)
+
+
+def subsampled_gaussian(order: float, noise: float, rate: float) -> float:
+    """Divergence of one Poisson-subsampled Gaussian release from the release without the record, in float64.
+
+    Whole orders by the binomial sum, others by quadrature of `E_Q[expm1(a L) - a expm1(L)]`, which loses nothing at small
+    rates (the second term has mean zero).
+
+    >>> round(subsampled_gaussian(2.0, 1.0, 0.01) * 1e4, 6)
+    1.718134
+    """
+    if rate == 0:
+        return 0.0
+    if rate == 1:
+        return gaussian(order, noise)
+    if float(order).is_integer() and order <= 4096:
+        k = np.arange(2, int(order) + 1, dtype=np.float64)
+        choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+        growth = k * (k - 1) / (2 * noise * noise)  # log(exp(growth) - 1) by the stable branch of each size
+        with np.errstate(over="ignore"):
+            log_grown = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
+        terms = choose + (order - k) * math.log1p(-rate) + k * math.log(rate) + log_grown
+        return _log1p_exp(float(logsumexp(terms))) / (order - 1)
+    return _log1p_exp(_log_excess(order, noise, rate)) / (order - 1)
+
+
+def _log_excess(order: float, noise: float, rate: float) -> float:
+    """Logarithm of `E_Q[(P/Q)^order] - 1` by Gauss-Legendre panels."""
+    # (P/Q)^order Q has its mass near 0 and near every shift up to `order`
+    left, right = -14 * noise, order + 14 * noise
+    panels = math.ceil((right - left) / (noise / 2))
+    if panels > 400_000:
+        raise ValueError(f"order {order:g} at noise {noise:g} needs {panels} quadrature panels; use a whole order")
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    cuts = np.linspace(left, right, panels + 1)
+    half = (cuts[1] - cuts[0]) / 2
+    x = ((cuts[:-1] + half)[:, None] + half * nodes).ravel()
+    loss = sampled_loss((2 * x - 1) / (2 * noise * noise), rate)
+    log_q = -x * x / (2 * noise * noise) - math.log(noise * math.sqrt(2 * math.pi))
+    small = np.abs(order * loss) < 30
+    modest = np.expm1(np.where(small, order * loss, 0.0)) - order * np.expm1(np.where(small, loss, 0.0))
+    series = sum((order**k - order) * loss**k / math.factorial(k) for k in range(2, 7))  # no cancellation where it is tiny
+    modest = np.where(np.abs(order * loss) < 0.01, series, modest)
+    log_terms = np.where(small & (modest > 0), np.log(np.maximum(modest, 1e-320)), -math.inf)
+    large = ~small & (loss > 0)
+    log_terms = np.where(large, order * loss, log_terms)
+    log_weights = np.log(half * np.tile(weights, panels))
+    positive = float(logsumexp(log_terms + log_q + log_weights))
+    fallen = ~small & (loss < 0)  # expm1(a L) is about -1 there
+    rest = np.where(fallen, -1.0 - order * np.expm1(np.minimum(loss, 0.0)), 0.0) + np.where(
+        large, -1.0 - order * np.expm1(np.minimum(loss, 600)), 0.0
+    )
+    correction = float(np.sum(rest * np.exp(log_q + log_weights))) if (fallen | large).any() else 0.0
+    return positive + math.log1p(correction * math.exp(-positive)) if correction else positive
+
+
+def _log1p_exp(x: float) -> float:
+    return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
+
+
+def subsampled_gaussian_exactly(order: float, noise: float, rate: float, *, digits: int = 40) -> Any:
+    """The same divergence to about `digits` digits as an mpmath number; any order above 1.
+
+    Whole orders by the exact binomial sum. Other orders by tanh-sinh quadrature over panels, repeated at double precision
+    until both agree.
+
+    Raises:
+        ArithmeticError: the two quadratures do not agree to ten digits.
+    """
+    with mpmath.workdps(digits + 15):
+        a, s, q = mpmath.mpf(order), mpmath.mpf(noise), mpmath.mpf(rate)
+        if float(order).is_integer():
+            whole = int(order)
+            total = mpmath.fsum(
+                mpmath.binomial(whole, k) * (1 - q) ** (whole - k) * q**k * mpmath.exp(mpmath.mpf(k * (k - 1)) / (2 * s * s))
+                for k in range(whole + 1)
+            )
+            return mpmath.log(total) / (a - 1)
+        cuts = [-16 * s + i * 2 * s for i in range(int((float(order) + 32 * noise) / (2 * noise)) + 2)]
+
+        def integrand(x: Any) -> Any:
+            ratio = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * s * s))
+            return mpmath.npdf(x, 0, s) * (ratio**a - 1 - a * (ratio - 1))
+
+        rough, fine = (mpmath.quad(integrand, cuts, maxdegree=degree) for degree in (6, 8))
+        if abs(rough - fine) > abs(fine) * mpmath.mpf(10) ** -10:
+            raise ArithmeticError(f"quadrature at order {order}, noise {noise}, rate {rate}: {rough} against {fine}")
+        return mpmath.log1p(fine) / (a - 1)
+
+
+def subsampled_laplace(order: float, scale: float, rate: float, *, direction: Literal["remove", "add"] = "remove") -> float:
+    """Divergence of one Poisson-subsampled Laplace release against that without the record (or, "add", the other way).
+
+    The constant pieces in closed form, the piece between by quadrature.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    panels = max(4, math.ceil(8 / scale))
+    cuts = np.linspace(0, 1, panels + 1)
+    half = 0.5 / panels
+    x = ((cuts[:-1] + half)[:, None] + half * nodes).ravel()
+    power = order if direction == "remove" else 1 - order
+    loss = sampled_loss((2 * x - 1) / scale, rate)
+    ends = sampled_loss(np.array([-1 / scale, 1 / scale]), rate)
+    log_terms = np.concatenate(
+        [
+            power * loss - x / scale - math.log(2 * scale) + np.log(half * np.tile(weights, panels)),
+            power * ends + _laplace_ends(scale),
+        ]
+    )
+    return float(logsumexp(log_terms)) / (order - 1)
+
+
+def _laplace_ends(scale: float) -> Array:
+    return np.array([math.log(0.5), math.log(0.5) - 1 / scale])
+
+
+def epsilon_classic(orders: Sequence[float], divergences: Sequence[float], delta: float) -> tuple[float, float]:
+    """Least `R + ln(1/delta) / (order - 1)` and its order.
+
+    >>> epsilon_classic([2.0, 3.0], [1.0, 1.5], math.exp(-4))
+    (3.5, 3.0)
+    """
+    orders_, found = np.asarray(orders, dtype=np.float64), np.asarray(divergences, dtype=np.float64)
+    epsilons = found - math.log(delta) / (orders_ - 1)
+    best = int(np.argmin(epsilons))
+    return max(0.0, float(epsilons[best])), float(orders_[best])
+
+
+def epsilon_improved(orders: Sequence[float], divergences: Sequence[float], delta: float) -> tuple[float, float]:
+    """Least epsilon of the improved conversion, and its order; never above the classic one for orders of at least 2.
+
+    References: Canonne, Kamath, Steinke 2020, arXiv 2004.00010, Proposition 12; Balle et al. 2020, arXiv 1905.09982.
+    """
+    orders_, found = np.asarray(orders, dtype=np.float64), np.asarray(divergences, dtype=np.float64)
+    epsilons = found + np.log1p(-1 / orders_) - (math.log(delta) + np.log(orders_)) / (orders_ - 1)
+    best = int(np.argmin(epsilons))
+    return max(0.0, float(epsilons[best])), float(orders_[best])
+
+
+def epsilon_of_zcdp(rho: float, delta: float) -> float:
+    """An epsilon that every rho-zCDP mechanism satisfies at `delta`: the improved conversion at the best order.
+
+    References: Bun, Steinke 2016, arXiv 1605.02065; Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
+    """
+    if rho == 0:
+        return 0.0
+    guess = 1 + math.sqrt(-math.log(delta) / rho)
+    low, high = 1 + (guess - 1) / 50, 1 + (guess - 1) * 50
+    for _ in range(6):
+        orders = 1 + np.exp(np.linspace(math.log(low - 1), math.log(high - 1), 60))
+        epsilon, order = epsilon_improved(orders.tolist(), (rho * orders).tolist(), delta)
+        low, high = 1 + (order - 1) / (high - 1) ** 0.02 * (low - 1) ** 0.02, 1 + (order - 1) * ((high - 1) / (low - 1)) ** 0.02
+    return epsilon

@@ -1,0 +1,177 @@
+"""What a privacy claim allows an adversary: trade-off curves, conversions and success rates.
+
+A curve is given as the largest true positive rate at each false positive rate, `g = 1 - f` for the trade-off
+function `f` of Dong, Roth and Su. Everything is vectorised over rates.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from audit.stats.bounds.validation import Array
+
+
+def tpr_allowed(epsilon: float, delta: float, fpr: ArrayLike) -> Array:
+    """The largest TPR of any test with false positive rate `fpr` under (epsilon, delta)-DP, shaped like `fpr`.
+
+    References: Kairouz, Oh and Viswanath 2015, arXiv 1311.0776.
+
+    >>> tpr_allowed(math.log(3), 0.0, [0.0, 0.1, 0.25, 1.0]).round(12).tolist()
+    [0.0, 0.3, 0.75, 1.0]
+    """
+    rate = np.asarray(fpr, dtype=np.float64)
+    if math.isinf(epsilon):
+        return np.ones_like(rate)
+    with np.errstate(over="ignore"):
+        steep = np.exp(np.minimum(epsilon, 700.0)) * rate + delta
+    flat = 1 - math.exp(-epsilon) * np.maximum(1 - delta - rate, 0)
+    return np.asarray(np.minimum(1.0, np.minimum(steep, flat)))
+
+
+def tpr_of_gdp(mu: float, fpr: ArrayLike) -> Array:
+    """The largest TPR at false positive rate `fpr` of any test against a mu-GDP mechanism.
+
+    References: Dong, Roth and Su 2019, arXiv 1905.02383.
+
+    >>> round(float(1 - tpr_of_gdp(1.0, 0.05)), 6)
+    0.740489
+    """
+    return np.asarray(special.ndtr(special.ndtri(np.asarray(fpr, dtype=np.float64)) + mu))
+
+
+def delta_of_gdp(mu: float, epsilon: float) -> float:
+    """The least delta at which a mu-GDP mechanism is (epsilon, delta)-DP.
+
+    References: Balle and Wang 2018, arXiv 1805.06530, theorem 8; Dong, Roth and Su 2019, corollary 2.13.
+
+    >>> round(delta_of_gdp(1.0, 4.3772) * 1e5, 3)
+    1.0
+    """
+    if mu < 0 or epsilon < 0:
+        raise ValueError(f"mu is {mu} and epsilon is {epsilon}; expected both to be at least 0")
+    if mu == 0 or math.isinf(epsilon):
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    log_first = float(special.log_ndtr(mu / 2 - epsilon / mu))
+    log_second = epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu))
+    if log_second >= log_first:  # equal up to rounding: mu is far below the resolution of doubles
+        return 0.0
+    return math.exp(log_first) * -math.expm1(log_second - log_first)
+
+
+def epsilon_of_gdp(mu: float, delta: float) -> float:
+    """The epsilon at `delta` of a mu-GDP mechanism, from below (the lower end of the last bracket).
+
+    At delta 0 it is 0 for mu = 0 and infinite otherwise.
+
+    >>> [round(epsilon_of_gdp(mu, 1e-5), 4) for mu in (0.5, 1.0, 2.0)]
+    [1.9931, 4.3772, 9.9973]
+    """
+    if not 0 <= delta <= 1:
+        raise ValueError(f"delta is {delta}; expected a number in [0, 1]")
+    if mu == 0 or delta_of_gdp(mu, 0.0) <= delta:
+        return 0.0
+    if delta == 0 or math.isinf(mu):
+        return math.inf
+    # P[loss > epsilon] alone is at least delta(epsilon), so the root lies below the loss's upper delta-quantile
+    low, high = 0.0, max(mu * mu / 2 - mu * float(special.ndtri(delta)), 1e-300)
+    while delta_of_gdp(mu, high) > delta:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if delta_of_gdp(mu, middle) > delta else (low, middle)
+    return low
+
+
+@functools.lru_cache(maxsize=1024)
+def mu_of_gdp(epsilon: float, delta: float) -> float:
+    """The largest mu whose mechanism is (epsilon, delta)-DP, from below; inverse of `epsilon_of_gdp`.
+
+    >>> round(mu_of_gdp(4.3771785, 1e-5), 5)
+    1.0
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta}; expected a number strictly between 0 and 1")
+    low, high = 0.0, 1.0
+    while delta_of_gdp(high, epsilon) <= delta:
+        low, high = high, high * 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if delta_of_gdp(middle, epsilon) <= delta else (low, middle)
+    return low
+
+
+def auc_allowed(epsilon: float, delta: float) -> float:
+    """The area under the (epsilon, delta) curve: no membership score has a larger expected AUC.
+
+    >>> round(auc_allowed(math.log(3), 0.0), 12)
+    0.75
+    """
+    odds = math.exp(-epsilon)  # 0 for an infinite epsilon
+    kink = (1 - delta) * odds / (1 + odds)  # where both lines meet
+    rise = delta * kink + (1 - delta) * kink / (1 + odds) / 2
+    rest = 1 - delta - kink
+    return rise + rest - odds * rest * rest / 2 + delta
+
+
+def auc_of_gdp(mu: float) -> float:
+    """The area under the mu-GDP curve.
+
+    >>> round(auc_of_gdp(1.0), 6)
+    0.76025
+    """
+    return float(special.ndtr(mu / math.sqrt(2)))
+
+
+def advantage_allowed(epsilon: float, delta: float) -> float:
+    """The largest TPR - FPR of any membership test under (epsilon, delta)-DP.
+
+    References: Humphries et al. 2020, arXiv 2010.12112; Kairouz, Oh and Viswanath 2015.
+
+    >>> round(advantage_allowed(math.log(3), 0.0), 12)
+    0.5
+    """
+    odds = math.exp(-epsilon)
+    return (1 - odds + 2 * delta * odds) / (1 + odds)
+
+
+def success_upper(epsilon: float, delta: float, baseline: float) -> float:
+    """The largest success of an attack that would succeed with chance `baseline` without the record.
+
+    Covers reconstruction (baseline: best blind guess within the tolerance), attribute inference (share of the
+    commonest value) and exposure of a canary (1 over the size of its space): each is a post-processing of the
+    output judged by an event, so its chance is at most the TPR that the claim allows at FPR `baseline`.
+
+    Guarantee: theorem; the record's prior is independent of the other records.
+    References: Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
+
+    >>> round(success_upper(1.0, 0.0, 0.1), 4)
+    0.2718
+    """
+    if not 0 <= baseline <= 1:
+        raise ValueError(f"baseline is {baseline}; expected a probability")
+    return float(tpr_allowed(epsilon, delta, baseline))
+
+
+def group_privacy(epsilon: float, delta: float, size: int) -> tuple[float, float]:
+    """`(epsilon, delta)` that a claim for one record gives to `size` records that change together.
+
+    References: Vadhan 2017, "The complexity of differential privacy", lemma 2.2.
+
+    >>> group_privacy(1.0, 0.0, 3)
+    (3.0, 0.0)
+    """
+    if size < 1:
+        raise ValueError(f"size is {size}; expected at least one record")
+    terms = sum(math.exp(min(epsilon * step, 700.0)) for step in range(size))
+    return epsilon * size, min(1.0, delta * terms)

@@ -1,0 +1,67 @@
+"""Trade-off curves as the rank tests use them, and ordered families of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from audit.stats.bounds.validation import Array
+from audit.stats.curves import tradeoff
+
+Rate = Callable[[ArrayLike], Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """What a privacy guarantee allows a test between nonmembers and members, seen from both ends.
+
+    Attributes:
+        tpr: largest true positive rate at each false positive rate; concave, non-decreasing, onto [0, 1] up to a jump at 0.
+        tnr: largest true negative rate at each false negative rate: the same curve read the other way. Equal to
+            `tpr` for a symmetric guarantee such as (epsilon, delta)-DP.
+        knots: rates at which `tpr` or `tnr` bends sharply.
+    """
+
+    tpr: Rate
+    tnr: Rate
+    knots: tuple[float, ...] = ()
+
+    def mirrored(self) -> Curve:
+        """The curve with members and nonmembers in exchanged roles."""
+        return Curve(tpr=self.tnr, tnr=self.tpr, knots=self.knots)
+
+
+Family = Callable[[float], Curve]
+"""Curves ordered by a parameter: a larger one allows more. 0 is the most private."""
+
+
+def epsilon_delta(epsilon: float, delta: float) -> Curve:
+    """The curve of (epsilon, delta)-DP.
+
+    >>> round(float(epsilon_delta(0.0, 0.1).tpr(0.2)), 12)
+    0.3
+    """
+    rate = functools.partial(tradeoff.tpr_allowed, epsilon, delta)
+    bend = (1 - delta) / (1 + math.exp(epsilon)) if epsilon < 700 else 0.0
+    return Curve(tpr=rate, tnr=rate, knots=(bend, 1 - delta))
+
+
+def gdp(mu: float) -> Curve:
+    """The curve of mu-Gaussian differential privacy."""
+    rate = functools.partial(tradeoff.tpr_of_gdp, mu)
+    return Curve(tpr=rate, tnr=rate)
+
+
+def auc(curve: Curve) -> float:
+    """The area under `curve.tpr`, to about four digits: for planning and first guesses.
+
+    >>> round(auc(gdp(1.0)), 4)
+    0.7602
+    """
+    fpr = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 100), np.linspace(1e-3, 1, 2001)[1:]])
+    return float(np.trapezoid(curve.tpr(fpr), fpr))

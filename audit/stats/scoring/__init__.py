@@ -1,0 +1,1 @@
+"""Membership scores from observations: pure functions on arrays."""

@@ -1,0 +1,186 @@
+"""How much a signal of one model speaks for membership, given the same signal of reference models.
+
+Every function takes the target's signal `(m,)`, the references' `(k, m)` and their memberships `(k, m)`,
+and gives `(m,)` float64, higher for members. None loops over records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from audit.stats.scoring import normal, reference_fit
+
+Array = NDArray[Any]
+
+VARIANCES = ("fixed", "predictive", "per_example", "shrunk")
+
+
+def likelihood_ratio(
+    ours: Array,
+    theirs: Array,
+    included: Array,
+    *,
+    variance: str = "fixed",
+    prior_strength: float = 8.0,
+    shrink_shift: bool = False,
+) -> Array:
+    """Log-likelihood ratio of `ours` under models with and without each record: one normal (or Student-t) law a side.
+
+    Args:
+        ours: signal of the target, `(m,)`.
+        theirs: signal of the references, `(k, m)`.
+        included: `(k, m)` bool.
+        variance: one of `VARIANCES` (see `spread`).
+        prior_strength: for "shrunk".
+        shrink_shift: means from `reference_fit.with_shrunk_shift`.
+
+    References:
+        Carlini et al. 2022, arXiv 2112.03570, algorithm 1.
+    """
+    member, nonmember = reference_fit.sides(theirs, included)
+    if shrink_shift:
+        member, nonmember = reference_fit.with_shrunk_shift(member, nonmember)
+    return _log_density(ours, member, variance, prior_strength) - _log_density(ours, nonmember, variance, prior_strength)
+
+
+def deviation(ours: Array, theirs: Array, included: Array, *, variance: str = "fixed", prior_strength: float = 8.0) -> Array:
+    """Standard deviations by which `ours` lies above models without the record; one-sided.
+
+    The normal quantile of the p-value "a model without the record is at least this confident".
+
+    References:
+        Carlini et al. 2022, arXiv 2112.03570, equation 4 (offline attack).
+    """
+    _, nonmember = reference_fit.sides(theirs, included)
+    dof, scale = spread(nonmember, variance, prior_strength)
+    z = np.asarray((ours - nonmember.mean) / scale)
+    return z if dof is None else normal.student_score(z, dof)
+
+
+def difference(ours: Array, theirs: Array, included: Array, *, online: bool) -> Array:
+    """`ours` minus the record's difficulty: the midpoint of both sides (online) or the mean without the record.
+
+    References:
+        Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
+    """
+    member, nonmember = reference_fit.sides(theirs, included)
+    return np.asarray(ours - ((member.mean + nonmember.mean) / 2 if online else nonmember.mean))
+
+
+def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool, offline_weight: float) -> Array:
+    """Log of how much likelier the target finds each record than an average model does, `log p(x | target) - log p(x)`.
+
+    `p(x)` averages probabilities, not logarithms. Online: half models with and half without the record.
+    Offline, and for records that no reference trained on: the models with the record are predicted
+    from those without as `p_member = w * p_nonmember + 1 - w`, `w = offline_weight`; for records that
+    every reference trained on, the other way round.
+
+    References:
+        Zarifzadeh et al. 2024, arXiv 2312.03262, equations 5 and 11; Lassila et al. 2025, arXiv 2505.24089.
+    """
+    with_record, without = _log_mean_exp(their_log_p, included), _log_mean_exp(their_log_p, ~included)
+    w = offline_weight
+    with np.errstate(divide="ignore"):
+        complement = np.log1p(-w)
+        from_nonmembers = np.logaddexp(without + np.log1p(w), complement) - np.log(2)
+        guessed = np.log(np.maximum((np.exp(with_record) + w - 1) / max(w, 1e-12), np.finfo(np.float64).tiny))
+    if online:
+        both = np.logaddexp(with_record, without) - np.log(2)
+        average = np.where(np.isneginf(with_record), from_nonmembers, both)
+    else:
+        average = from_nonmembers
+    only_members = ~(~included).any(axis=0)
+    average = np.where(only_members, np.logaddexp(with_record, guessed) - np.log(2), average)
+    return np.asarray(log_p - average)
+
+
+def log_ratio_of_references(
+    log_p: Array, included: Array, *, online: bool, offline_weight: float, used: int | None = None
+) -> Array:
+    """The `log_ratio` of each reference against all others, `(used, m)`: every (or the first `used`) once the target.
+
+    A side that is empty without the model is left out of the average.
+    """
+    p = np.exp(log_p)
+    log_p = log_p[:used]
+    with_record, without = _mean_of_others(p, included, used), _mean_of_others(p, ~included, used)
+    without = np.where(np.isnan(without), with_record, without)
+    if online:
+        average = (np.where(np.isnan(with_record), without, with_record) + without) / 2
+    else:
+        average = ((1 + offline_weight) * without + 1 - offline_weight) / 2
+    return np.asarray(np.where(np.isnan(average), 0.0, log_p - np.log(average)))
+
+
+def smoothed_rank(ours: Array, theirs: Array, included: Array) -> Array:
+    """Log odds that the target is more confident than a model without the record; a kernel-smoothed rank.
+
+    The plain rank among `n` models takes `n + 1` values and ties nearly all records. Here each model
+    without the record counts as a normal law around its signal, of width `fixed_std * n ** -0.2`.
+
+    References:
+        Ye et al. 2022, arXiv 2111.09679 (attack R); Silverman 1986, section 3.4 (width).
+    """
+    _, nonmember = reference_fit.sides(theirs, included)
+    width = nonmember.fixed_std * np.maximum(nonmember.count, 1) ** -0.2
+    centres = np.where(included, np.nan, theirs)
+    nobody = nonmember.count == 0
+    if nobody.any():
+        centres[0, nobody] = nonmember.mean[nobody]  # the predicted mean stands in for a model
+    z = (ours - centres) / width
+    return _nan_log_sum_exp(special.log_ndtr(z)) - _nan_log_sum_exp(special.log_ndtr(-z))
+
+
+def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tuple[Array | None, Array]:
+    """Degrees of freedom (None for a normal law) and scale of one side: the meaning of `variance`.
+
+    "fixed": one standard deviation for all records, of the residuals around each record's own mean. "predictive": the same with
+    the error of that mean over `n` models, `sqrt(1 + 1 / n)` times as large: the law of one further signal.
+    "per_example": each record its own. "shrunk": the posterior of each record's own given the fixed one.
+
+    Raises:
+        ValueError: another name.
+    """
+    if variance == "fixed":
+        return None, np.asarray(side.fixed_std)
+    if variance == "predictive":
+        return None, side.fixed_std * np.sqrt(1 + 1 / np.maximum(side.count, 1))
+    if variance == "per_example":
+        return None, reference_fit.per_example_std(side)
+    if variance == "shrunk":
+        return reference_fit.shrunk(side, prior_strength)
+    raise ValueError(f"variance is '{variance}'; expected one of {', '.join(VARIANCES)}")
+
+
+def _log_density(x: Array, side: reference_fit.Side, variance: str, prior_strength: float) -> Array:
+    dof, scale = spread(side, variance, prior_strength)
+    if dof is None:
+        return normal.log_normal_density(x, side.mean, scale)
+    return normal.log_student_density(x, dof, side.mean, scale)
+
+
+def _log_mean_exp(values: Array, mask: Array) -> Array:
+    """Log of the mean of `exp(values)` over models in `mask`, `(m,)`; minus infinity where there is none."""
+    kept = np.where(mask, values, -np.inf)
+    peak = np.max(kept, axis=0)
+    shift = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.exp(kept - shift).sum(axis=0)) - np.log(np.maximum(mask.sum(axis=0), 1)))
+
+
+def _mean_of_others(p: Array, mask: Array, used: int | None) -> Array:
+    """For the first `used` models the mean of `p` over the other models in `mask`, NaN where there is none, `(used, m)`."""
+    others = mask.sum(axis=0) - mask[:used]
+    rest = np.maximum(
+        np.einsum("km,km->m", p, mask) - p[:used] * mask[:used], 1e-15
+    )  # 1e-15: what cancellation leaves of a sum of probabilities
+    return np.where(others > 0, rest / np.maximum(others, 1), np.nan)
+
+
+def _nan_log_sum_exp(values: Array) -> Array:
+    peak = np.nanmax(values, axis=0)
+    return np.asarray(peak + np.log(np.nansum(np.exp(values - peak), axis=0)))

@@ -1,0 +1,237 @@
+"""A `torch.export` archive, vetted: torch's own loader unpickles, evaluates expressions and compiles text from the file.
+
+Nothing is handed to that loader but a copy with every pickle, guard and stack trace left out, and in which each
+remaining text matches a short list of forms.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+from audit.core.errors import DataError
+from audit.data.source import DAMAGED
+
+_KEPT = re.compile(
+    r"models/model\.json|archive_format|archive_version|byteorder|\.data/version|data/weights/(model_weights_config\.json|weight_\d+)"
+    r"|data/constants/(model_constants_config\.json|tensor_\d+)"
+)
+_DROPPED = re.compile(r"data/sample_inputs/model\.pt|extra/.*|\.data/serialization_id|data/(weights|constants)/\.?")
+_OPERATOR = re.compile(
+    r"torch\.ops\.(aten|prims)\.[a-z0-9_]+\.[A-Za-z0-9_]+"
+    r"|torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast|cond)"
+    r"|_operator\.(add|sub|mul|neg|pos|floordiv|truediv|mod|pow|eq|ne|lt|le|gt|ge|getitem|and_|or_|not_)"
+    r"|torch\.sym_(int|float|max|min|not|ite|sum)|math\.(trunc|ceil|floor)"
+)
+_FILE_OPERATORS = ("from_file", "save", "load")
+_NAME = re.compile(r"[\w.]*", re.ASCII)
+_TEXT = re.compile(r"[\w ,.>\-]*", re.ASCII)
+_SYMBOL = re.compile(r"[a-z]{1,3}\d{1,6}", re.ASCII)
+_FUNCTIONS = re.compile(
+    r"Symbol|Integer|Float|FloorDiv|CleanDiv|CeilDiv|Mod|PythonMod|ModularIndexing|Max|Min|Add|Mul|Pow|Abs"
+    r"|Eq|Ne|Le|Ge|Lt|Gt|And|Or|Not|IntTrueDiv|TruncToInt|FloatTrueDiv|PowByNatural"
+)
+_EXPRESSION_NODES = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Compare,
+    ast.Call,
+    ast.keyword,
+    ast.Load,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+)
+_REFUSED_KEYS = ("as_custom_obj", "custom_obj", "class_fqn")
+_TRAINING_FLAGS = ("train", "training")
+
+
+def vetted(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
+    """A harmless copy of the archive, and its program as JSON.
+
+    Raises:
+        DataError: no `torch.export` file, one of an older format, one that holds pickles, compiled code or text in a
+            form that is not known to be harmless, or a program exported in training mode.
+    """
+    entries = _entries(content, name)
+    for path in entries:
+        if not _KEPT.fullmatch(path) and not _DROPPED.fullmatch(path):
+            raise DataError(
+                f"{name} is refused: it holds '{path}' (compiled code, a pickled object or a second program). Expected one "
+                "program with plain weights as torch.export.save writes it; or give a state dict with --factory"
+            )
+    kept = {path: body for path, body in entries.items() if _KEPT.fullmatch(path)}
+    for folder in ("weights", "constants"):
+        _check_payloads(_json(kept, f"data/{folder}/model_{folder}_config.json", name), name)
+    program = _json(kept, "models/model.json", name)
+    clean = _clean(program, "", name)
+    kept["models/model.json"] = json.dumps(clean).encode()
+    kept["data/sample_inputs/model.pt"] = b""
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as archive:
+        for path, body in kept.items():
+            archive.writestr(f"model/{path}", body)
+    return copy.getvalue(), clean
+
+
+def fixed_batch(program: Mapping[str, Any], name: str) -> int | None:
+    """The only batch size that the program takes, None where it takes any.
+
+    Raises:
+        DataError: the program does not take exactly one tensor.
+    """
+    module = program["graph_module"]
+    graph, signature = module["graph"], module["signature"]
+    users = [spec["user_input"]["arg"] for spec in signature["input_specs"] if "user_input" in spec]
+    tensors = [arg["as_tensor"]["name"] for arg in users if "as_tensor" in arg]
+    if len(users) != 1 or len(tensors) != 1:
+        raise DataError(f"{name} takes {len(users)} inputs; expected a program that takes one tensor, a batch of records")
+    sizes = graph["tensor_values"][tensors[0]]["sizes"]
+    if not sizes:
+        raise DataError(f"{name} takes a single number; expected a batch of records, (n, ...)")
+    size = sizes[0].get("as_int")
+    return None if size is None else int(size)
+
+
+def _entries(content: bytes, name: str) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [path for path in archive.namelist() if not path.endswith("/")]
+            if "serialized_exported_program.json" in names:
+                raise DataError(f"{name} is in the format of torch 2.7 and older, which needs pickle; export it again")
+            entries = {path.partition("/")[2]: archive.read(path) for path in names}
+    except DAMAGED as error:
+        raise DataError(f"{name} is no whole torch.export archive: {error}. Expected what torch.export.save writes") from error
+    if entries.get("archive_format") != b"pt2":
+        raise DataError(
+            f"{name} is no torch.export archive (its archive_format is not 'pt2'); expected what torch.export.save writes"
+        )
+    return entries
+
+
+def _json(entries: Mapping[str, bytes], path: str, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(entries[path])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise DataError(f"{name}: '{path}' is missing or damaged ({error}); export the model again") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{name}: '{path}' holds no mapping; export the model again")
+    return found
+
+
+def _check_payloads(config: Mapping[str, Any], name: str) -> None:
+    payloads = config.get("config")
+    for key, payload in (payloads if isinstance(payloads, dict) else {"": None}).items():
+        found = payload if isinstance(payload, dict) else {}
+        plain = found.get("use_pickle") is False and re.fullmatch(r"(weight|tensor)_\d+", str(found.get("path_name")))
+        if not plain:
+            raise DataError(
+                f"{name} is refused: its weight '{key}' is stored as a pickle, which could run code; "
+                "give plain weights (no tensor subclasses), or a state dict with --factory"
+            )
+    _clean(config, "", name)
+
+
+def _clean(value: Any, key: str, name: str) -> Any:
+    """The JSON value without free text; `DataError` where a text has no known form."""
+    if key == "metadata":
+        return {}
+    if key == "guards_code":
+        return []
+    if isinstance(value, dict):
+        _refuse_training_mode(value, name)
+        for inner in value:
+            _demand(_NAME.fullmatch(inner) is not None and inner not in _REFUSED_KEYS, f"the key {inner!r}", name)
+        return {inner: _clean(item, inner, name) for inner, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item, key, name) for item in value]
+    if isinstance(value, str):
+        _demand(_harmless(value, key), f"{key} = {value[:80]!r}", name)
+    return value
+
+
+def _harmless(text: str, key: str) -> bool:
+    if key in ("target", "as_operator"):  # the loader walks such a path from the torch, operator or math module
+        return _OPERATOR.fullmatch(text) is not None and not any(f".{verb}." in text for verb in _FILE_OPERATORS)
+    if key == "expr_str":
+        return _harmless_expression(text)
+    if key in ("in_spec", "out_spec"):
+        return _harmless_tree(text)
+    if key == "torch_version":
+        return re.fullmatch(r"[\w.+\-<=]*", text, re.ASCII) is not None
+    if key == "as_string":
+        return _TEXT.fullmatch(text) is not None
+    return _NAME.fullmatch(text) is not None
+
+
+def _harmless_expression(text: str) -> bool:
+    """True for arithmetic on symbols; the loader evaluates such text as Python."""
+    if len(text) > 2000:
+        return False
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            allowed = (_FUNCTIONS if id(node) in called else _SYMBOL).fullmatch(node.id) is not None
+        elif isinstance(node, ast.Constant):
+            allowed = isinstance(node.value, int | float) or (
+                isinstance(node.value, str) and bool(_SYMBOL.fullmatch(node.value))
+            )
+        else:
+            allowed = isinstance(node, _EXPRESSION_NODES)
+        if not allowed:
+            return False
+    return True
+
+
+def _harmless_tree(text: str) -> bool:
+    """True for nested tuples, lists and dicts of leaves; other node types can import modules when they are read."""
+    if text == "":
+        return True
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, list) and len(found) == 2 and found[0] == 1 and _harmless_node(found[1])
+
+
+def _harmless_node(node: Any) -> bool:
+    if not isinstance(node, dict) or set(node) != {"type", "context", "children_spec"}:
+        return False
+    kind, context, children = node["type"], node["context"], node["children_spec"]
+    if kind not in (None, "builtins.tuple", "builtins.list", "builtins.dict") or not isinstance(children, list):
+        return False
+    if context is not None and (not isinstance(context, str) or not re.fullmatch(r'null|\[[\w", ]*\]', context, re.ASCII)):
+        return False
+    return all(_harmless_node(child) for child in children)
+
+
+def _refuse_training_mode(node: Mapping[str, Any], name: str) -> None:
+    """Dropout and batch statistics that were exported switched on stay on: such a model is not the deployed one."""
+    target = node.get("target")
+    if not isinstance(target, str) or not re.match(r"torch\.ops\.aten\.(\w*dropout|\w*batch_norm)", target):
+        return
+    for argument in node.get("inputs", []):
+        if (
+            isinstance(argument, dict)
+            and argument.get("name") in _TRAINING_FLAGS
+            and argument.get("arg", {}).get("as_bool") is True
+        ):
+            raise DataError(f"{name} was exported in training mode ({target} is on); call .eval() before torch.export.export")
+
+
+def _demand(holds: bool, what: str, name: str) -> None:
+    if not holds:
+        raise DataError(
+            f"{name} is refused: it contains {what}, which no exported classifier needs and which the loader could "
+            "run as code. Export the model again, or give a state dict with --factory"
+        )

@@ -1,0 +1,140 @@
+"""Weights alone (safetensors, or `torch.save` of a state dict) with the factory of the module they belong to."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import nn
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError
+from audit.data.source import DAMAGED, read_bytes
+from audit.engine.inference import BATCH_SIZE, ModuleTarget
+from audit.models import build
+
+_WRAPPERS = ("_orig_mod.", "_module.", "module.", "model.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateDict:
+    """The module that `factory(**arguments)` makes, with the weights of the file, in evaluation mode.
+
+    Attributes:
+        path: `.safetensors`, or a file of `torch.save(module.state_dict(), ...)`, read with `weights_only=True`.
+        factory: `package.module:callable` that returns a `torch.nn.Module`; it is the user's own code and is run.
+        arguments: for the factory.
+        key: where in the file the weights are, for checkpoints that hold more than weights.
+        strip_prefix: text cut off the front of each weight's name (`_module.` of Opacus, `module.` of DDP).
+    """
+
+    path: str
+    factory: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
+    strip_prefix: str = ""
+    batch_size: int = BATCH_SIZE
+    device: str = "cpu"
+    _target: ModuleTarget = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.factory:
+            raise ConfigError(
+                f"{Path(self.path).name} holds weights alone; name what makes their module: --factory package.module:callable"
+            )
+        weights = self._weights()
+        module = build.build({"factory": self.factory, "arguments": self.arguments}, (), 0)
+        _fill(module, weights, self)
+        object.__setattr__(self, "_target", ModuleTarget(module=module, batch_size=self.batch_size, device=self.device))
+
+    def logits(self, inputs: Array) -> Array:
+        """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
+        return self._target.logits(inputs)
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        name = Path(self.path).name
+        content = read_bytes(Path(self.path), "target")
+        found = _safetensors(content, name) if name.endswith(".safetensors") else _plain_torch(content, name)
+        if self.key:
+            if not isinstance(found, Mapping) or self.key not in found:
+                raise DataError(f"{name} has no key '{self.key}'; it holds {_keys(found)}")
+            found = found[self.key]
+        if not isinstance(found, Mapping) or not found or not all(isinstance(value, torch.Tensor) for value in found.values()):
+            hint = "; name the one with the weights as 'key'" if isinstance(found, Mapping) else ""
+            raise DataError(f"{name} is no state dict: it holds {_keys(found)}{hint}. Expected names of tensors")
+        return {str(key).removeprefix(self.strip_prefix): value for key, value in found.items()}
+
+
+def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
+    try:
+        return dict(safetensors.torch.load(content))
+    except (safetensors.SafetensorError, *DAMAGED) as error:
+        raise DataError(f"{name} is no whole safetensors file: {error}; save it again") from error
+
+
+def _plain_torch(content: bytes, name: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about the pickle protocol, before it is refused
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise DataError(
+            f"{name} is refused: it is a pickle that asks for more than tensors and plain containers ({_asked(error)}), and "
+            "loading that could run code. Save module.state_dict() alone (or as safetensors) and give "
+            "--factory, or use torch.export"
+        ) from error
+    except DAMAGED as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(
+            f"{name} cannot be read as a state dict: {reason}. Expected torch.save(module.state_dict(), file)"
+        ) from error
+
+
+def _asked(error: Exception) -> str:
+    """The global that the pickle asks for, out of torch's long message."""
+    found = re.search(r"GLOBAL ([\w.]*\w)", str(error))
+    return found.group(1) if found else str(error).strip().partition("\n")[0][:120]
+
+
+def _fill(module: nn.Module, weights: dict[str, torch.Tensor], target: StateDict) -> None:
+    expected = module.state_dict()
+    missing = [key for key in expected if key not in weights]
+    extra = [key for key in weights if key not in expected]
+    unequal = [key for key in expected if key in weights and expected[key].shape != weights[key].shape]
+    if not (missing or extra or unequal):
+        module.load_state_dict(weights)
+        return
+    name = Path(target.path).name
+    prefix = next((wrapper for wrapper in _WRAPPERS if extra and all(key.startswith(wrapper) for key in weights)), "")
+    hint = (
+        f" All names start with '{prefix}': set strip_prefix."
+        if prefix
+        else " Is it the right factory, with the right arguments?"
+    )
+    if unequal and not missing and not extra:
+        key = unequal[0]
+        wrong = f"'{key}' is {tuple(weights[key].shape)} in the file and {tuple(expected[key].shape)} in the module"
+    else:
+        wrong = f"the module lacks {_some(extra)} and the file lacks {_some(missing)}"
+    raise DataError(f"{name} does not fit what {target.factory} makes: {wrong}.{hint}")
+
+
+def _some(keys: list[str]) -> str:
+    shown = ", ".join(keys[:3]) or "nothing"
+    return f"{shown} and {len(keys) - 3} more" if len(keys) > 3 else shown
+
+
+def _keys(found: Any) -> str:
+    return _some([str(key) for key in found]) if isinstance(found, Mapping) else f"a {type(found).__name__}"
+
+
+PLUGIN = StateDict

@@ -1,0 +1,1 @@
+"""Editions of a report: what each leaves out."""

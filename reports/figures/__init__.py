@@ -1,0 +1,1 @@
+"""Figures, drawn once for all formats."""

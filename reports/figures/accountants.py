@@ -1,0 +1,74 @@
+"""Drawings of what accountants say: epsilon over steps, and claims against their brackets. Plain numbers in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reports.figures import _plots
+from reports.pages.blocks import Tone
+
+LARGEST_FACTOR = 30.0
+_MARKS = {"EXACT": (Tone.PLAIN, "o"), "LOOSE": (Tone.CLAIM, "^"), "WRONG": (Tone.MEASURED, "X")}
+
+
+def epsilon_over_steps(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], delta: float) -> tuple[bytes, bytes]:
+    """SVG and PNG of claimed epsilon over steps, one line an accountant."""
+
+    def paint(figure: Any) -> None:
+        axes = figure.add_axes((0.09, 0.14, 0.66, 0.8))
+        for place, (name, (steps, epsilons)) in enumerate(curves.items()):
+            finite = np.where(np.isfinite(epsilons), epsilons, np.nan)
+            dash = _plots.DASHES[place % len(_plots.DASHES)]
+            axes.plot(steps, finite, label=name, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
+        axes.set_xlabel("steps")
+        axes.set_ylabel(f"claimed epsilon at delta {delta:g}")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        _plots.grid(axes)
+        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7)
+
+    return _plots.draw(80.0, paint)
+
+
+def claims_against_brackets(rows: Sequence[tuple[str, float, float]], name: str) -> tuple[bytes, bytes]:
+    """SVG and PNG of claims beside the brackets on the truth, case by case in the order given.
+
+    Args:
+        rows: finding, claim over the bracket's upper end, and the bracket's lower end over its upper. Factors above 30 and
+            below 1/30 are drawn at the edge.
+        name: of the accountant.
+    """
+    shown = [row for row in rows if row[0] in _MARKS and math.isfinite(row[1]) and row[1] != 0]
+
+    def paint(figure: Any) -> None:
+        axes = figure.add_axes((0.09, 0.14, 0.87, 0.74))
+        axes.axhline(1.0, color=_plots.SOFT, linewidth=0.8)
+        lows = np.clip([low for _, _, low in shown], 1 / LARGEST_FACTOR, 1.0)
+        axes.vlines(
+            np.arange(len(shown)), lows * 0.985, 1.015, color=_plots.COLOURS[Tone.CHANCE], linewidth=2.0, label="bracket"
+        )
+        for kind, (tone, mark) in _MARKS.items():
+            points = [(place, factor) for place, (finding, factor, _) in enumerate(shown) if finding == kind]
+            heights = np.clip([abs(factor) for _, factor in points], 1 / LARGEST_FACTOR, LARGEST_FACTOR)
+            axes.plot(
+                [place for place, _ in points],
+                heights,
+                mark,
+                markersize=5 if kind == "WRONG" else 3,
+                color=_plots.COLOURS[tone],
+                linestyle="none",
+                label=f"{kind} ({len(points)})",
+            )
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_xlabel("case of the battery")
+        axes.set_ylabel("claim / upper end of the truth")
+        _plots.grid(axes, "y")
+        axes.set_title(name, loc="left")
+        axes.legend(loc="upper right", ncols=4, frameon=False, fontsize=7, bbox_to_anchor=(1.0, 1.12))
+
+    return _plots.draw(80.0, paint)

@@ -1,0 +1,228 @@
+"""Drawings of claims against bounds: the overview of the cover, and epsilon over training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audit.core.claims import Claim, Outcome
+from audit.core.results import AuditReport, GameResult, MechanismResult
+from reports import headline
+from reports.figures import _plots
+from reports.figures._plots import COLOURS, DASHES, Curve, Plan
+from reports.pages.blocks import Tone
+from reports.words import en
+from reports.words.phrases import listed
+from reports.words.rounding import count, down, elide, power, up
+
+CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
+MOST_ROWS = 5
+MOST_LETTERS, END_LETTERS = 18, 26  # of a name beside an axis, and at the end of a curve
+ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
+MOST_EMPTY = 1.6  # the axis ends at so many times the largest claim or proof; ceilings beyond it are arrows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One line of the overview: what is proven for any mechanism, inside a family, and what could have been."""
+
+    name: str
+    free: float
+    inside: float
+    ceiling: float
+    claims: tuple[Claim, ...]
+    void: bool
+
+    @property
+    def claim(self) -> Claim | None:
+        """The tightest finite claim."""
+        finite = [one for one in self.claims if math.isfinite(one.epsilon)]
+        return min(finite, key=lambda one: one.epsilon, default=None)
+
+
+def overview(report: AuditReport) -> Plan:
+    """Bars of what is proven against marks of what is claimed and of what could have been shown."""
+    bars = _bars(report)
+    said = []
+    for one in bars:
+        words = f"{one.name.replace(chr(10), ', ')}: {'void' if one.void else 'proven'} epsilon {down(one.free)}"
+        words += f", {down(one.inside)} inside a declared family" if one.inside > one.free else ""
+        said.append(f"{words}, ceiling {down(one.ceiling)}, {f'claimed {up(one.claim.epsilon)}' if one.claim else 'no claim'}")
+    pale = any(one.inside > one.free for one in bars)
+    several = any(len(one.claims) > 1 for one in bars)
+    return Plan(
+        name="overview",
+        caption="Claim and evidence. Red: the ε that the attacks prove"
+        + (" (pale: only inside a declared family of mechanisms)" if pale else "")
+        + ("; grey bars are void" if any(one.void for one in bars) else "")
+        + ". Grey lines: the ceiling, the most that perfect scores would have proven (an arrow: beyond the axis)."
+        + (
+            " Blue: the tightest claim" + (" (thin: the other claims)" if several else "") + "."
+            if any(one.claim for one in bars)
+            else ""
+        ),
+        alt="Bar chart. " + "; ".join(said) + ".",
+        height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
+        paint=lambda figure: _paint_overview(figure, bars),
+    )
+
+
+def access(mechanism: MechanismResult) -> Plan:
+    """What each adversary can show of the claim: bars by what it sees of the training, from least to most."""
+    claim = headline.tightest(mechanism)
+    bars = [_level(mechanism, en.LEVELS[level], found) for level, found in headline.levels(mechanism).items()]
+    said = []
+    for one in bars:
+        words = f"{one.name}: proven epsilon {down(one.free)}"
+        words += f", {down(one.inside)} inside a declared family" if one.inside > one.free else ""
+        words += f", {_part(max(one.free, one.inside), claim)} of the claim" if claim else ""
+        said.append(words)
+    return Plan(
+        name=_plots.file_name("access", mechanism.name),
+        caption=f"What each adversary can show of {mechanism.name}, by what it sees of the training. Red: the ε that its "
+        "attacks prove (pale: only inside a declared family of mechanisms). Grey lines: the most that perfect "
+        "scores would have proven." + (f" Blue: the tightest claim, {up(claim.epsilon)}." if claim else ""),
+        alt="Bar chart. " + "; ".join(said) + ".",
+        height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
+        paint=lambda figure: _paint_overview(figure, bars),
+    )
+
+
+def _level(mechanism: MechanismResult, name: str, found: Sequence[headline.Placed]) -> Bar:
+    return Bar(
+        name=name,
+        free=max((one.bound.epsilon for one in found if one.bound.family is None), default=0.0),
+        inside=max((one.bound.epsilon for one in found if one.bound.family is not None), default=0.0),
+        ceiling=max(one.bound.ceiling for one in found),
+        claims=mechanism.claims,
+        void=mechanism.outcome is Outcome.INVALID,
+    )
+
+
+def _part(proven: float, claim: Claim) -> str:
+    return down(proven / claim.epsilon) if claim.epsilon > 0 else "nothing"
+
+
+def _bars(report: AuditReport) -> list[Bar]:
+    """A bar for each game, or for each training where that would be too many."""
+    games = [(one, game) for one in headline.ordered(report) for game in one.games if game.bounds]
+    if len(games) <= MOST_ROWS:
+        return [_bar(f"{one.name}\n{game.name}", one, (game,)) for one, game in games]
+    owners = list({id(one): one for one, _ in games}.values())
+    return [_bar(one.name, one, one.games) for one in owners]
+
+
+def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
+    bounds = [bound for game in games for bound in game.bounds]
+    return Bar(
+        name=name,
+        free=max((one.epsilon for one in bounds if one.family is None), default=0.0),
+        inside=max((one.epsilon for one in bounds if one.family is not None), default=0.0),
+        ceiling=max(one.ceiling for one in bounds),
+        claims=mechanism.claims,
+        void=mechanism.outcome is Outcome.INVALID,
+    )
+
+
+def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
+    height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
+    axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
+    held = [value for one in bars for value in (one.free, one.inside, *(c.epsilon for c in one.claims)) if math.isfinite(value)]
+    reach = [one.ceiling for one in bars if math.isfinite(one.ceiling)]
+    top = min(max([1.0, *held, *reach]) * 1.03, MOST_EMPTY * max([1.0, *held]))
+    axes.set_xlim(0, top)
+    axes.set_ylim(-0.55, len(bars) - 0.45)
+    for place, one in enumerate(bars):
+        y = len(bars) - 1 - place
+        _paint_bar(axes, y, one, top)
+        _write_bar(axes, y, one)
+    names = ["\n".join(elide(part, MOST_LETTERS) for part in one.name.split("\n")) for one in reversed(bars)]
+    axes.set_yticks(range(len(bars)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("ε", labelpad=1)
+    _plots.grid(axes, "x")
+
+
+def _paint_bar(axes: Any, y: float, one: Bar, top: float) -> None:
+    axes.plot([0, min(one.ceiling, top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
+    if one.ceiling <= top:
+        axes.plot([one.ceiling] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+    else:
+        axes.plot([top], [y], marker=">", markersize=4.5, color=CHANCE, clip_on=False, zorder=1)
+    colour = CHANCE if one.void else MEASURED
+    if one.inside > one.free:
+        axes.barh(y, one.inside, height=0.36, color=colour, alpha=0.28, linewidth=0, zorder=2)
+    axes.barh(y, one.free, height=0.36, color=colour, linewidth=0, zorder=2)
+    for claim in one.claims:
+        if math.isfinite(claim.epsilon):
+            width, order = (2.2, 4) if claim == one.claim else (0.8, 3)
+            axes.plot([claim.epsilon] * 2, [y - 0.46, y + 0.46], color=CLAIM, linewidth=width, zorder=order)
+
+
+def _write_bar(axes: Any, y: float, one: Bar) -> None:
+    """The numbers in a column beside the drawing, where nothing can cover them."""
+    place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
+    found = f"{'void' if one.void else 'proven'} {down(one.free)}"
+    found += f", inside a family {down(one.inside)}" if one.inside > one.free else ""
+    axes.text(1.03, y + 0.19, found, color=CHANCE if one.void else MEASURED, **place)
+    axes.text(1.03, y - 0.19, f"ceiling {down(one.ceiling)}", color=CHANCE, **place)
+    said = f"claimed {up(one.claim.epsilon)}" if one.claim else "no claim"
+    axes.text(1.28, y - 0.19, said, color=CLAIM if one.claim else CHANCE, **place)
+
+
+def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
+    """Claimed and proven epsilon over training steps."""
+    ends = [f"{one.accountant} ends at {up(one.epsilon[-1])}" for one in mechanism.trajectories if one.epsilon]
+    ends += [f"{one.label} proves {down(one.epsilon[-1])}" for one in mechanism.bound_trajectories if one.epsilon]
+    last = max((one.steps[-1] for one in mechanism.trajectories if one.steps), default=0)
+    return Plan(
+        name=_plots.file_name("budget", mechanism.name),
+        caption=f"Privacy budget of {mechanism.name} over training. Blue: what the accountants claim after each step. Red: "
+        + _watched(mechanism),
+        alt=f"Line chart over {count(last)} training steps at delta {power(report.delta)}. " + "; ".join(ends) + ".",
+        height_mm=56,
+        paint=lambda figure: _paint_budget(figure, report, mechanism),
+    )
+
+
+def _watched(mechanism: MechanismResult) -> str:
+    if not mechanism.bound_trajectories:
+        return "what attacks prove; nothing is drawn, because no attack watched the single steps."
+    scorers = list(dict.fromkeys(one.label.partition(",")[0] for one in mechanism.bound_trajectories))
+    inside = any(bound.bound.family for bound in headline.placed(mechanism))
+    only = " Some of these bounds hold only inside a family of mechanisms; the table of the game says which." if inside else ""
+    return f"what {listed(scorers)} proves from the steps so far, each point at its own confidence.{only}"
+
+
+def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) -> None:
+    axes = figure.add_axes((0.075, 0.185, 0.645, 0.795))
+    curves = []
+    claims, proofs = mechanism.trajectories, mechanism.bound_trajectories
+    for dash, name, one in zip(DASHES * 9, _plots.short([one.accountant for one in claims]), claims, strict=False):
+        x, y = _finite(one.steps, one.epsilon)
+        axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
+        curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {up(float(y[-1]))}", tone=Tone.CLAIM)] if len(y) else []
+    for dash, name, proof in zip(DASHES * 9, _plots.short([one.label for one in proofs]), proofs, strict=False):
+        x, y = _finite(proof.steps, proof.epsilon)
+        axes.plot(x, y, color=MEASURED, linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
+        curves += (
+            [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=Tone.MEASURED)] if len(y) else []
+        )
+    axes.set_ylim(0, max([float(one.y.max()) for one in curves], default=1.0) * 1.08 + 1e-9)
+    axes.set_xlim(0, max([float(one.x.max()) for one in curves], default=1.0))
+    axes.set_xlabel("training step")
+    axes.set_ylabel(f"ε at δ = {power(report.delta)}")
+    _plots.grid(axes)
+    _plots.label_ends(axes, curves)
+
+
+def _finite(steps: Sequence[int], epsilon: Sequence[float]) -> tuple[Any, Any]:
+    """The points that can be drawn: an infinite claim has no place on the axis."""
+    import numpy as np
+
+    x, y = _plots.thin(steps, epsilon)
+    keep = np.isfinite(y)
+    return x[keep], y[keep]

@@ -1,0 +1,92 @@
+"""The budget ledger as a drawing and a table: what was spent after each release, against what may be spent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from audit.core.results import BudgetLedger
+from reports.figures import _plots
+from reports.figures._plots import Drawing, Plan
+from reports.pages.blocks import Block, Column, Paragraph, Strong, Table, Tone
+from reports.words import en
+from reports.words.phrases import drawn
+from reports.words.rounding import at_delta, count, down, elide, epsilon, plural, power, up
+
+NAME = _plots.file_name("ledger")
+_LETTERS = 16
+_MOST_LABELS = 12
+
+
+def plan(book: BudgetLedger) -> Plan:
+    """The trajectory figure with its words."""
+    spent = book.releases[-1].epsilon if book.releases else 0.0
+    return Plan(
+        name=NAME,
+        caption=f"Privacy budget of these data over {plural(len(book.releases), 'release')}. Blue: what all releases so far "
+        "are claimed to cost together. Grey line: the budget.",
+        alt=f"Step chart over {count(len(book.releases))} releases at delta {power(book.delta)}: {up(spent)} of "
+        f"{up(book.budget)} is spent.",
+        height_mm=60,
+        paint=lambda figure: _paint(figure, book),
+    )
+
+
+def trajectory(book: BudgetLedger) -> tuple[bytes, bytes]:
+    """SVG and PNG of the figure on its own."""
+    made = plan(book)
+    return _plots.draw(made.height_mm, made.paint)
+
+
+def _paint(figure: Any, book: BudgetLedger) -> None:
+    axes = figure.add_axes((0.075, 0.4, 0.8, 0.56))
+    epsilons = np.array([0.0, *(one.epsilon for one in book.releases)])
+    drawn_epsilons = np.where(np.isfinite(epsilons), epsilons, np.nan)
+    places = np.arange(len(epsilons))
+    axes.step(
+        [*places, len(epsilons)],
+        [*drawn_epsilons, drawn_epsilons[-1]],
+        where="post",
+        color=_plots.COLOURS[Tone.CLAIM],
+        linewidth=1.5,
+    )
+    axes.plot(places[1:], drawn_epsilons[1:], "o", color=_plots.COLOURS[Tone.CLAIM], markersize=3)
+    axes.axhline(book.budget, color=_plots.COLOURS[Tone.CHANCE], linewidth=1.0, linestyle="--")
+    top = max([book.budget, *(one for one in epsilons if math.isfinite(one))])
+    axes.text(1.01, book.budget, f"budget {up(book.budget)}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
+    axes.set_xlim(0, max(len(book.releases) + 0.5, 1))
+    axes.set_ylim(0, top * 1.12)
+    axes.set_ylabel(f"ε at δ = {power(book.delta)}")
+    stride = max(1, math.ceil(len(book.releases) / _MOST_LABELS))
+    shown = list(range(0, len(book.releases), stride))
+    names = [elide(book.releases[place].name, _LETTERS) for place in shown]
+    axes.set_xticks([place + 1 for place in shown], names, rotation=30, ha="right", fontsize=7)
+    _plots.grid(axes, "y")
+
+
+def blocks(book: BudgetLedger, drawing: Drawing) -> tuple[Block, ...]:
+    """The section of a report: a sentence, the figure, every release."""
+    spent = book.releases[-1].epsilon if book.releases else 0.0
+    left = max(0.0, book.budget - spent)
+    over = "" if spent <= book.budget else " The budget is exceeded."
+    sentence = (
+        f"All releases about these data together are claimed to cost {epsilon(up(spent))} {at_delta(book.delta)} "
+        f"({en.ADJACENCY[book.adjacency]}), of a budget of {up(book.budget)}; {down(left)} is left.{over} They compose as "
+        f"mechanisms, each possibly chosen after seeing those before it ({book.accountant})."
+    )
+    columns = (
+        Column(title="When", share=0.2),
+        Column(title="Release", share=0.22),
+        Column(title="What", share=0.43),
+        Column(title="ε so far", right=True, share=0.15),
+    )
+    rows = tuple(
+        (one.when or "not recorded", one.name, f"{one.mechanism}{f'; {one.note}' if one.note else ''}", up(one.epsilon))
+        for one in book.releases
+    )
+    table = Table(
+        caption="Releases in their order; ε is what all up to this one cost together, rounded up.", columns=columns, rows=rows
+    )
+    return (Paragraph(text=(Strong("Budget. "), sentence)), drawn(drawing), *((table,) if rows else ()))

@@ -1,0 +1,46 @@
+"""The drawing of `audit plan`: what each estimator would catch, between what is claimed and what it could prove at most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reports.figures import _plots
+from reports.figures._plots import COLOURS
+from reports.pages.blocks import Tone
+from reports.words.rounding import elide
+
+ROW_MM, FOOT_MM = 9.0, 14.0
+MOST_LETTERS = 34
+
+
+def draw(rows: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+    """The plan as `{"svg": ..., "png": ...}`; a line for each row of `audit plan --json`'s "power".
+
+    A line runs from the claim to the least true epsilon that is caught; an arrow where nothing is caught.
+    """
+    svg, png = _plots.draw(FOOT_MM + ROW_MM * max(len(rows), 1), lambda figure: _paint(figure, rows))
+    return {"svg": svg, "png": png}
+
+
+def _paint(figure: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    height = FOOT_MM + ROW_MM * max(len(rows), 1)
+    axes = figure.add_axes((0.33, (FOOT_MM - 4) / height, 0.64, 1 - FOOT_MM / height))
+    _plots.grid(axes, "x")
+    marks = [value for row in rows for value in (row["claim"], row["epsilon"], row["ceiling"]) if math.isfinite(value)]
+    end = 1.15 * max([*marks, 1.0])
+    for place, row in enumerate(rows):
+        caught = row["epsilon"] if math.isfinite(row["epsilon"]) else end
+        axes.plot([row["claim"], caught], [place, place], color=COLOURS[Tone.MEASURED], linewidth=1.2)
+        marker = "o" if math.isfinite(row["epsilon"]) else ">"
+        axes.plot([caught], [place], marker, color=COLOURS[Tone.MEASURED], markersize=5, clip_on=False)
+        if row["claim"] > 0:
+            axes.plot([row["claim"]], [place], "|", color=COLOURS[Tone.CLAIM], markersize=11, markeredgewidth=2)
+        if math.isfinite(row["ceiling"]):
+            axes.plot([row["ceiling"]], [place], "|", color=COLOURS[Tone.CHANCE], markersize=11, markeredgewidth=1.2)
+    names = [elide(f"{row['mechanism']}, {row['game']}: {row['estimator']}", MOST_LETTERS) for row in rows]
+    axes.set_yticks(range(len(rows)), names)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(0, end)
+    axes.set_xlabel("ε. Blue: claimed. Red: caught from here on. Grey: the most that could be proven.")

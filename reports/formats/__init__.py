@@ -1,0 +1,1 @@
+"""Formats of a report, one file each."""

@@ -1,0 +1,56 @@
+"""Which drawings a report has: blue is a claim, red a measurement, grey chance and ceilings, in every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from audit.core.results import AuditReport
+from reports import headline
+from reports.figures import _plots, bounds, evidence, ledger, scores, utility
+from reports.figures._plots import Drawing, Plan
+
+
+class Figures:
+    """Renders figures/<name>.svg and figures/<name>.png."""
+
+    def render(self, report: AuditReport) -> Mapping[str, bytes]:
+        """Each drawing of the report under both names."""
+        files = {}
+        for one in drawings(report).values():
+            files[f"figures/{one.name}.svg"] = one.svg
+            files[f"figures/{one.name}.png"] = one.png
+        return files
+
+
+@lru_cache(maxsize=2)
+def drawings(report: AuditReport) -> Mapping[str, Drawing]:
+    """All drawings of the report by name, each drawn once for all formats."""
+    found = {}
+    for plan in plans(report):
+        svg, png = _plots.draw(plan.height_mm, plan.paint)
+        found[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, svg=svg, png=png)
+    return found
+
+
+def plans(report: AuditReport) -> Iterator[Plan]:
+    """The figures in the order of the pages."""
+    if any(game.bounds for one in report.mechanisms for game in one.games):
+        yield bounds.overview(report)
+    for mechanism in report.mechanisms:
+        if mechanism.trajectories:
+            yield bounds.budget(report, mechanism)
+        if len(headline.levels(mechanism)) > 1:
+            yield bounds.access(mechanism)
+        for game in mechanism.games:
+            if game.watched is not None and game.watched.evidence:
+                yield evidence.evidence(mechanism, game, game.watched)
+            if game.attacks:
+                yield scores.roc(mechanism, game)
+                yield scores.scores(mechanism, game)
+            if len([one for one in game.groups if one.auc is not None]) > 1:
+                yield utility.groups(mechanism, game)
+    if any(one.utility for one in report.mechanisms):
+        yield utility.utility(report)
+    if report.ledger is not None:
+        yield ledger.plan(report.ledger)

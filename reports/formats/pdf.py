@@ -1,0 +1,150 @@
+"""report.pdf: the sections set by typst, as PDF/A-3a and PDF/UA-1 with report.json attached. Equal reports give equal bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tempfile
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from audit.core.errors import DataError, OutputError
+from audit.core.results import AuditReport
+from reports.formats import figures
+from reports.formats import json as report_json
+from reports.pages.blocks import Block, Box, Items, Mark, Mono, Paragraph, Strong, Table, Text
+from reports.pages.document import sections
+from reports.words.rounding import elide
+
+FILE = "report.pdf"
+TEMPLATE = Path(__file__).parents[1] / "pages" / "report.typ"
+STANDARDS = ("a-3a", "ua-1")
+MOST_BYTES = 256 * 2**20  # of an attached report; a hostile PDF cannot unpack to more
+_ATTACHMENT = re.compile(rb"/Type ?/EmbeddedFile[ -~\s]{0,300}?>>\s?stream\r?\n")
+
+
+class Pdf:
+    """Renders report.pdf."""
+
+    def render(self, report: AuditReport) -> Mapping[str, bytes]:
+        """The document under the name report.pdf.
+
+        Raises:
+            OutputError: typst is absent or refuses the document; it never writes half of one.
+        """
+        return {FILE: typeset(report)}
+
+
+def typeset(report: AuditReport) -> bytes:
+    """The bytes of the PDF."""
+    found: bytes = _compile(report, format="pdf", pdf_standards=list(STANDARDS), timestamp=started(report))
+    return found
+
+
+def page_images(report: AuditReport, pixels_per_inch: float = 100) -> list[bytes]:
+    """Each page as PNG, for looking at and for the README."""
+    pages = _compile(report, format="png", ppi=pixels_per_inch)
+    return [pages] if isinstance(pages, bytes) else list(pages)
+
+
+def attached(document: bytes) -> bytes:
+    """The report.json inside a PDF that `typeset` made.
+
+    Raises:
+        DataError: no PDF, none of ours, or a damaged attachment.
+    """
+    if not document.startswith(b"%PDF-"):
+        raise DataError("the file is no PDF; expected a report.pdf that audit wrote")
+    found = list(_ATTACHMENT.finditer(document))
+    if len(found) != 1:
+        raise DataError(f"the PDF has {len(found)} attached JSON files; expected one, report.json, as audit writes it")
+    unpack = zlib.decompressobj()
+    try:
+        return unpack.decompress(document[found[0].end() :], MOST_BYTES)
+    except zlib.error as error:
+        raise DataError(f"the report.json inside the PDF is damaged ({error}); use the PDF as it was written") from error
+
+
+def started(report: AuditReport) -> datetime:
+    """The time the audit was started, which is the only time a report knows."""
+    try:
+        found = datetime.fromisoformat(report.created)
+    except ValueError as error:
+        raise OutputError(f"created is {report.created!r}; expected an ISO time such as 2026-01-15T12:00:00Z") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def content(report: AuditReport) -> dict[str, Any]:
+    """What the template is given: every text and every table cell, and no number left to format."""
+    day = started(report)
+    return {
+        "id": report.id,
+        "title": report.title,
+        "short_title": elide(report.title, 70),
+        "short_id": elide(report.id, 34),
+        "created": f"{day.day} {day:%B %Y}",
+        "date": [day.year, day.month, day.day],
+        "sections": [
+            {
+                "title": one.title,
+                "level": one.level,
+                "new_page": one.new_page,
+                "blocks": [_block(block) for block in one.blocks],
+            }
+            for one in sections(report)
+        ],
+    }
+
+
+def _compile(report: AuditReport, **options: Any) -> Any:
+    try:
+        import typst
+    except ImportError as error:
+        raise OutputError(f"{FILE} needs the package typst, which cannot be imported: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="audit-report-") as folder:
+        root = Path(folder)
+        (root / "figures").mkdir()
+        for one in figures.drawings(report).values():
+            (root / "figures" / f"{one.name}.svg").write_bytes(one.svg)
+        (root / "content.json").write_text(json.dumps(content(report), ensure_ascii=False), encoding="utf-8")
+        (root / report_json.FILE).write_bytes(report_json.to_json(report))
+        (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
+        try:
+            return typst.compile(str(root / TEMPLATE.name), root=str(root), ignore_system_fonts=True, **options)
+        except typst.TypstError as error:
+            raise OutputError(f"typst refuses {FILE}: {error}; the report holds something the template cannot set") from error
+
+
+def _block(block: Block) -> dict[str, Any]:
+    kind = {"kind": type(block).__name__}
+    match block:
+        case Table():
+            columns = [dataclasses.asdict(one) for one in block.columns]
+            rows = [[_text(cell) for cell in row] for row in block.rows]
+            return kind | {"caption": block.caption, "columns": columns, "rows": rows, "small": block.small}
+        case Paragraph() | Box():
+            return kind | dataclasses.asdict(block) | {"text": _text(block.text)}
+        case Items():
+            return kind | {"items": [_text(one) for one in block.items]}
+        case _:
+            return kind | dataclasses.asdict(block)
+
+
+def _text(text: Text) -> list[dict[str, str]]:
+    pieces = text if isinstance(text, tuple) else (text,)
+    plain = []
+    for piece in pieces:
+        match piece:
+            case Mono(text=inner):
+                plain.append({"style": "mono", "text": inner})
+            case Strong(text=inner):
+                plain.append({"style": "strong", "text": inner})
+            case Mark(text=inner, tone=tone):
+                plain.append({"style": "mark", "text": inner, "tone": tone.value})
+            case str():
+                plain.append({"style": "plain", "text": piece})
+    return plain

@@ -1,0 +1,175 @@
+"""What a report says at a glance: which mechanism, claim and bound the cover speaks of. Pure functions of `AuditReport`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from audit.core.claims import Claim, LowerBound, NegativeControl, Outcome, Verdict
+from audit.core.game import Access, Inclusion
+from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, TprAtFpr
+
+TOGETHER = "all together"
+GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONSISTENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A bound with the game and attack it comes from.
+
+    Attributes:
+        attack: its name, or that of all attacks together.
+        access: the least an adversary has to see for it.
+    """
+
+    bound: LowerBound
+    game: GameResult
+    attack: str
+    access: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What bounds come from: an attack by itself, or all attacks of a game that could stop at the first proof.
+
+    Attributes:
+        result: of the attack itself, None for all together.
+    """
+
+    name: str
+    bounds: tuple[LowerBound, ...]
+    control: NegativeControl | None
+    result: AttackResult | None = None
+
+
+def sources(game: GameResult) -> tuple[Source, ...]:
+    """Where a game's bounds come from, in the order of its attacks."""
+    apart = tuple(Source(name=one.scorer, bounds=one.bounds, control=one.control, result=one) for one in game.attacks)
+    if game.watched is None:
+        return apart
+    name = game.attacks[0].scorer if len(game.attacks) == 1 else TOGETHER
+    return (*apart, Source(name=name, bounds=game.watched.bounds, control=game.watched.control))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What the cover speaks of: one mechanism, the claim that decides, the evidence against it."""
+
+    mechanism: MechanismResult
+    verdict: Verdict
+    proven: Placed | None
+    ceiling: float
+
+
+def placed(mechanism: MechanismResult) -> Iterator[Placed]:
+    """Every bound of a mechanism with where it comes from."""
+    for game in mechanism.games:
+        for source in sources(game):
+            access = game.game.access if source.result is None else source.result.access or game.game.access
+            for bound in source.bounds:
+                yield Placed(bound=bound, game=game, attack=source.name, access=access)
+
+
+def strongest(found: Sequence[Placed]) -> Placed | None:
+    """The largest bound; of equal ones the first."""
+    return max(found, key=lambda one: one.bound.epsilon, default=None)
+
+
+def free(mechanism: MechanismResult) -> Placed | None:
+    """The largest bound that holds for any mechanism."""
+    return strongest([one for one in placed(mechanism) if one.bound.family is None])
+
+
+def in_family(mechanism: MechanismResult) -> Placed | None:
+    """The largest bound that holds inside a declared family of trade-off curves."""
+    return strongest([one for one in placed(mechanism) if one.bound.family is not None])
+
+
+def levels(mechanism: MechanismResult) -> dict[Access, tuple[Placed, ...]]:
+    """The bounds by what an adversary has to see for them, from least to most; levels that nobody tried are left out."""
+    found: dict[Access, list[Placed]] = {}
+    for one in placed(mechanism):
+        found.setdefault(one.access, []).append(one)
+    return {level: tuple(found[level]) for level in Access if level in found}
+
+
+def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[Placed, ...]:
+    """The bounds that are able to refute `claim`: assumption-free ones, and those of the family it asserts."""
+    return tuple(one for one in placed(mechanism) if claim.can_be_refuted_by(one.bound))
+
+
+def deciding(mechanism: MechanismResult) -> Verdict | None:
+    """The verdict that gives the mechanism its outcome: among those of that outcome the tightest claim."""
+    same = [one for one in mechanism.verdicts if one.outcome is mechanism.outcome]
+    return min(same, key=lambda one: one.claim.epsilon, default=None)
+
+
+def headline(report: AuditReport) -> Headline | None:
+    """What the cover speaks of, or None where nothing was claimed."""
+    judged = [one for one in report.mechanisms if one.outcome is not None and deciding(one) is not None]
+    mechanism = min(judged, key=lambda one: GRAVEST.index(one.outcome or Outcome.CONSISTENT), default=None)
+    verdict = deciding(mechanism) if mechanism else None
+    if mechanism is None or verdict is None:
+        return None
+    able = admissible(verdict.claim, mechanism)
+    proven = next((one for one in able if one.bound == verdict.bound), strongest(able))
+    ceiling = max((one.bound.ceiling for one in able), default=0.0)
+    return Headline(mechanism=mechanism, verdict=verdict, proven=proven, ceiling=ceiling)
+
+
+def tightest(mechanism: MechanismResult) -> Claim | None:
+    """The smallest finite claim, whose limit the figures draw."""
+    finite = [one for one in mechanism.claims if math.isfinite(one.epsilon)]
+    return min(finite, key=lambda one: one.epsilon, default=None)
+
+
+def ordered(report: AuditReport) -> tuple[MechanismResult, ...]:
+    """The mechanisms with those that claim something first, otherwise in the order of the configuration."""
+    return tuple(sorted(report.mechanisms, key=lambda one: not one.claims))
+
+
+def unclaimed(report: AuditReport) -> tuple[MechanismResult, ...]:
+    """The mechanisms without a claim: what the same training gives away when nothing protects it."""
+    return tuple(one for one in report.mechanisms if not one.claims)
+
+
+def leading(game: GameResult) -> AttackResult:
+    """The attack a figure shows in full: the largest assumption-free bound decides, then the AUC."""
+    return max(game.attacks, key=lambda one: (max((b.epsilon for b in one.bounds if b.family is None), default=0.0), one.auc))
+
+
+def rate_at(game: GameResult, rate: float) -> tuple[AttackResult, TprAtFpr] | None:
+    """The attack with the largest TPR at a false positive rate, or None where no attack resolves it."""
+    found = [
+        (attack, one) for attack in game.attacks for one in attack.tpr_at if one.target_fpr == rate and one.tpr is not None
+    ]
+    return max(found, key=lambda pair: pair[1].tpr or 0.0, default=None)
+
+
+def has_coins(report: AuditReport) -> bool:
+    """True where some game decided membership by recorded coins."""
+    return any(game.game.inclusion is Inclusion.COINS for one in report.mechanisms for game in one.games)
+
+
+def allowed_tpr(fpr: float, epsilon: float, delta: float) -> float:
+    """The largest true positive rate that (epsilon, delta)-DP leaves an attack at a false positive rate.
+
+    Guarantee: `tpr <= e^epsilon fpr + delta` and `1 - fpr <= e^epsilon (1 - tpr) + delta` for every attack.
+
+    References:
+        Kairouz, Oh, Viswanath 2015, arXiv 1311.0776, Theorem 2.1.
+
+    >>> allowed_tpr(0.01, 0.0, 0.0)
+    0.01
+    """
+    if epsilon == math.inf:
+        return 1.0
+    low = math.exp(min(epsilon, 700.0)) * fpr + delta
+    high = 1 - math.exp(-epsilon) * (1 - fpr - delta)
+    return max(0.0, min(1.0, low, high))
+
+
+def passed(report: AuditReport) -> bool:
+    """True where every policy gate is met."""
+    return all(gate.met for gate in report.policy)

@@ -1,0 +1,228 @@
+"""The first page: verdict, three numbers, one sentence to quote, the evidence at a glance, who answers for it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from audit.core.claims import LowerBound, Outcome
+from audit.core.results import AuditReport, MechanismResult, Status
+from reports import headline
+from reports.figures import _plots
+from reports.formats import figures
+from reports.headline import Headline, Placed
+from reports.pages import without_claim
+from reports.pages.blocks import (
+    Block,
+    Box,
+    Column,
+    Mono,
+    Number,
+    Numbers,
+    Paragraph,
+    Quote,
+    Signature,
+    Strong,
+    Table,
+    Text,
+    Tone,
+)
+from reports.words import en
+from reports.words.phrases import drawn, listed, proof
+from reports.words.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, plural, up
+
+
+def cover(report: AuditReport) -> tuple[Block, ...]:
+    """The blocks of the first page."""
+    head = headline.headline(report)
+    drawing = figures.drawings(report).get(picture(report))
+    return (
+        box(report, head),
+        Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
+        Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
+        *(() if drawing is None else (drawn(drawing),)),
+        *(() if head is None else unprotected(report, head)),
+        identity(report),
+        Signature(roles=en.SIGNATURES),
+    )
+
+
+def picture(report: AuditReport) -> str:
+    """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the first game."""
+    if any(True for one in report.mechanisms for _ in headline.placed(one)):
+        return "overview"
+    games = [(one.name, game.name) for one in report.mechanisms for game in one.games if game.attacks]
+    return _plots.file_name("roc", *games[0]) if games else ""
+
+
+def box(report: AuditReport, head: Headline | None) -> Box:
+    """The verdict, with every open note; green only where nothing is open."""
+    if head is None:
+        return Box(title=en.NO_CLAIM, text=without_claim.why(report), notes=report.notes, tone=Tone.PLAIN)
+    outcome = head.verdict.outcome
+    tone = en.OUTCOMES[outcome][1]
+    if tone is Tone.GOOD and (report.notes or not headline.passed(report)):
+        tone = Tone.OPEN
+    return Box(title=en.VERDICTS[outcome], text=_in_words(report, head), notes=report.notes, tone=tone)
+
+
+def _in_words(report: AuditReport, head: Headline) -> str:
+    match head.verdict.outcome:
+        case Outcome.INVALID:
+            said = f"The evidence cannot be used: {head.verdict.reason}. Neither the claim nor its opposite follows."
+        case Outcome.OUT_OF_REACH:
+            said = (
+                f"Even perfect scores would have proven no more than {epsilon(down(head.ceiling))}, less than is "
+                "claimed. This audit could not have failed, so it says nothing for or against the claim."
+            )
+        case Outcome.VIOLATED:
+            said = (
+                "The attacks prove more than the claim allows. Either the training does not do what was claimed, or the claim "
+                "is wrong."
+            )
+        case Outcome.CONSISTENT:
+            said = (
+                "The attacks listed here prove less than is claimed, and they were able to prove more. That is evidence for "
+                "the claim, not a proof of it: a stronger attack may exist."
+            )
+    gates = f" {_policy(report)}" if report.policy else ""
+    return f"{said}{_assumptions(head.mechanism)}{gates}"
+
+
+def _assumptions(mechanism: MechanismResult) -> str:
+    """How many of the assumptions stand on a test, so that a good verdict cannot hide those that do not."""
+    stand = Counter(one.status for one in mechanism.checks)
+    words = {
+        Status.FAILED: "failed",
+        Status.GAP: "open",
+        Status.DECLARED: "declared by the owner",
+        Status.CHECKED: "checked by this audit",
+    }
+    open_ones = [f"{stand[status]} {word}" for status, word in words.items() if stand[status]]
+    if set(stand) <= {Status.CHECKED}:
+        return ""
+    return f" What the claim rests on: {listed(open_ones[::-1])}."
+
+
+def _policy(report: AuditReport) -> str:
+    missed = [gate for gate in report.policy if not gate.met]
+    if not missed:
+        return f"The release policy is met ({plural(len(report.policy), 'gate')})."
+    return f"The release policy is not met: {plural(len(missed), 'gate')} of {len(report.policy)} failed."
+
+
+def quotable(report: AuditReport, head: Headline) -> str:
+    """One sentence that stays true when it is quoted alone.
+
+    It names the training, the claim with its δ, the proof with its confidence and assumption, and the ceiling.
+    """
+    claim = head.verdict.claim
+    said = (
+        f"For the training “{head.mechanism.name}” {at_most(claim.epsilon)} is claimed {at_delta(claim.delta)} "
+        f"per {claim.unit} ({claim.source})"
+    )
+    found = proof(report, head.proven)
+    reach = f"could have proven up to {epsilon(down(head.ceiling))}"
+    match head.verdict.outcome:
+        case Outcome.INVALID:
+            return f"{said}; this audit is void: {head.verdict.reason}."
+        case Outcome.VIOLATED:
+            return f"{said}; this audit proves {found}, so the claim is contradicted."
+        case Outcome.OUT_OF_REACH:
+            return f"{said}; this audit proves {found} and {reach}, so it could not have contradicted the claim."
+        case Outcome.CONSISTENT:
+            return f"{said}; this audit proves {found} and {reach}; the claim was not contradicted."
+
+
+def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
+    """Claimed, proven, ceiling."""
+    claim = head.verdict.claim
+    at = at_delta(claim.delta)
+    void = head.verdict.outcome is Outcome.INVALID
+    return (
+        Number(
+            label="Claimed ε, at most",
+            value="∞" if claim.epsilon == math.inf else up(claim.epsilon),
+            detail=f"{at}, per {claim.unit}. Source: {claim.source}",
+            tone=Tone.CLAIM,
+        ),
+        _proven(report, head.mechanism, head.proven, at, void),
+        Number(
+            label="Ceiling of this audit",
+            value=down(head.ceiling),
+            detail=f"{at}. The most that perfect scores would have proven{_free_ceiling(head)}",
+            tone=Tone.CHANCE,
+        ),
+    )
+
+
+def _proven(report: AuditReport, mechanism: MechanismResult, proven: Placed | None, at: str, void: bool) -> Number:
+    label = "Proven ε, at least"
+    if proven is None:
+        return Number(label=label, value="none", detail="No bound could be computed", tone=Tone.MEASURED)
+    bound = proven.bound
+    detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {proven.attack}"
+    other = headline.free(mechanism) if bound.family else headline.in_family(mechanism)
+    if other is not None and (bound.family or other.bound.epsilon > bound.epsilon):
+        detail += f". {_capital(_scope(other.bound))}: {down(other.bound.epsilon)}"
+    if void:
+        return Number(label="Not proven: the audit is void", value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
+    return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
+
+
+def _free_ceiling(head: Headline) -> str:
+    """The ceiling without any family, where a family is what lifts it."""
+    reach = [one.bound.ceiling for one in headline.placed(head.mechanism) if one.bound.family is None]
+    free = max(reach, default=0.0)
+    return f"; {down(free)} for any mechanism" if free < head.ceiling else ""
+
+
+def _scope(bound: LowerBound) -> str:
+    return f"inside {en.family(bound.family)}" if bound.family else "for any mechanism"
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def unprotected(report: AuditReport, head: Headline) -> tuple[Block, ...]:
+    """What trainings without a claim give away, beside the one the cover speaks of."""
+    said: list[Block] = []
+    for one in headline.unclaimed(report):
+        best = headline.free(one) or headline.in_family(one)
+        if best is None:
+            continue
+        sides = [_rate(one, best.game.name), _rate(head.mechanism, best.game.name)]
+        compared = (
+            f" At 1{SPACE}% false positives the best attack of that game finds {sides[0]} of the members under “{one.name}” "
+            f"and {sides[1]} under “{head.mechanism.name}”."
+            if None not in sides
+            else ""
+        )
+        text: Text = (
+            Strong("Without protection. "),
+            f"The same training as “{one.name}”, for which nothing is claimed, is shown to leak: {proof(report, best)} "
+            f"(game {best.game.name}, attack {best.attack}).{compared}",
+        )
+        if best.bound.epsilon > 0:
+            said.append(Paragraph(text=text))
+    return tuple(said)
+
+
+def _rate(mechanism: MechanismResult, name: str) -> str | None:
+    found = [pair for game in mechanism.games if game.name == name and (pair := headline.rate_at(game, 0.01)) is not None]
+    return percent(max(pair[1].tpr or 0.0 for pair in found)) if found else None
+
+
+def identity(report: AuditReport) -> Table:
+    """What was audited, on which data, when and by which version."""
+    words = {"run": "Trained and audited here", "model": "A trained model, as given", "scores": "Attack scores, as given"}
+    rows: list[tuple[Text, ...]] = [(words.get(report.kind, report.kind), report.model)]
+    if report.data is not None:
+        data = report.data
+        sizes = [f"{count(n)} {word}" for n, word in ((data.train, "train"), (data.pool, "pool"), (data.test, "test")) if n]
+        rows.append(("Data", f"{data.name} ({data.source}): {', '.join(sizes)}"))
+    started = report.created.replace("T", " ").replace("Z", " UTC")
+    rows.append(("Report", (Mono(report.id), f", started {started}, audit {report.provenance.version}")))
+    rows.append(("Configuration, sha256", Mono(report.provenance.config_sha256)))
+    return Table(caption="", columns=(Column(title="Subject", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))

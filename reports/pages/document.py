@@ -1,0 +1,304 @@
+"""The pages of a report in their order: `AuditReport` in, `Section` values out. What is absent is printed as missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from audit.core.game import Inclusion
+from audit.core.results import AuditReport, GameResult, MechanismResult, Status
+from reports import headline
+from reports.figures import _plots, evidence
+from reports.figures import ledger as ledger_figure
+from reports.formats import figures
+from reports.pages import simulation
+from reports.pages.blocks import (
+    Block,
+    Column,
+    Formula,
+    Heading,
+    Items,
+    Listing,
+    Missing,
+    Mono,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+    Terms,
+    Text,
+)
+from reports.pages.cover import cover, picture
+from reports.tables import game as game_tables
+from reports.tables import leave_one_out
+from reports.tables import report as tables
+from reports.words import en
+from reports.words.phrases import drawn, listed, or_missing, sentence
+from reports.words.rounding import SPACE, at_delta, confidence, count, epsilon, percent, plural, up
+
+MOST_NAMES = 8
+NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
+
+
+def sections(report: AuditReport) -> tuple[Section, ...]:
+    """All sections of the report, the cover first, trainings with a claim before those without."""
+    trainings = [one for mechanism in headline.ordered(report) for one in of_mechanism(report, mechanism)]
+    covered = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
+    return (
+        Section(title="", blocks=cover(report)),
+        summary(report),
+        Section(title="Coverage of attack classes", blocks=covered, level=2),
+        *trainings,
+        *ledger(report),
+        utility(report),
+        limitations(report),
+        reproduce(report),
+        Section(title="Terms", blocks=(Terms(items=en.GLOSSARY),)),
+    )
+
+
+def summary(report: AuditReport) -> Section:
+    """What was claimed, tried, found and left out, without a formula."""
+    games = [game for one in report.mechanisms for game in one.games]
+    attacks = sorted({attack.scorer for game in games for attack in game.attacks})
+    claimed = any(one.claims for one in report.mechanisms)
+    models = sum(one.models for one in report.mechanisms)
+    left_out = [one.attack_class.lower() for one in report.coverage if one.status == "not run"]
+    trained = f", on {plural(models, 'trained model')} in all" if report.kind == "run" and models else ""
+    points: list[Text] = [
+        (Strong("Claimed. "), _claimed(report)),
+        (Strong("Tried. "), f"{plural(len(attacks), 'attack')} ({_some(attacks)}) in {plural(len(games), 'game')}{trained}."),
+        (Strong("Error rate. "), _error_rate(report)),
+        (
+            Strong("Not tried. "),
+            sentence("; ".join(left_out)) if left_out else "Nothing is listed as left out; see the coverage.",
+        ),
+    ]
+    blocks: list[Block] = [
+        Paragraph(text=en.HOW_TO_READ if claimed else en.HOW_TO_READ_ATTACKS),
+        Items(items=tuple(points)),
+    ]
+    if not attacks:
+        blocks.append(Missing(what="attacks; none was run"))
+    elif any(True for one in report.mechanisms for _ in headline.placed(one)):
+        blocks.append(tables.overview(report))
+    blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
+    return Section(title="In plain words", blocks=tuple(blocks), new_page=True)
+
+
+def _some(names: Sequence[str]) -> str:
+    """All names of a short list, the first of a long one."""
+    return (
+        listed(names) if len(names) <= MOST_NAMES else listed([*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"])
+    )
+
+
+def _claimed(report: AuditReport) -> str:
+    """For whom an epsilon is claimed, and how the claims fared."""
+    names = [one.name for one in report.mechanisms if one.claims]
+    if not names:
+        return "No ε was claimed."
+    judged = [verdict.outcome for one in report.mechanisms for verdict in one.verdicts]
+    fared = [f"{judged.count(one)} {en.OUTCOMES[one][0]}" for one in headline.GRAVEST if one in judged]
+    every = f" Outcome of the {len(judged)} claims: {listed(fared)}." if len(judged) > 1 else ""
+    return f"An ε is claimed for {listed(names)}.{every}"
+
+
+def _error_rate(report: AuditReport) -> str:
+    if not any(True for one in report.mechanisms for _ in headline.placed(one)):
+        return "No ε was proven, so no error rate was spent. Intervals hold each on its own."
+    several = report.comparisons > 1
+    together = f"The {report.comparisons} bounds of this report hold at once" if several else "The bound of this report holds"
+    paid = (
+        ": the doubt was divided among them before any score was seen, so naming the largest costs nothing more."
+        if several
+        else "."
+    )
+    return f"{together} with {confidence(report.confidence)} confidence{paid}"
+
+
+def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Section, ...]:
+    """The claim, the budget and every game of one training."""
+    found = figures.drawings(report)
+    blocks: list[Block] = []
+    if mechanism.claims:
+        blocks += [Paragraph(text=_claim_in_words(mechanism)), Formula(name="dp"), tables.claims(mechanism)]
+        blocks += [Paragraph(text=text) for text in (_allows(mechanism),) if text]
+    else:
+        blocks.append(
+            Paragraph(text="No ε is claimed for it, so nothing can be contradicted. The figures say what it gives away.")
+        )
+    blocks.append(tables.mechanism_table(mechanism) or Missing(what="how the model was trained; this audit was not there"))
+    what = "checks of what was run" + (" against what is claimed" if mechanism.claims else "")
+    blocks += or_missing(mechanism.checks, lambda: (tables.checks(mechanism),), what)
+    if mechanism.trajectories:
+        blocks += [drawn(found[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
+    elif mechanism.claims:
+        blocks.append(Missing(what="ε over training steps; no accountant covers this training"))
+    access = found.get(_plots.file_name("access", mechanism.name))
+    blocks += [drawn(access)] if access else []
+    kind = {"run": "Training", "model": "Model", "scores": "Scores"}.get(report.kind, "Training")
+    games = tuple(_game(report, mechanism, game) for game in mechanism.games)
+    return (
+        Section(
+            title=f"{kind} “{mechanism.name}”", blocks=tuple(blocks), new_page=report.kind == "run" and bool(mechanism.claims)
+        ),
+        *games,
+    )
+
+
+def _claim_in_words(mechanism: MechanismResult) -> str:
+    claim = mechanism.claims[0]
+    return (
+        f"The training algorithm M is claimed to be (ε, δ)-differentially private {at_delta(claim.delta)}. For all data sets D "
+        f"and D′ that differ in one {claim.unit} ({en.ADJACENCY[claim.adjacency]}), and for all sets of outcomes S:"
+    )
+
+
+def _allows(mechanism: MechanismResult) -> str:
+    """What the tightest claim leaves an attack, so that a large epsilon cannot look like much."""
+    claim = headline.tightest(mechanism)
+    if claim is None:
+        return ""
+    low, high = (headline.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
+    if low > NEARLY_ALL:
+        said = (
+            f"By itself it rules out little: an attack that finds {percent(low, side='down')} of the members at 0.1{SPACE}% "
+            f"false positives would still be within {epsilon(up(claim.epsilon))}."
+        )
+    else:
+        said = (
+            f"By itself {epsilon(up(claim.epsilon))} lets an attack find at most {percent(low, side='up')} of the members at "
+            f"0.1{SPACE}% false positives and {percent(high, side='up')} at 1{SPACE}%."
+        )
+    if mechanism.limit is None:
+        return f"What the claim is worth. {said}"
+    low, high = (float(np.interp(fpr, mechanism.limit.fpr, mechanism.limit.tpr)) for fpr in (0.001, 0.01))
+    return (
+        f"What the claim is worth. {said} The mechanism it is stated for leaves an attack about {percent(low)} at "
+        f"0.1{SPACE}% false positives and {percent(high)} at 1{SPACE}%."
+    )
+
+
+def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> Section:
+    title = f"{mechanism.name}: {game.name}"
+    blocks: list[Block] = [Paragraph(text=(Strong("The game. "), en.game(game.game)))]
+    blocks += [Paragraph(text=(Strong("Note. "), sentence(game.note)))] if game.note else []
+    if not game.attacks:
+        return Section(title=title, blocks=(*blocks, Missing(what="attacks in this game; none was run")), level=2)
+    found = figures.drawings(report)
+    if game.watched is not None:
+        blocks += evidence.blocks(game.watched, found.get(evidence.name(mechanism, game)))
+    blocks += [*_bounds(game), *simulation.blocks(game)]
+    curve = found[_plots.file_name("roc", mechanism.name, game.name)]
+    blocks += (
+        [drawn(curve)] if curve.name != picture(report) else [Paragraph(text="The ROC of this game is on the first page.")]
+    )
+    blocks.append(game_tables.rates(game, bool(mechanism.claims)))
+    blocks.append(drawn(found[_plots.file_name("scores", mechanism.name, game.name)]))
+    control = game_tables.control(game)
+    if control is not None:
+        blocks.append(control)
+    elif game.game.inclusion is Inclusion.COINS:
+        blocks.append(Missing(what="the negative control of this game"))
+    estimates = game_tables.estimates(game)
+    blocks += [estimates] if estimates else []
+    if game.records:
+        blocks += [Heading(text="Most exposed records"), Paragraph(text=en.INTERNAL), game_tables.records(game)]
+    blocks += leave_one_out.blocks(game.evaluation) if game.evaluation is not None else []
+    if game.groups:
+        drawing = found.get(_plots.file_name("groups", mechanism.name, game.name))
+        blocks += [Heading(text="Groups"), *([drawn(drawing)] if drawing else []), game_tables.groups(game)]
+    return Section(title=title, blocks=tuple(blocks), level=2)
+
+
+def _bounds(game: GameResult) -> list[Block]:
+    if game.bounds:
+        return [game_tables.bounds(game)]
+    if game.game.inclusion is Inclusion.SPLIT:
+        return [Paragraph(text=en.NO_EPSILON), game_tables.overall(game)]
+    return [Missing(what="lower bounds on ε; no estimator was asked for"), game_tables.overall(game)]
+
+
+def ledger(report: AuditReport) -> tuple[Section, ...]:
+    """The budget of the data over all releases; none where no ledger was given."""
+    if report.ledger is None:
+        return ()
+    drawing = figures.drawings(report)[ledger_figure.NAME]
+    return (Section(title="Budget of these data", blocks=ledger_figure.blocks(report.ledger, drawing)),)
+
+
+def utility(report: AuditReport) -> Section:
+    """What the trainings are good for."""
+    drawing = figures.drawings(report).get("utility")
+    blocks = or_missing(
+        drawing, lambda: (drawn(drawing), tables.utility(report)) if drawing else (), "utility; it was not measured"
+    )
+    return Section(title="Utility", blocks=blocks)
+
+
+def limitations(report: AuditReport) -> Section:
+    """The fixed limits, those of this audit, and what the report never says."""
+    own: list[Text] = []
+    for mechanism in headline.ordered(report):
+        for one in mechanism.checks:
+            if one.status in (Status.GAP, Status.FAILED):
+                own.append((Strong(f"{mechanism.name}. "), f"{one.item}: {one.value} ({one.status.value})."))
+        sizes = sorted({game.attacks[0].roc.nonmembers for game in mechanism.games if game.attacks})
+        if sizes:
+            text = f"No false positive rate below 1 in {count(sizes[-1])} was measured, because there were no more nonmembers."
+            own.append((Strong(f"{mechanism.name}. "), text))
+    left_out = [
+        f"{one.attack_class.lower()} ({one.status})" for one in report.coverage if one.status not in ("run", "not applicable")
+    ]
+    own += [(Strong("Attacks. "), f"Nothing is said about {'; '.join(left_out)}.")] if left_out else []
+    return Section(
+        title="Limits of this report",
+        blocks=(
+            Items(items=en.LIMITATIONS),
+            Heading(text="Of this audit"),
+            *or_missing(own, lambda: (Items(items=tuple(own)),), "limits of this audit; none was recorded"),
+            Heading(text="What this report never says"),
+            Items(items=en.NEVER_SAYS),
+        ),
+    )
+
+
+def reproduce(report: AuditReport) -> Section:
+    """How to get the same report again and how to check this copy."""
+    given = report.provenance
+    packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(given.packages))
+    rows: list[tuple[Text, ...]] = [
+        ("Command", Mono(given.command)),
+        ("Seed", str(given.seed)),
+        ("Code", f"audit {given.version}, commit {given.code_commit or 'not recorded'}"),
+        ("Configuration, sha256", Mono(given.config_sha256)),
+        *([("Data, sha256", Mono(report.data.sha256))] if report.data is not None else []),
+        ("Python", given.python),
+        ("Packages", packages),
+        ("Machine", f"{given.platform}; device {given.device}; {plural(given.threads, 'thread')}"),
+        ("Report", f"{report.id}, schema {report.schema}"),
+        (
+            "Check this copy",
+            (Mono("audit verify report.pdf"), " takes report.json out of this PDF, renders it again and compares."),
+        ),
+    ]
+    columns = (Column(title="Item", share=0.24), Column(title="Value", share=0.76))
+    blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows))]
+    blocks += [Heading(text="Resolved configuration"), *_origins(report), Listing(text=report.config)] if report.config else []
+    return Section(title="How to reproduce and verify", blocks=tuple(blocks))
+
+
+def _origins(report: AuditReport) -> list[Block]:
+    """Where the settings came from: the file in a sentence, whatever overrode it in a table."""
+    given = [source for _, source in report.origins if source != "default"]
+    if not given:
+        return []
+    main = max(sorted(set(given)), key=given.count)
+    said: list[Block] = [Paragraph(text=("Settings are those of ", Mono(main), " and, where it says nothing, the defaults."))]
+    over = tuple((Mono(key), source) for key, source in report.origins if source not in ("default", main))
+    if over:
+        titles = (Column(title="Setting", share=0.5), Column(title="Origin", share=0.5))
+        said.append(Table(caption="Settings from elsewhere.", columns=titles, rows=over, small=True))
+    return said

@@ -1,0 +1,242 @@
+"""Tables of one game: bounds, rates, control, records, groups; cells are text already rounded."""
+
+from __future__ import annotations
+
+import math
+
+from audit.core.claims import LowerBound, NegativeControl
+from audit.core.results import GameResult, GroupResult
+from reports import headline
+from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
+from reports.words import en
+from reports.words.rounding import NOTHING, confidence, count, down, near, percent, plural, rate, target, up
+
+MOST_RECORDS = 20
+LEVEL = 4  # the column that is left out where all bounds have the same confidence
+FEW = 30  # fewer members or nonmembers than this make a group's figures rough
+
+
+def bounds(game: GameResult) -> Table:
+    """Every attack with every estimator; the largest bound of each kind stands out."""
+    every = game.bounds
+    best = [
+        max((one for one in every if (one.family is None) is free), key=lambda one: one.epsilon, default=None)
+        for free in (True, False)
+    ]
+    levels = {one.confidence for one in every}
+    alone = f" Each holds on its own with {confidence(min(levels))} confidence, so that all of them hold together."
+    rows = tuple(
+        (
+            Mono(source.name),
+            Mono(one.estimator),
+            _proven(one, any(one is leader for leader in best)),
+            down(one.ceiling),
+            confidence(one.confidence),
+            count(one.comparisons),
+            _holds_for(one),
+            _given(one),
+            one.selected or "nothing",
+        )
+        for source in headline.sources(game)
+        for one in source.bounds
+    )
+    columns = (
+        Column(title="Attack"),
+        Column(title="Estimator"),
+        Column(title="Proven ε", right=True),
+        Column(title="Ceiling", right=True),
+        Column(title="Confidence", right=True),
+        Column(title="Searched", right=True),
+        Column(title="Holds for", share=1),
+        Column(title="Assumes", share=1),
+        Column(title="Ended on", share=1),
+    )
+    kept = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]
+    return Table(
+        caption="Proven ε of each attack and estimator, the largest in bold. Searched: how many thresholds or guess counts were"
+        f" tried; their number was fixed before the scores were seen and is paid for.{alone if len(levels) == 1 else ''}",
+        columns=tuple(columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        small=True,
+    )
+
+
+def estimates(game: GameResult) -> Table | None:
+    """Figures without a guarantee, or None."""
+    rows = tuple(
+        (Mono(attack.scorer), Mono(one.estimator), near(one.epsilon), one.warning)
+        for attack in game.attacks
+        for one in attack.estimates
+    )
+    if not rows:
+        return None
+    return Table(
+        caption="Estimates without a guarantee, never held against a claim.",
+        columns=(
+            Column(title="Attack"),
+            Column(title="Method"),
+            Column(title="ε", right=True),
+            Column(title="Why it is no bound", share=1),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def rates(game: GameResult, claimed: bool) -> Table:
+    """TPR at fixed FPRs with intervals, counts and what the claim allows."""
+    rows: list[tuple[Text, ...]] = []
+    for attack in game.attacks:
+        members, nonmembers = attack.roc.members, attack.roc.nonmembers
+        for one in attack.tpr_at:
+            first: tuple[Text, ...] = (Mono(attack.scorer), target(one.target_fpr))
+            if one.tpr is None or one.false_positives is None or one.true_positives is None:
+                rows.append((*first, "not resolved", f"finest: 1 in {count(nonmembers)}", "", "", _allowed(one.allowed)))
+                continue
+            interval = f"{rate(one.lower, members, 'down')} to {rate(one.upper, members, 'up')}"
+            found = f"{count(one.true_positives)} of {count(members)}"
+            wrong = f"{count(one.false_positives)} of {count(nonmembers)}"
+            rows.append((*first, rate(one.tpr, members), interval, found, wrong, _allowed(one.allowed)))
+    columns = (
+        Column(title="Attack"),
+        Column(title="FPR", right=True, share=0.5),
+        Column(title="TPR", right=True, share=0.75),
+        Column(title="Interval", right=True, share=1.1),
+        Column(title="Members found", right=True, share=1),
+        Column(title="False positives", right=True, share=1),
+        Column(title="Allowed", right=True, share=0.6),
+    )
+    cut = None if claimed else -1
+    return Table(
+        caption=f"Share of members found at fixed false positive rates. The intervals of one attack hold together with "
+        f"{confidence(min(one.roc.confidence for one in game.attacks))} confidence."
+        + (" Allowed: the most that the claim leaves any attack." if claimed else ""),
+        columns=columns[:cut],
+        rows=tuple(row[:cut] for row in rows),
+        small=True,
+    )
+
+
+def overall(game: GameResult) -> Table:
+    """AUC of each attack, for games without bounds."""
+    rows = tuple(
+        (Mono(one.scorer), near(one.auc, 3), f"{down(one.auc_lower, 3)} to {up(one.auc_upper, 3)}") for one in game.attacks
+    )
+    return Table(
+        caption="Area under the ROC of each attack; one half is chance. An average over all records says nothing of the worst.",
+        columns=(
+            Column(title="Attack"),
+            Column(title="AUC", right=True, share=1),
+            Column(title="Interval", right=True, share=1),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def control(game: GameResult) -> Table | None:
+    """The negative control of each attack, or None where no coins exist to shuffle."""
+    rows = tuple(_control(one.name, one.control) for one in headline.sources(game) if one.control is not None)
+    if not rows:
+        return None
+    return Table(
+        caption="Negative control: the same statistics on coins drawn anew, which no attack can know.",
+        columns=(
+            Column(title="Attack"),
+            Column(title="Repetitions", right=True, share=1),
+            Column(title="False alarms", right=True, share=1),
+            Column(title="Allowed", right=True, share=1),
+            Column(title="Result", share=1),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def records(game: GameResult) -> Table:
+    """The most exposed records."""
+    shown = sorted(game.records, key=lambda one: one.rank)[:MOST_RECORDS]
+    nonmembers = headline.leading(game).roc.nonmembers
+    rows = tuple(
+        (
+            str(one.rank),
+            Mono(one.record),
+            one.label,
+            near(one.score, 3),
+            f"below {rate(1 / nonmembers, nonmembers, 'up')}" if one.fpr == 0 else rate(one.fpr, nonmembers, "up"),
+            "member" if one.member else "nonmember",
+        )
+        for one in shown
+    )
+    return Table(
+        caption=f"The {plural(len(shown), 'record')} that stand out most, under keyed names. FPR: share of nonmembers that "
+        "score at least as high.",
+        columns=(
+            Column(title="Rank", right=True, share=0.35),
+            Column(title="Record", share=1),
+            Column(title="Label", share=0.7),
+            Column(title="Score", right=True, share=0.6),
+            Column(title="FPR", right=True, share=0.8),
+            Column(title="Truth", share=0.8),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def groups(game: GameResult) -> Table:
+    """Leakage and accuracy per slice, with counts."""
+    rows = tuple(
+        (
+            one.group,
+            count(one.members),
+            count(one.nonmembers),
+            NOTHING if one.auc is None else near(one.auc, 3),
+            _interval(one),
+            NOTHING if one.accuracy is None else percent(one.accuracy),
+            "few records, rough" if min(one.members, one.nonmembers) < FEW else "",
+        )
+        for one in game.groups
+    )
+    return Table(
+        caption="Leakage and accuracy in each group, with the counts behind them. The intervals of a column hold together "
+        f"with {percent(game.attacks[0].roc.confidence, 0)} confidence where scores are independent.",
+        columns=(
+            Column(title="Group", share=1),
+            Column(title="Members", right=True, share=0.7),
+            Column(title="Nonmembers", right=True, share=0.8),
+            Column(title="Attack AUC", right=True, share=0.8),
+            Column(title="Interval", right=True, share=1),
+            Column(title="Accuracy", right=True, share=0.7),
+            Column(title="Remark", share=1),
+        ),
+        rows=rows,
+        small=True,
+    )
+
+
+def _interval(one: GroupResult) -> str:
+    if one.auc_lower is None or one.auc_upper is None:
+        return NOTHING
+    return f"{down(one.auc_lower, 3)} to {up(one.auc_upper, 3)}"
+
+
+def _proven(bound: LowerBound, leads: bool) -> Piece:
+    return Strong(down(bound.epsilon)) if leads and bound.epsilon > 0 else down(bound.epsilon)
+
+
+def _holds_for(bound: LowerBound) -> str:
+    return "any mechanism" if bound.family is None else f"{en.family(bound.family)} only"
+
+
+def _given(bound: LowerBound) -> str:
+    return ", ".join(en.ASSUMPTIONS[one] for one in bound.assumes) or "nothing"
+
+
+def _allowed(share: float | None) -> str:
+    return "no limit" if share is None or math.isinf(share) else percent(share, side="up")
+
+
+def _control(name: str, found: NegativeControl) -> tuple[Text, ...]:
+    result = Mark("passed", Tone.GOOD) if found.passed else Mark("failed", Tone.BAD)
+    return (Mono(name), count(found.repetitions), count(found.false_alarms), count(found.allowed), result)

@@ -1,0 +1,210 @@
+"""Tables of a report, one function each; cells are text already rounded."""
+
+from __future__ import annotations
+
+from audit.core.mechanism import DpSgd, Mechanism, NonPrivate
+from audit.core.results import AuditReport, MechanismResult
+from reports import headline
+from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone
+from reports.words import en
+from reports.words.rounding import NOTHING, count, down, figure, percent, power, significant, up
+
+MOST_RECORDS = 20
+FEW = 30  # fewer members or nonmembers than this make a group's figures rough
+
+
+def overview(report: AuditReport) -> Table:
+    """Every training and game on one line: claimed, proven, ceiling, TPR."""
+    rows: list[tuple[Text, ...]] = []
+    for one in headline.ordered(report):
+        claim = min(one.claims, key=lambda c: c.epsilon, default=None)
+        for game in one.games:
+            bounds = game.bounds
+            free = max((b.epsilon for b in bounds if b.family is None), default=None)
+            inside = max((b for b in bounds if b.family), key=lambda b: b.epsilon, default=None)
+            found = headline.rate_at(game, 0.01)
+            rows.append(
+                (
+                    Mono(one.name),
+                    Mono(game.name),
+                    up(claim.epsilon) if claim else "none",
+                    "none" if free is None else down(free),
+                    f"{down(inside.epsilon)} ({en.family(inside.family or '')})" if inside else "none",
+                    down(max((b.ceiling for b in bounds), default=0.0)) if bounds else "none",
+                    percent(found[1].tpr) if found else NOTHING,
+                )
+            )
+    return Table(
+        caption=f"Every training and game at δ = {power(report.delta)}. Claims are rounded up, bounds and ceilings down.",
+        columns=(
+            Column(title="Training"),
+            Column(title="Game"),
+            Column(title="Claimed ε", right=True),
+            Column(title="Proven ε", right=True),
+            Column(title="Inside a family", share=1),
+            Column(title="Ceiling", right=True),
+            Column(title="TPR at 1 % FPR", right=True),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def claims(mechanism: MechanismResult) -> Table:
+    """Every claim with where it comes from and how it was judged."""
+    judged = {verdict.claim: verdict.outcome for verdict in mechanism.verdicts}
+    deltas, units = {one.delta for one in mechanism.claims}, {one.unit for one in mechanism.claims}
+    rows = tuple(
+        (
+            one.source if len(units) == 1 else f"{one.source}, per {one.unit}",
+            up(one.epsilon),
+            power(one.delta),
+            en.family(one.family) if one.family else "any with this (ε, δ)",
+            one.note or "none",
+            Mark(*en.OUTCOMES[judged.get(one)]),
+        )
+        for one in mechanism.claims
+    )
+    columns = (
+        Column(title="Source", share=1),
+        Column(title="ε", right=True),
+        Column(title="δ", right=True),
+        Column(title="Asserted mechanism", share=1),
+        Column(title="Remarks", share=1.2),
+        Column(title="Verdict"),
+    )
+    kept = [i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1]
+    return Table(
+        caption=f"What is claimed for {mechanism.name}, each figure with its source. A bound inside a family of mechanisms can "
+        "contradict only a claim that asserts that family.",
+        columns=tuple(columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        small=True,
+    )
+
+
+def parameters(mechanism: Mechanism) -> tuple[tuple[Text, ...], ...]:
+    """The parameters of a mechanism as rows of two."""
+    match mechanism:
+        case DpSgd():
+            return (
+                ("Mechanism", "DP-SGD: Poisson batches, clipped gradients, Gaussian noise on the sum"),
+                ("Noise multiplier", f"{significant(mechanism.noise_multiplier)} times the clip norm"),
+                ("Clip norm", f"{significant(mechanism.clip_norm)} (l2, over all parameters)"),
+                ("Sample rate", f"{significant(mechanism.sample_rate)} per record and step"),
+                ("Steps", count(mechanism.steps)),
+            )
+        case NonPrivate():
+            return (
+                ("Mechanism", "Plain stochastic gradient training: no clipping, no noise, no guarantee"),
+                ("Sample rate", f"{significant(mechanism.sample_rate)} per record and step"),
+                ("Steps", count(mechanism.steps)),
+            )
+
+
+def mechanism_table(mechanism: MechanismResult) -> Table | None:
+    """What happens to the data, or None where the training is not known."""
+    if mechanism.mechanism is None:
+        return None
+    return Table(
+        caption=f"What {mechanism.name} does to the data"
+        + ("; the accountants were given these same values." if mechanism.trajectories else "."),
+        columns=(Column(title="Parameter", share=0.33), Column(title="Value", share=0.67)),
+        rows=parameters(mechanism.mechanism),
+    )
+
+
+def checks(mechanism: MechanismResult) -> Table:
+    """The assumptions with their status."""
+    return Table(
+        caption=("What the claim rests on." if mechanism.claims else "What was checked.")
+        + " Checked: this run tested it. Declared: the owner stated it. "
+        "Gap: known not to hold, or not covered. Failed: tested and found false.",
+        columns=(Column(title="Item", share=0.32), Column(title="Value", share=0.52), Column(title="Status", share=0.16)),
+        rows=tuple((one.item, one.value, Mark(*en.STATUS[one.status])) for one in mechanism.checks),
+    )
+
+
+def budget(mechanism: MechanismResult) -> Table:
+    """Epsilon spent after each quarter of the training, by accountant."""
+    last = max((one.steps[-1] for one in mechanism.trajectories if one.steps), default=0)
+    stops = sorted({max(1, round(last * part)) for part in (0.25, 0.5, 0.75, 1.0)})
+    rows: list[tuple[Text, ...]] = []
+    for one in mechanism.trajectories:
+        spent: list[Text] = []
+        for stop in stops:
+            reached = [(step, value) for step, value in zip(one.steps, one.epsilon, strict=True) if step >= stop]
+            spent.append(up(reached[0][1]) if reached else NOTHING)
+        rows.append((one.accountant, *spent))
+    return Table(
+        caption=f"Budget of {mechanism.name}: epsilon claimed after so many steps, rounded up.",
+        columns=(
+            Column(title="Accountant", share=1),
+            *(Column(title=f"{count(s)} steps", right=True, share=0.6) for s in stops),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def utility(report: AuditReport) -> Table:
+    """Every utility figure of every training."""
+    rows = tuple(
+        (
+            Mono(one.name),
+            metric.name,
+            figure(metric.value),
+            "one model" if metric.models < 2 else significant(metric.spread, 2),
+            count(metric.models),
+        )
+        for one in headline.ordered(report)
+        for metric in one.utility
+    )
+    return Table(
+        caption=f"{en.utility(report.kind)} Mean over models and sample standard deviation.",
+        columns=(
+            Column(title="Training", share=1),
+            Column(title="Metric", share=1),
+            Column(title="Mean", right=True, share=0.7),
+            Column(title="Deviation", right=True, share=0.7),
+            Column(title="Models", right=True, share=0.5),
+        ),
+        rows=rows,
+    )
+
+
+def coverage(report: AuditReport) -> Table:
+    """Classes of attack and whether they were run."""
+    rows = tuple(
+        (one.attack_class, one.done, Mark(one.status, en.COVERAGE.get(one.status, Tone.PLAIN))) for one in report.coverage
+    )
+    return Table(
+        caption="Classes of attack. What was not run is listed, because this report says nothing about it.",
+        columns=(
+            Column(title="Class", share=0.3),
+            Column(title="What was done", share=0.52),
+            Column(title="Status", share=0.18),
+        ),
+        rows=rows,
+    )
+
+
+def policy(report: AuditReport) -> Table:
+    """The gates of the configuration."""
+    rows = tuple(
+        (
+            en.GATES.get(one.gate, one.gate),
+            significant(one.limit),
+            NOTHING if one.found is None else significant(one.found),
+            Mark("met", Tone.GOOD) if one.met else Mark("not met", Tone.BAD),
+        )
+        for one in report.policy
+    )
+    return Table(
+        caption="The release policy, as the configuration states it.",
+        columns=(
+            Column(title="Gate", share=1),
+            Column(title="Limit", right=True, share=0.4),
+            Column(title="Found", right=True, share=0.4),
+            Column(title="Result", share=0.4),
+        ),
+        rows=rows,
+    )

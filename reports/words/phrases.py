@@ -1,0 +1,45 @@
+"""Phrases that several pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from audit.core.results import AuditReport
+from reports.figures._plots import Drawing
+from reports.headline import Placed
+from reports.pages.blocks import Block, Figure, Missing
+from reports.words import en
+from reports.words.rounding import at_least, confidence
+
+
+def proof(report: AuditReport, proven: Placed | None) -> str:
+    """A proven epsilon with all it must never be printed without: its family and its confidence."""
+    if proven is None:
+        return "nothing"
+    family = proven.bound.family
+    inside = f" inside the family {en.family(family)}" if family else ""
+    return f"{at_least(proven.bound.epsilon)}{inside} with {confidence(report.confidence)} confidence"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a list in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital at its start and one full stop at its end."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def drawn(drawing: Drawing) -> Figure:
+    """A drawing as a block."""
+    return Figure(name=drawing.name, caption=drawing.caption, alt=drawing.alt)
+
+
+def or_missing(present: object, build: Callable[[], tuple[Block, ...]], what: str) -> tuple[Block, ...]:
+    """The built blocks, or the remark that this part is missing."""
+    return build() if present else (Missing(what=what),)

@@ -1,0 +1,403 @@
+"""The battery is data with reasons, catches twelve planted bugs, and never calls a correct accountant wrong."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from audit.accounting import resolve
+from audit.accounting.accountants.reference import Reference
+from audit.accounting.regression import suite
+from audit.accounting.regression.suite import Case, Finding, Question
+from audit.accounting.resolve import FunctionAccountant
+from audit.core.claims import Claim
+from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.events import decode, encode
+from audit.core.mechanism import Adjacency, DpSgd, Event, Gaussian, Repeated
+from audit.stats.curves import renyi
+from audit.stats.curves.pld import subsampled_gaussian_epsilon
+
+CASES = suite.load()
+BY_ID = {case.id: case for case in CASES}
+ORDERS = tuple(range(2, 65))
+
+
+def test_there_are_four_hundred_and_each_says_what_for() -> None:
+    assert len(CASES) >= 400
+    assert len(BY_ID) == len(CASES)
+    for case in CASES:
+        assert len(case.reason) > 10 and len(case.catches) > 10
+        assert len(case.asks) == (2 if case.kind == "relation" else 1)
+        if case.kind == "bracket":
+            assert 0 <= case.lower <= case.upper
+
+
+def test_brackets_are_narrow_where_nothing_else_is_said() -> None:
+    wide = [case for case in CASES if case.kind == "bracket" and case.tolerance <= 0.01 and math.isfinite(case.upper)]
+    widths = [(case.upper - case.lower) / case.upper for case in wide if case.upper > 1e-6]
+    assert len(widths) > 250 and max(widths) < 3e-3 and float(np.median(widths)) < 2e-4
+
+
+def test_each_known_defect_has_its_case() -> None:
+    text = " ".join(case.catches for case in CASES)
+    for number in range(1, 15):
+        assert f"U{number}:" in text or f"U{number}," in text, f"U{number} has no case"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.known], ids=lambda case: case.id)
+def test_what_a_known_defect_claimed_is_wrong(case: Case) -> None:
+    for known in case.known:
+        if known["claimed"] is None or case.kind == "relation":
+            continue
+        lower = str(known["subject"]).endswith(("side=lower", "pessimistic=false"))
+        assert suite.verdict(case, [float(known["claimed"])], side="lower" if lower else "upper").finding is Finding.WRONG
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.kind == "bracket"][::23], ids=lambda case: case.id)
+def test_the_cached_brackets_are_what_the_oracle_says(case: Case) -> None:
+    ask = case.asks[0]
+    low, high = Reference(tolerance=max(case.precision, 1e-3)).bracket(ask.event, delta=ask.delta, adjacency=ask.adjacency)
+    assert low <= case.upper * (1 + 1e-8) + 1e-12 and case.lower <= high * (1 + 1e-8) + 1e-12
+    if math.isfinite(high):
+        assert high - low <= 0.3 * high + 1e-5
+
+
+def test_events_survive_the_file() -> None:
+    for case in CASES:
+        if case.kind != "refusal":
+            for ask in case.asks:
+                again = decode(json.loads(json.dumps(encode(ask.event))))
+                assert again == ask.event
+    single = encode(Gaussian(noise_multiplier=np.float32(1.5)))
+    assert isinstance(decode(single).noise_multiplier, np.float32)  # type: ignore[union-attr]
+    assert isinstance(decode(encode(Gaussian(noise_multiplier=1))).noise_multiplier, int)  # type: ignore[union-attr]
+
+
+def test_refresh_writes_brackets(tmp_path: Path) -> None:
+    file = tmp_path / "cases.json"
+    stored = {
+        "id": "one",
+        "group": "g",
+        "kind": "bracket",
+        "asks": [{"event": {"kind": "Gaussian", "noise_multiplier": 1.0}, "delta": 1e-5, "adjacency": "add_remove"}],
+        "lower": 0.0,
+        "upper": "inf",
+        "reason": "closed form",
+        "catches": "something",
+    }
+    file.write_text(json.dumps({"version": 1, "cases": [stored]}))
+    assert suite.refresh(file) == 1
+    case = suite.load(file)[0]
+    assert case.lower <= 4.377178095637 <= case.upper < 4.3772
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", "JSON"), ('{"version": 99, "cases": []}', "version 99"), (None, "cannot read")]
+)
+def test_a_bad_battery_file(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "cases.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(DataError, match=message):
+        suite.load(file)
+
+
+# ---- planted bugs -----------------------------------------------------------------------------------------------
+
+SMALL = [
+    case
+    for case in CASES
+    if case.kind == "bracket"
+    and (case.id.startswith(("steps-1e0", "steps-1e2", "edge-D", "edge-S", "edge-N", "edge-X", "rate-0.", "gaussian-s0.3-t1-"))
+         or case.id in ("grid-q0.01-s1-t1000-d1e-05", "grid-q0.2-s0.6-t100-d1e-08", "grid-q0.001-s5-t1000-d1e-05"))
+]  # fmt: skip
+
+
+def exact(noise: float, rate: float, steps: int, delta: float) -> float:
+    return subsampled_gaussian_epsilon(noise, rate, steps, delta)
+
+
+def by_renyi(
+    divergence: Callable[[float, float, float], float],
+    convert: Callable[[np.ndarray, np.ndarray, float], np.ndarray] | None = None,
+    orders: tuple[float, ...] = ORDERS,
+) -> Callable[[float, float, int, float], float]:
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        if steps == 0 or rate == 0:
+            return 0.0
+        total = np.array([steps * divergence(order, noise, rate) for order in orders])
+        if convert is None:
+            return renyi.epsilon_improved(orders, total.tolist(), delta)[0]
+        return max(0.0, float(np.nanmin(convert(np.array(orders), total, delta))))
+
+    return epsilon
+
+
+def classic(orders: np.ndarray, total: np.ndarray, delta: float) -> np.ndarray:
+    return total + math.log(1 / delta) / (orders - 1)
+
+
+def underflowing(order: float, noise: float, rate: float) -> float:
+    """The binomial sum in single precision: what overflows is dropped."""
+    k = np.arange(int(order) + 1)
+    choose = [math.comb(int(order), int(one)) for one in k]
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = np.float32(rate) ** k.astype(np.float32) * np.float32(1 - rate) ** (order - k).astype(np.float32)
+        grown = np.exp(np.float32(1) * (k * (k - 1) / (2 * noise**2)).astype(np.float32))
+        terms = np.array(choose, dtype=np.float64) * powers * grown
+    return math.log(float(np.nansum(np.where(np.isfinite(terms), terms, 0.0))) or 1.0) / (order - 1)
+
+
+def chord(order: float, noise: float, rate: float) -> float:
+    """Divergence between orders 1 and 2 on the line from zero, which lies below the curve at order 1."""
+    return (
+        (order - 1) * renyi.subsampled_gaussian(2.0, noise, rate)
+        if order < 2
+        else renyi.subsampled_gaussian(order, noise, rate)
+    )
+
+
+def below_one(order: float, noise: float, rate: float) -> float:
+    """Divergence where also orders below 1 are asked for, at which the conversion means nothing."""
+    return rate**2 * renyi.gaussian(order, noise) if order <= 1 else renyi.subsampled_gaussian(order, noise, rate)
+
+
+BUGS: dict[str, Callable[[float, float, int, float], float]] = {
+    "forgotten count": lambda n, q, t, d: exact(n, q, 1, d),
+    "logarithm to base ten": by_renyi(renyi.subsampled_gaussian, lambda a, r, d: r + math.log10(1 / d) / (a - 1)),
+    "wrong order range": by_renyi(below_one, classic, (0.5, 0.75, *ORDERS)),
+    "orders shifted by one": by_renyi(renyi.subsampled_gaussian, lambda a, r, d: r + math.log(1 / d) / (a + 1)),
+    "natural sampling for Poisson": by_renyi(lambda a, n, q: q * q * renyi.gaussian(a, n)),
+    "rate exchanged with its complement": lambda n, q, t, d: exact(n, 1 - q, t, d) if q < 1 else 0.0,
+    "steps minus one": lambda n, q, t, d: exact(n, q, t - 1, d),
+    "delta doubled where it should be halved": lambda n, q, t, d: exact(n, q, t, 2 * d),
+    "sign of the conversion": by_renyi(renyi.subsampled_gaussian, lambda a, r, d: r - math.log(1 / d) / (a - 1)),
+    "overflow dropped at large orders": by_renyi(underflowing, classic),
+    "orders interpolated from zero": by_renyi(chord, None, (1.05, 1.1, 1.3, 1.5, 1.8, *ORDERS)),
+    "noise squared": lambda n, q, t, d: exact(n * n, q, t, d),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneAdjacency:
+    """Correct for add/remove, and gives that figure whatever it is asked."""
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        claim = Reference(tolerance=1e-2).claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
+        return replace(claim, adjacency=adjacency)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_wrong_somewhere(bug: str) -> None:
+    results = suite.run(FunctionAccountant(function=BUGS[bug], name=bug), SMALL)
+    assert any(one.finding is Finding.WRONG for one in results), f"no case catches: {bug}"
+
+
+def test_the_wrong_adjacency_is_wrong() -> None:
+    cases = [case for case in CASES if case.id.startswith("replace-gaussian")]
+    assert len(cases) >= 3
+    assert all(one.finding is Finding.WRONG for one in suite.run(OneAdjacency(), cases))
+
+
+def test_a_correct_accountant_is_never_wrong_on_the_same_cases() -> None:
+    results = suite.run(FunctionAccountant(function=exact, name="exact"), SMALL)
+    assert len(results) >= 10 and {one.finding for one in results} == {Finding.EXACT}
+    sound = by_renyi(renyi.subsampled_gaussian, None)
+    assert Finding.WRONG not in {one.finding for one in suite.run(FunctionAccountant(function=sound, name="sound"), SMALL)}
+
+
+SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("renyi,conversion=classic", "rdp_classic")]
+
+
+@pytest.mark.parametrize("name", ["renyi", "rdp", "composition_theorems", *SLOWER])
+def test_our_renyi_accountants_are_never_wrong(name: str) -> None:
+    results = suite.run(resolve.subject(name), CASES)
+    bad = [(one.case.id, one.message) for one in results if one.finding in (Finding.WRONG, Finding.CRASH)]
+    assert not bad
+    assert sum(one.finding in (Finding.EXACT, Finding.LOOSE) for one in results) > 230
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["reference", "pld"])
+def test_our_tight_accountants_are_never_wrong(name: str) -> None:
+    results = suite.run(resolve.subject(name), CASES, seconds=120)
+    assert not [(one.case.id, one.message) for one in results if one.finding is Finding.WRONG]
+
+
+# the unsafe behaviours U1 to U13, each with the named version that has it and a case that shows it
+DEFECTS = {
+    "U1": ("dp_accounting_pld", "response-p0.5-k2-t100"),
+    "U2": ("dp_accounting_rdp", "mixed-sampled-together-int"),
+    "U2 float32": ("dp_accounting_rdp", "mixed-sampled-together-float32"),
+    "U3": ("dp_accounting_rdp", "replace-gaussian-s2-t10"),
+    "U3 fixed batches": ("dp_accounting_rdp", "fixed-batch-50of100-s1-t1"),
+    "U5": ("dp_accounting_rdp", "refuse-noise-nan"),
+    "U5 GDP": ("opacus_gdp", "refuse-noise-nan"),
+    "U6": ("dp_accounting_pld", "edge-U"),
+    "U7": ("opacus_prv", "delta-prv-3"),
+    "U8": ("prv_accountant,side=lower", "edge-prv-lower-2"),
+    "U9": ("opacus_gdp", "edge-S"),
+    "U10": ("opacus_gdp", "mixed-history"),
+    "U11": ("autodp_rdp,composition=afa", "laplace-b1-t1-d1e-05"),
+    "U12": ("opacus_rdp", "free-q0.001-s50-d0.5"),
+    "U13": ("classical_gaussian", "gaussian-classical-20"),
+    "an empty phase": ("dp_accounting_rdp", "empty-part"),
+    "fixed batches as Poisson": ("dp_accounting_rdp", "fixed-batch-1000of1000-s2-t10"),
+}
+VERSIONS = {"dp-accounting": "0.6.0", "opacus": "1.6.0", "prv-accountant": "0.2.0", "autodp": "0.2.3.1"}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_the_named_versions_still_fail(defect: str) -> None:
+    spec, case = DEFECTS[defect]
+    for library, version in VERSIONS.items():
+        if not spec.startswith(library.replace("-", "_")):
+            continue
+        try:
+            installed = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            pytest.skip(f"{library} is not installed")
+        if installed != version:
+            pytest.skip(f"{library} {installed} is installed; the defect is known of {version}")
+    assert suite.judge(resolve.subject(spec), BY_ID[case]).finding is Finding.WRONG
+
+
+def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
+    """U4 is in no release on PyPI (dp-accounting after 0.6.0): what it claimed is on record, and is WRONG."""
+    shown = {name.split()[0] for name in DEFECTS}
+    assert shown >= {f"U{number}" for number in range(1, 14) if number != 4}
+    (known,) = BY_ID["exponential-e1-t100"].known
+    assert "after 0.6.0" in str(known["version"])
+    assert suite.verdict(BY_ID["exponential-e1-t100"], [float(known["claimed"])]).finding is Finding.WRONG
+
+
+# ---- the judge --------------------------------------------------------------------------------------------------
+
+
+def case_of(kind: str = "bracket", **more: object) -> Case:
+    event = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=3)
+    ask = Question(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    asks = (ask, replace(ask, event=Repeated(mechanism=event, count=2))) if kind == "relation" else (ask,)
+    return Case(id="x", group="g", kind=kind, asks=asks, reason="r" * 20, catches="c" * 20, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "finding"),
+    [
+        (0.99, Finding.WRONG),
+        (1.0, Finding.EXACT),
+        (1.1, Finding.EXACT),
+        (1.105, Finding.EXACT),
+        (1.2, Finding.LOOSE),
+        (math.inf, Finding.LOOSE),
+        (math.nan, Finding.WRONG),
+        (-1.0, Finding.WRONG),
+    ],
+)
+def test_a_claim_against_a_bracket(claimed: float, finding: Finding) -> None:
+    assert suite.verdict(case_of(lower=1.0, upper=1.1), [claimed]).finding is finding
+
+
+def test_a_lower_claim_is_judged_from_the_other_side() -> None:
+    case = case_of(lower=1.0, upper=1.1)
+    assert suite.verdict(case, [1.2], side="lower").finding is Finding.WRONG
+    assert suite.verdict(case, [1.05], side="lower").finding is Finding.EXACT
+    assert suite.verdict(case, [0.2], side="lower").finding is Finding.LOOSE
+
+
+def test_a_lower_claim_of_nothing_is_safe_where_arguments_mean_nothing() -> None:
+    assert suite.verdict(case_of("refusal"), [0.0], side="lower").finding is Finding.EXACT
+    assert suite.verdict(case_of("refusal"), [math.inf], side="lower").finding is Finding.WRONG
+
+
+def test_a_broken_relation_is_wrong_only_where_a_claim_may_be_below_the_truth() -> None:
+    safe = case_of("relation", lower=1.0, upper=1.0, tolerance=1e-6, floors=(1.5, 2.0))
+    assert suite.verdict(safe, [2.0, 2.1]).finding is Finding.LOOSE
+    assert suite.verdict(safe, [1.4, 2.1]).finding is Finding.WRONG
+    assert suite.verdict(safe, [1.4, 2.1], side="lower").finding is Finding.LOOSE
+
+
+def test_every_relation_of_the_file_knows_what_is_proven_of_both_sides() -> None:
+    related = [case for case in CASES if case.kind == "relation"]
+    assert len(related) > 50 and all(len(case.floors) == 2 for case in related)
+
+
+def test_an_unknown_side_is_a_mistake_of_the_adapter() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Sideways:
+        side: str = "sideways"
+
+    with pytest.raises(ConfigError, match="upper, lower or estimate"):
+        resolve.side_of(Sideways())  # type: ignore[arg-type]
+
+
+def test_memory_that_nobody_has_is_a_crash() -> None:
+    def hungry(*_: float) -> float:
+        return float(np.ones((1 << 20, 1 << 14)).sum())  # 128 GiB
+
+    found = suite.judge(FunctionAccountant(function=hungry), case_of())
+    assert found.finding is Finding.CRASH and "emory" in found.message
+
+
+def test_relations_and_refusals() -> None:
+    equal = case_of("relation", lower=1.0, upper=1.0, tolerance=1e-6)
+    assert suite.verdict(equal, [2.0, 2.0]).finding is Finding.EXACT
+    assert suite.verdict(equal, [2.0, 2.1]).finding is Finding.WRONG
+    growing = case_of("relation", lower=1.0, upper=math.inf)
+    assert suite.verdict(growing, [2.0, 3.0]).finding is Finding.EXACT
+    assert suite.verdict(growing, [2.0, 1.0]).finding is Finding.WRONG
+    assert suite.verdict(growing, [0.0, 0.0]).finding is Finding.EXACT
+    assert suite.verdict(case_of("refusal"), [1.0]).finding is Finding.WRONG
+    assert suite.verdict(case_of("refusal"), [math.inf]).finding is Finding.EXACT
+
+
+def test_crash_unsupported_and_silence() -> None:
+    def raises(*_: float) -> float:
+        raise ZeroDivisionError("of course")
+
+    def refuses(*_: float) -> float:
+        raise UnsupportedMechanism("not that")
+
+    def hangs(*_: float) -> float:
+        while True:
+            pass
+
+    def judge(function: Callable[..., float], kind: str = "bracket", **more: float) -> Finding:
+        return suite.judge(FunctionAccountant(function=function), case_of(kind), **more).finding
+
+    assert judge(raises) is Finding.CRASH and judge(raises, "refusal") is Finding.EXACT
+    assert judge(refuses) is Finding.UNSUPPORTED and judge(refuses, "refusal") is Finding.EXACT
+    assert judge(hangs, seconds=0.2) is Finding.CRASH
+
+
+def my_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
+    return exact(noise_multiplier, sample_rate, steps, delta)
+
+
+def test_subjects_by_name_options_and_errors() -> None:
+    assert resolve.subject("renyi,conversion=classic").conversion == "classic"  # type: ignore[attr-defined]
+    assert resolve.side_of(resolve.subject("prv_accountant,side=lower")) == "lower"
+    with pytest.raises(ConfigError, match="Did you mean 'renyi'"):
+        resolve.subject("reny")
+    with pytest.raises(ConfigError, match="name,field=value"):
+        resolve.subject("renyi,conversion")
+    with pytest.raises(ConfigError, match="cannot load"):
+        resolve.subject("no_such_module:thing")
+    with pytest.raises(ConfigError, match="expected an object"):
+        resolve.subject("math:pi")
+    assert isinstance(resolve.subject("math:fsum"), FunctionAccountant)
+
+
+def test_numerical_helpers_of_the_mutants_are_sound() -> None:
+    """The planted overflow is the bug, not the sum around it."""
+    k = np.arange(5)
+    want = logsumexp(np.log([math.comb(4, int(i)) for i in k]) + k * math.log(0.1) + (4 - k) * math.log(0.9) + k * (k - 1) / 2)
+    assert underflowing(4, 1.0, 0.1) == pytest.approx(want / 3, rel=1e-5)

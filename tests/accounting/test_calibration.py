@@ -1,0 +1,91 @@
+"""Calibrated noise never goes over the budget and wastes little of it; trajectories end at the claim."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit import plugins
+from audit.accounting.calibration import calibrate_noise, trajectory
+from audit.core.claims import Claim
+from audit.core.errors import ConfigError
+from audit.core.mechanism import Adjacency, DpSgd, Mechanism
+
+ADD_REMOVE = Adjacency.ADD_REMOVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formula:
+    """An accountant of one line, with a floor and a staircase to make searches hard."""
+
+    power: float = 1.0
+    floor: float = 0.0
+    stair: float = 0.0
+
+    def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim:
+        assert isinstance(mechanism, DpSgd)
+        epsilon = mechanism.steps * mechanism.sample_rate / mechanism.noise_multiplier**self.power
+        if self.stair:
+            epsilon = math.ceil(epsilon / self.stair) * self.stair
+        return Claim(epsilon=max(epsilon, self.floor), delta=delta, adjacency=adjacency, source="formula")
+
+
+@given(target=st.floats(1e-3, 1e3), power=st.floats(0.3, 6), steps=st.integers(1, 10**6), rate=st.floats(1e-4, 1))
+@settings(max_examples=200, deadline=None)
+def test_never_above_the_budget_and_little_left(target: float, power: float, steps: int, rate: float) -> None:
+    accountant = Formula(power=power)
+    needed = (steps * rate / target) ** (1 / power)
+    if not 0.02 < needed < 5e5:
+        return
+    found = calibrate_noise(accountant, target_epsilon=target, delta=1e-5, sample_rate=rate, steps=steps)
+    epsilon = accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon
+    assert target * 0.9989 <= epsilon <= target
+
+
+def test_a_staircase_stops_on_the_safe_side() -> None:
+    accountant = Formula(stair=0.7)
+    found = calibrate_noise(accountant, target_epsilon=2.0, delta=1e-5, sample_rate=0.1, steps=100)
+    assert accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon == pytest.approx(1.4)
+    assert found.noise_multiplier == pytest.approx(10 / 1.4, rel=1e-6)
+
+
+def test_a_floor_above_the_target_is_an_error_that_says_so() -> None:
+    with pytest.raises(ConfigError, match="floor"):
+        calibrate_noise(Formula(floor=0.3), target_epsilon=0.1, delta=1e-5, sample_rate=0.1, steps=10)
+
+
+@pytest.mark.parametrize(("kind", "known"), [("rdp", 1.513), ("pld", 1.4148)])
+def test_against_published_calibrations(kind: str, known: float) -> None:
+    accountant = plugins.build("audit.accounting.accountants", {"kind": kind})
+    found = calibrate_noise(accountant, target_epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=1000)
+    assert found.noise_multiplier == pytest.approx(known, rel=2e-3)
+    assert accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon <= 1.0
+    assert (found.sample_rate, found.steps, found.clip_norm) == (0.01, 1000, 1.0)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_targets_that_make_no_sense(bad: float) -> None:
+    with pytest.raises(ConfigError, match="target_epsilon"):
+        calibrate_noise(Formula(), target_epsilon=bad, delta=1e-5, sample_rate=0.1, steps=10)
+
+
+@pytest.mark.parametrize("points", [1, 7, 40])
+def test_a_trajectory_rises_to_the_claim(points: int) -> None:
+    accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
+    mechanism = DpSgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=33)
+    found = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE, points=points)
+    whole = accountant.claim(mechanism, delta=1e-5, adjacency=ADD_REMOVE)
+    assert found.steps[-1] == 33 and found.epsilon[-1] == whole.epsilon and found.accountant == whole.source
+    assert len(found.steps) == min(points, 33) == len(found.epsilon)
+    assert list(found.epsilon) == sorted(found.epsilon)
+
+
+def test_a_trajectory_of_no_steps() -> None:
+    accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
+    mechanism = DpSgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=0)
+    found = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE)
+    assert (found.steps, found.epsilon) == ((0,), (0.0,))

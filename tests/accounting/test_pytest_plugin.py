@@ -1,0 +1,68 @@
+"""Three lines give a maintainer one test per case."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SUITE = """
+import pytest
+
+@pytest.mark.accountant("{spec}", {options})
+def test_accountant(accountant_case): accountant_case()
+"""
+MINE = """
+from audit.stats.curves.pld import subsampled_gaussian_epsilon
+
+def right(noise_multiplier, sample_rate, steps, delta):
+    return subsampled_gaussian_epsilon(noise_multiplier, sample_rate, steps, delta)
+
+def wrong(noise_multiplier, sample_rate, steps, delta):
+    return subsampled_gaussian_epsilon(noise_multiplier, sample_rate, 1, delta)
+
+def loose(noise_multiplier, sample_rate, steps, delta):
+    return 3 * right(noise_multiplier, sample_rate, steps, delta)
+"""
+CHOICE = 'cases=["grid-q0.01-s1-t1000-d1e-05", "edge-D", "laplace-b1-t1-d1e-05"]'
+
+
+def run(folder: Path, spec: str, options: str = CHOICE) -> subprocess.CompletedProcess[str]:
+    (folder / "my_library.py").write_text(MINE)
+    (folder / "test_mine.py").write_text(SUITE.format(spec=spec, options=options))
+    root = Path(__file__).resolve().parents[1]
+    code = f"import sys; sys.path[:0] = [{str(folder)!r}, {str(root)!r}]; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    arguments = [
+        "-p",
+        "audit.accounting.regression.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        "-rs",
+        "-q",
+        "test_mine.py",
+    ]
+    # by module name, so that it works whether or not the entry point is installed
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, env=alone, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_right_accountant_passes_and_what_it_lacks_is_skipped(tmp_path: Path) -> None:
+    found = run(tmp_path, "my_library:right")
+    assert "2 passed, 1 skipped" in found.stdout, found.stdout + found.stderr
+    assert found.returncode == 0
+
+
+def test_a_wrong_accountant_fails_with_the_reason(tmp_path: Path) -> None:
+    found = run(tmp_path, "my_library:wrong")
+    assert found.returncode == 1 and "2 failed" in found.stdout
+    assert "the truth is at least 1.828" in found.stdout and "catches:" in found.stdout
+
+
+def test_how_loose_is_too_loose_is_up_to_the_maintainer(tmp_path: Path) -> None:
+    assert "2 passed" in run(tmp_path, "my_library:loose").stdout
+    found = run(tmp_path, "my_library:loose", f"loosest=1.5, {CHOICE}")
+    assert "2 failed" in found.stdout and "more than the 1.5 allowed" in found.stdout

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from audit import api, plugins
+from audit.bounds import power
+from audit.bounds import simulation as certificates
+from audit.core.data import Scores
+from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
+from audit.core.game import Access, Game, Inclusion
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.seeds import Seed
+
+DRAW = np.random.default_rng(0)
+MEMBERS, NONMEMBERS = DRAW.normal(2, 1, 300), DRAW.normal(0, 1, 300)
+SGD = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+
+
+def game(**changes: object) -> Game:
+    rules: dict = {
+        "adjacency": Adjacency.ADD_REMOVE,
+        "access": Access.FINAL_MODEL,
+        "inclusion": Inclusion.COINS,
+        "canaries": 1,
+        "runs": 200,
+    }
+    return Game(**{**rules, **changes})
+
+
+def test_the_game_decides_the_default_estimator() -> None:
+    assert api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5).estimator == "one_run"
+    trials = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
+    assert trials.estimator == "rank_exact"
+    assert trials.epsilon > 2
+    assert trials == api.lower_bound(list(MEMBERS), tuple(NONMEMBERS), delta=1e-5, game=game(runs=600))
+
+
+@pytest.mark.parametrize(
+    ("rules", "family", "name"),
+    [
+        ("independent_trials", "gdp", "gaussian"),
+        ("independent_trials", "dp_sgd", "fdp_rank"),
+        ("one_run", "gdp", "one_run_fdp"),
+    ],
+)
+def test_a_claimed_family_decides_the_default_too(rules: str, family: str, name: str) -> None:
+    found = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family=family, mechanism=SGD)
+    free = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules)
+    assert (found.estimator, found.family, free.family) == (name, family, None)
+    assert found.epsilon > free.epsilon
+    with pytest.raises(ConfigError, match="expected one of gdp, dp_sgd"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family="fdp")
+
+
+def test_options_reach_the_estimator() -> None:
+    chosen = {"kind": "rank_exact", "family": "gdp"}
+    found = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator=chosen)
+    assert found.family == "gdp" and found.parameter > 1.3
+    inside = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator="fdp_rank", mechanism=SGD)
+    assert inside.family == "dp_sgd" and inside.parameter < 1.6
+
+
+def test_misuse_is_refused_in_words() -> None:
+    with pytest.raises(AssumptionError, match="independent_trials"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, estimator="rank_exact")
+    with pytest.raises(AssumptionError, match="an epsilon cannot"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=game(inclusion=Inclusion.SPLIT))
+    with pytest.raises(ConfigError, match="rank_exact"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, estimator="rank_exakt")
+    with pytest.raises(ConfigError, match="expected one of one_run"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="poker")
+    with pytest.raises(UnsupportedMechanism, match="fdp_rank"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator="fdp_rank")
+    with pytest.raises(DataError, match="0 member"):
+        api.lower_bound([], NONMEMBERS, delta=1e-5)
+    with pytest.raises(DataError, match="NaN"):
+        api.lower_bound([1.0, math.nan], NONMEMBERS, delta=1e-5)
+    with pytest.raises(DataError, match="one dimension"):
+        api.lower_bound(MEMBERS.reshape(3, 100), NONMEMBERS, delta=1e-5)
+    with pytest.raises(ConfigError, match="confidence"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, confidence=1.0)
+    with pytest.raises(ConfigError, match="delta"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=-0.1)
+    with pytest.raises(ConfigError, match="delta"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=0.0, game="independent_trials", estimator="gaussian")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("clopper_pearson", {"threshold_by": "best"}),
+        ("clopper_pearson", {"ratio": 1.0}),
+        ("rank_exact", {"family": "laplace"}),
+        ("one_run", {"guess_fractions": []}),
+        ("one_run", {"calibration": "all"}),
+        ("one_run_fdp", {"guess_fractions": [1.5]}),
+        ("product_channel", {"family": "all"}),
+        ("gaussian", {"statistic": "t"}),
+        ("fdp_rank", {"statistic": "t"}),
+    ],
+)
+def test_bad_options_are_config_errors(kind: str, options: dict) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        plugins.build("audit.bounds.estimators", {"kind": kind, **options})
+
+
+def test_delta_zero_is_accepted_where_it_makes_sense() -> None:
+    for name in ("one_run", "rank_exact", "clopper_pearson", "sequential"):
+        assert api.lower_bound(MEMBERS, NONMEMBERS, delta=0.0, game="independent_trials", estimator=name).epsilon > 1
+
+
+@pytest.mark.parametrize("threshold_by", ["rank", "split", "fixed"])
+def test_every_way_to_a_threshold(threshold_by: str) -> None:
+    chosen = {"kind": "clopper_pearson", "threshold_by": threshold_by, "threshold": 1.0}
+    found = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator=chosen)
+    assert 1 < found.epsilon <= found.ceiling
+    backwards = api.lower_bound(
+        -NONMEMBERS, -MEMBERS, delta=1e-5, game="independent_trials", estimator={**chosen, "threshold": -1.0}
+    )
+    assert backwards.epsilon > 1
+
+
+@pytest.mark.parametrize("name", ["one_run_fdp", "product_channel"])
+def test_families_of_sampled_training(name: str) -> None:
+    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=10)
+    draw = np.random.default_rng(1)
+    rules = game(canaries=400, runs=1, independent_noise=True)
+    included = draw.random(400) < 0.5
+    seen = draw.normal(size=(400, 10)) + (included[:, None] & (draw.random((400, 10)) < 0.5))
+    values = np.log(0.5 + 0.5 * np.exp(seen - 0.5)).sum(axis=1)
+    scores = Scores(values=values, included=included, game=rules, mechanism=mechanism)
+    estimator = plugins.build("audit.bounds.estimators", {"kind": name, "family": "dp_sgd"})
+    found = estimator.lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
+    assert found.family == "dp_sgd"
+    assert 1.0 < found.parameter < 3.0  # the truth is 1; less noise is refuted only by chance
+    assert 0.5 < found.epsilon <= found.ceiling
+
+
+def test_roc_has_counts_and_a_band() -> None:
+    curve = api.roc(MEMBERS, NONMEMBERS)
+    assert (curve.members, curve.nonmembers) == (300, 300)
+    assert (curve.fpr[0], curve.tpr[0], curve.fpr[-1], curve.tpr[-1]) == (0, 0, 1, 1)
+    assert all(low <= tpr <= high for low, tpr, high in zip(curve.lower, curve.tpr, curve.upper, strict=True))
+
+
+def test_public_functions_need_no_torch() -> None:
+    code = "import sys, audit.api; assert not {'torch', 'sklearn', 'matplotlib', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_ten_thousand_scores_by_every_estimator_and_a_million_by_the_default() -> None:
+    draw, spent = np.random.default_rng(2), {}
+    rules = game(canaries=10_000, runs=1, independent_noise=True)
+    scores = Scores(
+        values=draw.normal(size=10_000) + (np.arange(10_000) < 5000),
+        included=np.arange(10_000) < 5000,
+        game=rules,
+        mechanism=SGD,
+    )
+    for name in plugins.names("audit.bounds.estimators"):
+        started = time.process_time()
+        plugins.build("audit.bounds.estimators", {"kind": name}).lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
+        spent[name] = time.process_time() - started
+    assert sum(spent.values()) < 2 * 3, spent  # two seconds on a free core; this one may be shared
+    started = time.process_time()
+    found = api.lower_bound(draw.normal(1, 1, 500_000), draw.normal(0, 1, 500_000), delta=1e-5, game="independent_trials")
+    assert found.epsilon > 2.5
+    assert time.process_time() - started < 5 * 2
+
+
+# ---------------------------------------------------------------------------------------- planning
+
+
+def test_power_grows_with_the_truth_and_the_ceiling_is_honest() -> None:
+    estimator = plugins.build("audit.bounds.estimators", {"kind": "rank_exact"})
+    question = power.Question(delta=1e-5, claim=0.5, draws=20)
+    rules = game(runs=200)
+    powers = [power.power_at(estimator, rules, truth, question) for truth in (0.5, 3.0, 8.0)]
+    assert powers[0] <= 0.2 and powers[-1] == 1 and powers == sorted(powers)
+    top = power.ceiling(estimator, rules, question)
+    assert max(power.bounds_at(estimator, rules, 40.0, question)) <= top * 1.1
+    found = power.detectable(estimator, rules, question)
+    assert power.power_at(estimator, rules, found, question) >= 0.8
+    assert power.power_at(estimator, rules, 0.6 * found, question) < 0.8
+
+
+def test_a_claim_above_the_ceiling_is_out_of_reach() -> None:
+    estimator = plugins.build("audit.bounds.estimators", {"kind": "one_run"})
+    question = power.Question(delta=1e-6, claim=8.0, draws=3)
+    assert power.detectable(estimator, game(canaries=50, runs=1), question) == math.inf
+    assert power.scores_needed(estimator, game(canaries=50, runs=1), 4.0, power.Question(delta=0.2, draws=3)) is None
+
+
+def test_scores_needed_suffice_and_far_fewer_do_not() -> None:
+    estimator = plugins.build("audit.bounds.estimators", {"kind": "rank_exact"})
+    question = power.Question(delta=1e-5, claim=0.5, draws=20)
+    needed = power.scores_needed(estimator, game(), 6.0, question)
+    assert needed is not None and 20 < needed < 400
+    assert power.power_at(estimator, power.resized(game(), needed // 3), 6.0, question) < 0.8
+
+
+def test_a_plan_leaves_out_what_the_game_does_not_grant() -> None:
+    rows = api.plan(delta=1e-5, claim=0.0, scores=60, estimators=("one_run", "rank_exact"))
+    assert [row.estimator for row in rows] == ["one_run"]
+    with pytest.raises(ConfigError, match="coins"):
+        power.plan({}, [game(inclusion=Inclusion.SPLIT)], power.Question(delta=1e-5))
+    with pytest.raises(ConfigError, match="power"):
+        power.Question(delta=1e-5, power=1.0)
+
+
+def test_hours_follow_from_the_cost_of_a_model() -> None:
+    estimator = plugins.build("audit.bounds.estimators", {"kind": "one_run"})
+    rules = game(canaries=40, runs=1, references=9)
+    (row,) = power.plan({"one_run": estimator}, [rules], power.Question(delta=1e-5, draws=2), seconds_per_model=720)
+    assert row.hours == pytest.approx(2.0)
+
+
+def test_any_path_can_be_certified_without_a_config() -> None:
+    nothing, flat = api.certify(delta=1e-5, scores=200, attacks=3, game="independent_trials", repetitions=30)
+    assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0)
+    assert nothing.kept and flat.kept and nothing.repetitions == 30
+    assert nothing.nominal == pytest.approx(0.05)
+    with pytest.raises(AssumptionError, match="independent_trials"):
+        api.certify(delta=1e-5, scores=200, estimators=("rank_exact",))
+
+
+@pytest.mark.parametrize(
+    "spec", [{"kind": "fdp_rank"}, {"kind": "one_run_fdp", "family": "dp_sgd"}, {"kind": "product_channel", "family": "dp_sgd"}]
+)
+def test_the_curve_of_sampled_training_is_not_used_for_replacement(spec: dict) -> None:
+    rules = game(canaries=100, runs=1, independent_noise=True, adjacency=Adjacency.REPLACE_ONE)
+    scores = Scores(values=np.arange(100.0), included=np.arange(100) >= 50, game=rules, mechanism=SGD)
+    with pytest.raises(UnsupportedMechanism, match="replacing"):
+        plugins.build("audit.bounds.estimators", spec).lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
+
+
+# ---------------------------------------------------------------------------------------- certificates of single bounds
+
+
+def test_a_bound_carries_its_game_and_its_own_error_rate() -> None:
+    found = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
+    assert found.game.runs == 600 and found.game.adjacency is Adjacency.ADD_REMOVE
+    assert [one.epsilon for one in found.certificates] == [0.0, 1.0]
+    assert all(one.kept and one.repetitions >= 20 and one.nominal == pytest.approx(0.05) for one in found.certificates)
+    inside = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator="gaussian", certificates=20)
+    assert [(one.epsilon, one.repetitions) for one in inside.certificates] == [(0.0, 20)]
+    assert api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, certificates=0).certificates == ()
+    asked = api.lower_bound(MEMBERS[:50], NONMEMBERS[:50], delta=1e-5, certificates=300)
+    assert {one.repetitions for one in asked.certificates} == {300}
+
+
+def test_the_certificate_is_of_these_numbers_of_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(certificates, "certify", lambda path, repetitions: seen.append(path) or ())
+    api.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, confidence=0.9, game=game(runs=7))
+    api.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, game=game(canaries=1000, runs=1))
+    lopsided, coins = seen
+    assert (lopsided.scores, lopsided.level, lopsided.game.inclusion_probability) == (330, 0.9, 0.09)
+    assert (coins.scores, coins.game.inclusion_probability) == (330, 0.5)
+
+
+def test_a_certificate_does_not_hold_up_a_large_table() -> None:
+    draw = np.random.default_rng(4)
+    started = time.process_time()
+    found = api.lower_bound(draw.normal(1, 1, 250_000), draw.normal(0, 1, 250_000), delta=1e-5)
+    assert found.certificates == () and time.process_time() - started < 3
+
+
+def test_delta_of_any_estimator() -> None:
+    free = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0)
+    trials = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, game="independent_trials")
+    inside = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, game="independent_trials", family="gdp")
+    assert 1e-4 < free < trials < inside < 0.6  # of mu 2 it is 0.523
+    with pytest.raises(AssumptionError, match="independent_trials"):
+        api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, estimator="rank_exact")
+    with pytest.raises(ConfigError, match="epsilon"):
+        api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=-1.0)

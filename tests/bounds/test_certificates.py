@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from audit import plugins
+from audit.bounds import claim_test as refutation
+from audit.bounds import group_privacy, power
+from audit.bounds import simulation as certificates
+from audit.core.claims import Certificate, Claim, LowerBound
+from audit.core.game import Access, Game, Inclusion
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.seeds import Seed
+from audit.stats.bounds import thresholds
+from audit.stats.curves import tradeoff
+
+
+def game(**changes: object) -> Game:
+    rules: dict = {
+        "adjacency": Adjacency.ADD_REMOVE,
+        "access": Access.FINAL_MODEL,
+        "inclusion": Inclusion.COINS,
+        "canaries": 1,
+        "runs": 400,
+    }
+    return Game(**{**rules, **changes})
+
+
+def estimators(*names: str) -> tuple:
+    return tuple(plugins.build("audit.bounds.estimators", {"kind": name}) for name in names)
+
+
+def path(*chosen: object, attacks: int = 1, **changes: object) -> certificates.Path:
+    options: dict = {"attacks": (chosen,) * attacks, "game": game(), "mechanism": None, "delta": 1e-9, "level": 0.95}
+    return certificates.Path(**{**options, **changes})
+
+
+@dataclass(frozen=True)
+class Careless:
+    """Takes the best threshold without paying for it, and the whole error rate for each side."""
+
+    assumes: frozenset = frozenset()
+
+    def lower_bound(self, scores, *, delta, confidence, seed):
+        options = {"delta": delta, "significance": 2 * (1 - confidence)}
+        best = thresholds.best_threshold(scores.members, scores.nonmembers, **options)
+        epsilon = thresholds.fixed_bound(scores.members, scores.nonmembers, best, **options)
+        return LowerBound(
+            epsilon=epsilon, delta=delta, confidence=confidence, estimator="careless", comparisons=1, ceiling=99.0, assumes=()
+        )
+
+
+def test_a_certificate_tells_sound_from_careless() -> None:
+    sound = certificates.certify(path(*estimators("rank_exact", "one_run"), attacks=2, level=0.975), 50)
+    assert [one.law for one in sound] == ["nothing leaks", "randomised response, epsilon 1"]
+    assert [one.epsilon for one in sound] == [0.0, 1.0]
+    assert all(one.kept and one.repetitions == 50 and one.nominal == pytest.approx(0.1) for one in sound)
+    careless = certificates.certify(path(Careless(), game=game(runs=2000), level=0.95), 50)
+    assert careless[0].wrong > 0 and any(not one.kept for one in careless)
+
+
+def test_the_largest_of_many_attacks_is_what_is_counted() -> None:
+    """At an unshared error rate the largest bound over twenty unlike views of nothing is wrong far more often than one."""
+    one, many = (
+        certificates.certify(path(*estimators("rank_exact"), attacks=attacks, level=0.9), 60)[0] for attacks in (1, 20)
+    )
+    assert one.nominal == pytest.approx(0.1) and many.nominal == 1.0
+    assert many.wrong > one.wrong + 6
+
+
+def test_families_are_tried_on_nothing_alone() -> None:
+    inside = certificates.certify(path(*estimators("gaussian"), delta=1e-5), 20)
+    assert [one.law for one in inside] == ["nothing leaks"]
+    mixed = certificates.certify(path(*estimators("gaussian", "one_run"), delta=1e-5), 20)
+    assert [one.nominal for one in mixed] == [pytest.approx(0.1), pytest.approx(0.05)]
+    assert certificates.certify(path(*estimators("one_run"), game=game(inclusion=Inclusion.SPLIT)), 20) == ()
+    assert certificates.certify(path(), 20) == ()
+
+
+def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "BUDGET", 0.1)
+    few = certificates.certify(path(*estimators("rank_exact"), attacks=2, level=0.96), 200)
+    assert [one.repetitions for one in few] == [20, 20]
+    assert certificates.certify(path(*estimators("rank_exact"), attacks=40), 200) == ()
+    assert certificates.detectable(path(Careless())) == ()
+
+
+@pytest.mark.parametrize(("wrong", "kept"), [(0, True), (16, True), (20, False)])
+def test_a_certificate_is_kept_within_three_standard_deviations(wrong: int, kept: bool) -> None:
+    one = Certificate(law="nothing leaks", epsilon=0.0, wrong=wrong, repetitions=200, nominal=0.05)
+    assert one.kept is kept
+
+
+def claim(epsilon: float, family: str | None = None, delta: float = 1e-5) -> Claim:
+    return Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source="declared", family=family)
+
+
+def test_what_is_caught_is_caught_with_the_chance_stated() -> None:
+    asked = path(*estimators("rank_exact"), delta=1e-5)
+    (found,) = certificates.detectable(asked, (claim(1.0), claim(2.0), claim(0.1, delta=1e-6)))
+    assert (found.estimator, found.claim, found.power, found.family) == ("rank_exact", 1.0, 0.8, None)
+    question = power.Question(delta=1e-5, confidence=0.95, claim=1.0, draws=60)
+    assert power.power_at(asked.estimators[0], asked.game, found.epsilon, question) > 0.6
+    assert power.power_at(asked.estimators[0], asked.game, 0.6 * found.epsilon, question) < 0.6
+    (free,) = certificates.detectable(asked)
+    assert free.claim == 0.0 and free.epsilon < found.epsilon
+
+
+def test_claims_that_an_estimator_cannot_refute_do_not_count() -> None:
+    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    asked = path(*estimators("fdp_rank"), delta=1e-5, mechanism=mechanism, game=game(runs=100))
+    claims = (claim(1.0), claim(4.0, "dp_sgd"), claim(math.inf, "dp_sgd"))
+    assert [one.claim for one in certificates.detectable(asked, claims)] == [4.0]
+
+
+def test_a_tiny_audit_would_have_caught_nothing() -> None:
+    (found,) = certificates.detectable(path(*estimators("rank_exact"), game=game(runs=6), delta=1e-5), (claim(8.0),))
+    assert found.epsilon == math.inf
+
+
+# ---------------------------------------------------------------------------------------- canaries in copies
+
+
+@pytest.mark.parametrize("kind", ["one_run", "rank_exact"])
+def test_copies_are_certified_as_a_group_and_judged_as_one_record(kind: str) -> None:
+    copied = path(*estimators(kind), game=game(copies=3))
+    nothing, flat = certificates.certify(copied, 40)
+    assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0) and "3 copies" in flat.law
+    assert nothing.kept and flat.kept
+    (found,) = certificates.detectable(copied, (claim(1.0),))
+    (alone,) = certificates.detectable(path(*estimators(kind)), (claim(1.0),))
+    assert found.claim == alone.claim == 0.0  # the claim is at another delta
+    (found,) = certificates.detectable(path(*estimators(kind), game=game(copies=3), delta=1e-5), (claim(1.0),))
+    bound = group_bound_at(copied.estimators[0], found.epsilon)
+    assert 0.3 < bound <= found.epsilon
+
+
+def group_bound_at(estimator: object, epsilon: float) -> float:
+    """The median bound of audits of three copies whose record has this epsilon."""
+    mu = tradeoff.mu_of_gdp(epsilon, 1e-5)
+    rules, found = game(copies=3), []
+    for draw in range(5):
+        scores = power.ideal_scores(rules, mu, Seed(5).child("scores", draw))
+        found.append(group_privacy.bound(estimator, scores, delta=1e-5, confidence=0.95, seed=Seed(draw)).epsilon)
+    return sorted(found)[2]
+
+
+def test_a_careless_conversion_of_copies_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound on three copies together, passed on as one of a single record."""
+    monkeypatch.setattr(refutation, "of_group", lambda family, epsilon, delta, copies: (epsilon, delta))
+    certificates.certify.cache_clear()
+    flat = certificates.certify(path(*estimators("rank_exact"), game=game(copies=3), level=0.9501), 40)[1]
+    certificates.certify.cache_clear()
+    assert flat.wrong == 40 and not flat.kept
+
+
+def test_families_that_copies_leave_are_not_certified() -> None:
+    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    copied = path(*estimators("fdp_rank"), game=game(copies=2), mechanism=mechanism, delta=1e-5)
+    assert certificates.certify(copied, 20) == () == certificates.detectable(copied)
+    inside = path(*estimators("gaussian"), game=game(copies=2), delta=1e-5)
+    assert certificates.certify(inside, 20)[0].kept
+    (found,), (alone,) = certificates.detectable(inside), certificates.detectable(path(*estimators("gaussian"), delta=1e-5))
+    assert found.epsilon < alone.epsilon  # twice the signal for one record

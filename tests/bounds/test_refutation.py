@@ -1,0 +1,210 @@
+"""A claim put to the test alone: the same answer as the whole bound gives, and what follows from it for delta."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit import plugins
+from audit.bounds import claim_test, group_privacy
+from audit.core.claims import LowerBound
+from audit.core.data import Scores
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Access, Game, Inclusion
+from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.protocols import Refuter
+from audit.core.seeds import Seed
+from audit.stats.bounds import one_run_guesses, rank_exact, ranks
+from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+
+PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
+FULL = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+SAMPLED = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=8)
+SPECS: list[tuple[dict[str, Any], DpSgd]] = [
+    *[({"kind": name}, FULL) for name in plugins.names(PACKAGE)],
+    ({"kind": "one_run", "calibration": "each"}, FULL),
+    ({"kind": "rank_exact", "family": "gdp"}, FULL),
+    ({"kind": "gaussian", "statistic": "paired"}, FULL),
+    ({"kind": "fdp_rank", "statistic": "rank"}, FULL),
+    ({"kind": "fdp_rank"}, SAMPLED),
+    ({"kind": "one_run_fdp", "family": "dp_sgd"}, SAMPLED),
+    ({"kind": "product_channel", "family": "any"}, FULL),
+    ({"kind": "product_channel", "family": "dp_sgd"}, SAMPLED),
+]
+
+
+def label(value: Any) -> str:
+    return "-".join(map(str, value.values())) if isinstance(value, dict) else "full" if value is FULL else "sampled"
+
+
+def scores(mu: float, seed: int, count: int = 160, mechanism: DpSgd | None = FULL, **changes: Any) -> Scores:
+    rules = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.ALL_STEPS,
+        inclusion=Inclusion.COINS,
+        canaries=count,
+        independent_noise=True,
+        **changes,
+    )
+    included = np.arange(count) % 2 == 0
+    values = Seed(seed).child("normals").numpy().normal(size=count) + mu * included
+    return Scores(values=values, included=included, game=rules, mechanism=mechanism)
+
+
+@pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
+def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], mechanism: DpSgd) -> None:
+    estimator = plugins.build(PACKAGE, spec)
+    for seed, mu in enumerate((0.0, 1.5, 3.0)):
+        drawn = scores(mu, seed, mechanism=mechanism)
+        asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(seed)}
+        bound = estimator.lower_bound(drawn, **asked).epsilon
+        tried = [0.0, 0.9 * bound - 0.02, 1.1 * bound + 0.05, 6.0]
+        for epsilon in [one for one in tried if one >= 0]:
+            assert claim_test.refutes(estimator, drawn, epsilon=epsilon, **asked) == (bound > epsilon), (mu, bound, epsilon)
+        assert not claim_test.refutes(estimator, drawn, epsilon=math.inf, **asked)
+    assert bound > 0.5
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "fdp_rank"])
+def test_simulated_audits_share_what_is_simulated(kind: str) -> None:
+    """With one stream for the estimator a claim is tested in a small part of the time that a bound takes."""
+    estimator, shared = plugins.build(PACKAGE, {"kind": kind}), Seed(1).child("shared")
+    drawn = [scores(2.0, seed, 600) for seed in range(8)]
+    asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": shared}
+    found = [claim_test.refutes(estimator, one, epsilon=3.0, **asked) for one in drawn]
+    started = time.process_time()
+    again = [claim_test.refutes(estimator, one, epsilon=3.0, **asked) for one in drawn]
+    middle = time.process_time()
+    bounds = [estimator.lower_bound(one, **asked).epsilon > 3.0 for one in drawn]
+    assert found == again == bounds and any(found)
+    assert time.process_time() - middle > 5 * (middle - started)
+
+
+@pytest.mark.parametrize("name", plugins.names(PACKAGE))
+def test_estimators_that_search_or_simulate_can_be_asked_for_one_claim(name: str) -> None:
+    closed_form = ("clopper_pearson",)
+    if name not in closed_form:
+        assert isinstance(plugins.build(PACKAGE, {"kind": name}), Refuter)
+
+
+# ---------------------------------------------------------------------------------------- copies
+
+
+@pytest.mark.parametrize("spec", [{"kind": "one_run"}, {"kind": "rank_exact"}, {"kind": "gaussian"}], ids=label)
+def test_copies_are_judged_as_the_converted_bound_judges_them(spec: dict[str, Any]) -> None:
+    estimator, drawn = plugins.build(PACKAGE, spec), scores(4.0, 3, 400, copies=2)
+    asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(0)}
+    bound = group_privacy.bound(estimator, drawn, **asked).epsilon
+    assert bound > 0.5
+    for epsilon in (0.0, 0.95 * bound, 1.05 * bound, 20.0):
+        assert claim_test.refutes(estimator, drawn, epsilon=epsilon, **asked) == (epsilon < bound)
+
+
+def test_groups_of_a_gaussian_are_gaussian_and_of_dp_sgd_unknown() -> None:
+    epsilon, delta = claim_test.of_group("gdp", 1.5, DELTA, 3)
+    assert delta == DELTA
+    assert tradeoff.mu_of_gdp(epsilon, delta) == pytest.approx(3 * tradeoff.mu_of_gdp(1.5, DELTA), rel=1e-9)
+    with pytest.raises(UnsupportedMechanism, match="3 copies"):
+        claim_test.of_group("dp_sgd", 1.5, DELTA, 3)
+
+
+# ---------------------------------------------------------------------------------------- delta at epsilon
+
+
+def delta_at(spec: dict[str, Any], drawn: Scores, epsilon: float) -> float:
+    return claim_test.delta_refuted(plugins.build(PACKAGE, spec), drawn, epsilon=epsilon, confidence=0.95, seed=Seed(0))
+
+
+def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
+    drawn = scores(3.0, 4, 400)
+    ranked = ranks.by_rank(drawn.values, drawn.included, Seed(0).child("ties").numpy())
+    guesses = one_run_guesses.guess_counts(400, plugins.build(PACKAGE, {"kind": "one_run"}).guess_fractions)
+    correct = one_run_guesses.correct_guesses(ranked, guesses)
+    for epsilon in (0.5, 1.5):
+        expected = one_run_guesses.delta_bound(guesses, correct, coins=400, epsilon=epsilon, significance=0.05)
+        assert delta_at({"kind": "one_run", "calibration": "each"}, drawn, epsilon) == pytest.approx(expected, rel=1e-4)
+    tests = rank_exact.precedence_tests(ranked, 3.0)
+    found = delta_at({"kind": "rank_exact"}, drawn, 1.0)
+    assert 0 < found < 1
+    assert rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, found), significance=0.05)
+    assert not rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, 1.001 * found), significance=0.05)
+
+
+@pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
+def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], mechanism: DpSgd) -> None:
+    if spec["kind"] == "sequential":
+        pytest.skip("bets on a grid of epsilon")
+    drawn = scores(3.0, 5, 200, mechanism)
+    found = [delta_at(spec, drawn, epsilon) for epsilon in (0.0, 0.8, 60.0)]
+    assert found[0] > 0 and found[1] > 1e-6 and found[2] < 1e-14
+    assert found[0] > found[1] or spec == {"kind": "one_run"}  # what delta adds to its walk falls with epsilon
+    bound = plugins.build(PACKAGE, spec).lower_bound(drawn, delta=found[1], confidence=0.95, seed=Seed(0))
+    assert bound.epsilon == pytest.approx(0.8, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"kind": "rank_exact"}, {"kind": "one_run"}, {"kind": "clopper_pearson"}, {"kind": "product_channel", "family": "any"}],
+    ids=label,
+)
+def test_delta_is_overstated_no_more_often_than_promised(spec: dict[str, Any]) -> None:
+    """Perfectly revealed with chance 0.1, else nothing: (0, 0.1)-DP and no better."""
+    over, trials = 0, 60
+    for draw in range(trials):
+        stream = Seed(9).child("reveal", draw).numpy()
+        included = np.arange(200) < 100
+        shown = stream.random(200) < 0.1
+        values = np.where(shown, np.where(included, 10.0, -10.0), 0.0) + stream.normal(size=200)
+        drawn = dataclasses.replace(scores(0.0, 0, 200), values=values, included=included)
+        over += delta_at(spec, drawn, 0.0) > 0.1 + 1e-9
+    assert over <= 10  # a binomial of 60 at 5 % exceeds that less than one time in ten thousand
+
+
+def test_delta_that_cannot_be_stated_is_refused() -> None:
+    with pytest.raises(ConfigError, match="split"):
+        delta_at({"kind": "clopper_pearson", "threshold_by": "split"}, scores(1.0, 0), 1.0)
+    with pytest.raises(UnsupportedMechanism, match="copies"):
+        delta_at({"kind": "one_run"}, scores(1.0, 0, copies=2), 1.0)
+    with pytest.raises(ConfigError, match="epsilon"):
+        delta_at({"kind": "one_run"}, scores(1.0, 0), -1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Elsewhere:
+    """A third party's estimator: bounds only, inside a family that nobody here knows."""
+
+    assumes: frozenset = frozenset()
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        return LowerBound(
+            epsilon=1.0,
+            delta=delta,
+            confidence=confidence,
+            estimator="elsewhere",
+            comparisons=1,
+            ceiling=2.0,
+            assumes=(),
+            family="laplace",
+            parameter=1.0,
+        )
+
+
+def test_estimators_from_elsewhere_are_asked_for_their_bound() -> None:
+    asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(0)}
+    assert claim_test.refutes(Elsewhere(), scores(0.0, 0), epsilon=0.9, **asked)
+    assert not claim_test.refutes(Elsewhere(), scores(0.0, 0), epsilon=1.0, **asked)
+    with pytest.raises(UnsupportedMechanism, match="laplace"):
+        claim_test.delta_refuted(Elsewhere(), scores(0.0, 0), epsilon=1.0, confidence=0.95, seed=Seed(0))
+
+
+def test_the_signal_of_an_epsilon_has_just_more_than_that() -> None:
+    for rate, steps in ((1.0, 4), (0.5, 8)):
+        signal = dp_sgd_curve.signal_of(2.0, rate, steps, DELTA)
+        assert dp_sgd_curve.epsilon_floor(1 / signal, rate, steps, DELTA) > 2.0
+        assert dp_sgd_curve.epsilon_floor(1 / (signal - 2e-3), rate, steps, DELTA) <= 2.0
+    assert math.isinf(dp_sgd_curve.signal_of(1e9, 1.0, 4, DELTA))

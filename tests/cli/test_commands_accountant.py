@@ -1,0 +1,113 @@
+"""`audit accountant`: figures on stdout, exit code 1 on a wrong accountant, files whole."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from audit.cli.accountant import app
+from audit.cli.app import answer
+from audit.core.errors import ConfigError
+
+RUNNER = CliRunner()
+FEW = ["--case", "grid-q0.01-s1-t1000-d1e-05", "--case", "steps-1e0", "--case", "laplace-b1-t1-d1e-05"]
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    found = RUNNER.invoke(app, list(arguments), standalone_mode=False)
+    if found.exception is not None:
+        raise found.exception
+    return int(found.return_value or 0), found.stdout
+
+
+def test_epsilon_by_all_accountants_beside_the_truth() -> None:
+    code, out = invoke("epsilon", "--noise", "1", "--rate", "0.01", "--steps", "1000", "--json")
+    found = json.loads(out)
+    claims = {row["accountant"]: row["epsilon"] for row in found["claims"]}
+    assert code == 0 and found["truth"][0] < 1.8283 < found["truth"][1] + 1e-3
+    assert claims["pld"] < claims["rdp"] < claims["rdp_classic"]
+    _, text = invoke("epsilon", "--noise", "1", "--rate", "0.01", "--steps", "1000")
+    assert "1.8284" in text and "reference" in text
+
+
+def test_noise_and_steps_are_inverse_to_epsilon() -> None:
+    _, out = invoke("noise", "--target-epsilon", "2", "--rate", "0.01", "--steps", "500", "-a", "rdp", "--json")
+    noise = json.loads(out)["noise"][0]
+    assert noise["epsilon"] <= 2 and noise["noise_multiplier"] == pytest.approx(0.88, abs=0.15)
+    _, out = invoke("steps", "--target-epsilon", "2", "--noise", "1", "--rate", "0.01", "--done", "100", "-a", "rdp", "--json")
+    steps = json.loads(out)["steps"][0]
+    assert steps["left"] == steps["steps"] - 100 > 500
+    _, out = invoke("epsilon", "--noise", "1", "--rate", "0.01", "--steps", str(steps["steps"]), "-a", "rdp", "--json")
+    assert json.loads(out)["claims"][0]["epsilon"] <= 2
+    _, out = invoke("epsilon", "--noise", "1", "--rate", "0.01", "--steps", str(steps["steps"] + 1), "-a", "rdp", "--json")
+    assert json.loads(out)["claims"][0]["epsilon"] > 2
+
+
+def test_figures_are_written(tmp_path: Path) -> None:
+    file = tmp_path / "epsilon.svg"
+    invoke("epsilon", "--noise", "1", "--rate", "0.1", "--steps", "50", "-a", "rdp", "--plot", str(file))
+    assert file.read_text().lstrip().startswith("<?xml")
+    picture = tmp_path / "check.png"
+    invoke("check", "-a", "renyi", *FEW, "--plot", str(picture))
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(ConfigError, match="svg"):
+        invoke("epsilon", "--noise", "1", "--rate", "0.1", "--steps", "50", "-a", "rdp", "--plot", str(tmp_path / "x.gif"))
+
+
+def test_check_answers_with_exit_codes_and_files(tmp_path: Path) -> None:
+    junit = tmp_path / "found.xml"
+    code, out = invoke("check", "-a", "renyi", *FEW, "--junit", str(junit), "--json")
+    found = json.loads(out)
+    assert code == 0 == found["exit_code"] and found["accountants"]["renyi"]["counts"]["WRONG"] == 0
+    suite = ElementTree.fromstring(junit.read_bytes())[0]
+    assert suite.get("tests") == "3" and suite.get("failures") == "0" and suite.get("skipped") == "1"
+
+
+def test_check_fails_on_a_users_wrong_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "forgetful_accountant.py").write_text(
+        "from audit.stats.curves.pld import subsampled_gaussian_epsilon\n"
+        "def epsilon(n, q, t, d): return subsampled_gaussian_epsilon(n, q, 1, d)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    junit = tmp_path / "found.xml"
+    code, out = invoke("check", "-a", "forgetful_accountant:epsilon", *FEW, "--junit", str(junit))
+    assert code == 1 and "WRONG 1" in out and "the truth is at least 1.82" in out
+    assert "failure" in junit.read_text()
+
+
+def test_a_file_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "accountant_from_here.py").write_text("def epsilon(n, q, t, d): return float('inf')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code, out = invoke("check", "-a", "accountant_from_here:epsilon", "--case", "edge-D")
+    assert code == 0 and "LOOSE 1" in out
+
+
+def test_sides_are_rounded_each_its_own_way_and_an_estimate_keeps_no_budget() -> None:
+    noisy = ("--noise", "1", "--rate", "0.01")
+    _, out = invoke("epsilon", *noisy, "--steps", "1000", "-a", "pld,pessimistic=false", "-a", "gaussian_clt", "--json")
+    assert [row["side"] for row in json.loads(out)["claims"]] == ["lower", "estimate"]
+    _, out = invoke("steps", *noisy, "--target-epsilon", "2", "-a", "gaussian_clt", "-a", "rdp", "--json")
+    notes = [row["note"] for row in json.loads(out)["steps"]]
+    assert "the budget may be exceeded" in notes[0] and notes[1] == ""
+
+
+def test_ls_tells_who_answers_for_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["ls", "accountants", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"reference", "pld", "renyi", "composition_theorems"} <= set(found["claims"])
+    assert {"opacus_prv", "jax_privacy", "gaussian_clt"} <= set(found["subjects"])
+
+
+def test_bad_usage() -> None:
+    with pytest.raises(ConfigError, match="no case"):
+        invoke("check", "--case", "there-is-no-such-case")
+    with pytest.raises(ConfigError, match="adjacency"):
+        invoke("epsilon", "--noise", "1", "--rate", "0.1", "--steps", "5", "--adjacency", "sideways")
+    with pytest.raises(ConfigError, match="noise_multiplier"):
+        invoke("epsilon", "--noise", "-1", "--rate", "0.1", "--steps", "5")

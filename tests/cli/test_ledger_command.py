@@ -1,0 +1,198 @@
+"""`audit ledger` keeps a budget: refusals with exit code 1, nothing half written, and the budget in the report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import reports
+from audit.accounting import ledger
+from audit.accounting.ledger import BudgetExceeded
+from audit.cli import report as report_command
+from audit.cli.app import answer
+from audit.cli.ledger import Entry
+from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.mechanism import DpSgd
+from reports.formats import json as report_json
+from reports.pages import document
+from reports.pages.blocks import Table
+from tests.reports import sample
+
+TRAINING = ("--noise", "1", "--rate", "0.01", "--steps")
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    file = tmp_path / "book.json"
+    assert answer(["ledger", "create", str(file), "--budget", "2", "-a", "rdp"]) == 0
+    return file
+
+
+def show(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    answer(["ledger", "show", str(file), "--json"])
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_releases_of_every_kind_compose(book: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["ledger", "record", str(book), "training", *TRAINING, "200", "--when", "2026-01-05"]) == 0
+    event = tmp_path / "event.json"
+    event.write_text('{"kind": "Gaussian", "noise_multiplier": 20.0}')
+    assert answer(["ledger", "record", str(book), "histogram", "--event", str(event), "--note", "of ages"]) == 0
+    assert answer(["ledger", "record", str(book), "search", *TRAINING, "50", "--times", "3"]) == 0
+    found = show(book, capsys)
+    spent = [row["spent_after"] for row in found["releases"]]
+    assert spent == sorted(spent) and 0 < spent[0] < spent[2] < 2
+    assert found["spent"] == spent[-1] and found["remaining"] == pytest.approx(2 - spent[-1])
+    assert found["releases"][2]["mechanism"] == "3 times DP-SGD (noise 1, rate 0.01, 50 steps)"
+    assert found["releases"][0]["when"] == "2026-01-05" and found["releases"][1]["note"] == "of ages"
+
+
+def test_a_metric_needs_an_accountant_that_knows_laplace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "book.json"
+    answer(["ledger", "create", str(file), "--budget", "2"])
+    assert answer(["ledger", "record", str(file), "accuracy", "--records", "1000", "--scale", "0.05", "--times", "20"]) == 0
+    assert show(file, capsys)["spent"] == pytest.approx(20 * 1 / 50, rel=0.9)
+
+
+def test_what_exceeds_the_budget_is_refused_and_not_recorded(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(["ledger", "record", str(book), "training", *TRAINING, "200"])
+    before = book.read_bytes()
+    assert answer(["ledger", "record", str(book), "too much", *TRAINING, "5000"]) == 1
+    assert book.read_bytes() == before and not list(book.parent.glob("*.lock"))
+    said = capsys.readouterr().err
+    assert "'too much' would bring the total to epsilon" in said and "the budget is 2" in said
+
+
+def test_a_plan_says_whether_and_how_often_it_fits(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(["ledger", "record", str(book), "training", *TRAINING, "200"])
+    capsys.readouterr()
+    assert answer(["ledger", "plan", str(book), *TRAINING, "100", "--json"]) == 0
+    fits = json.loads(capsys.readouterr().out)
+    assert fits["fits"] and fits["spent"] < fits["with_it"] <= 2 and fits["times_that_fit"] >= 1
+    assert answer(["ledger", "plan", str(book), *TRAINING, "100", "--times", str(fits["times_that_fit"] + 1)]) == 1
+    assert "does NOT fit" in capsys.readouterr().out
+    assert len(show(book, capsys)["releases"]) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--noise", "1"),
+        (),
+        (*TRAINING, "10", "--records", "5", "--scale", "1"),
+        (*TRAINING, "10", "--times", "0"),
+        (*TRAINING, "10", "--when", "yesterday"),
+        ("--event", "no-such-file.json"),
+    ],
+)
+def test_a_release_is_described_once_and_whole(book: Path, arguments: tuple[str, ...]) -> None:
+    before = book.read_bytes()
+    assert answer(["ledger", "record", str(book), "x", *arguments]) == 2
+    assert book.read_bytes() == before
+
+
+def test_a_ledger_is_never_overwritten_and_needs_an_upper_bound(book: Path, tmp_path: Path) -> None:
+    assert answer(["ledger", "create", str(book), "--budget", "9"]) == 2
+    assert answer(["ledger", "create", str(tmp_path / "new.json"), "--budget", "9", "-a", "gaussian_clt"]) == 2
+    assert answer(["ledger", "create", str(tmp_path / "new.json"), "--budget", "9", "--adjacency", "sideways"]) == 2
+    assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"color": "blue"}, "color"),
+        ({"budget_epsilon": "much"}, "expected a number"),
+        ({"delta": 2.0}, "delta"),
+        ({"adjacency": "sideways"}, "sideways"),
+        ({"releases": {}}, "expected a list"),
+        ({"releases": [{"name": "x"}]}, "lacks"),
+        ({"releases": [{"name": "x", "when": "", "note": "", "event": {"kind": "Nothing"}, "hash": ""}]}, "cannot be read"),
+        ({"accountant": 5}, "expected text"),
+    ],
+)
+def test_the_file_is_held_to_its_form(book: Path, change: dict[str, Any], message: str) -> None:
+    book.write_text(json.dumps({**json.loads(book.read_text()), **change}))
+    with pytest.raises(DataError, match=message):
+        ledger.load(book)
+    assert answer(["ledger", "show", str(book)]) == 2
+
+
+def test_two_commands_do_not_write_at_once(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_PATIENCE", 0.2)
+    with ledger.locked(book), pytest.raises(OutputError, match="another command writes"), ledger.locked(book):
+        pass
+    with ledger.locked(book):
+        assert book.with_name(book.name + ".lock").exists()
+    assert not book.with_name(book.name + ".lock").exists()
+
+
+def test_the_trajectory_is_drawn(book: Path, tmp_path: Path) -> None:
+    answer(["ledger", "record", str(book), "training", *TRAINING, "200"])
+    for name, start in (("spent.svg", b"<?xml"), ("spent.png", b"\x89PNG")):
+        assert answer(["ledger", "show", str(book), "--plot", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def experiment() -> Any:
+    """What `Entry` reads of an experiment."""
+    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=300)
+    return SimpleNamespace(recipes=(SimpleNamespace(name="dp-sgd", mechanism=mechanism),))
+
+
+def test_an_audit_records_only_what_it_was_told_to(book: Path) -> None:
+    shown = Entry(file=book, training=None)
+    shown.check(experiment())
+    assert shown.settled(sample.run(), experiment()).ledger is not None
+    assert ledger.load(book).releases == ()
+    told = Entry(file=book, training="dp-sgd")
+    told.check(experiment())
+    assert ledger.load(book).releases == ()  # nothing before the audit is over
+    settled = told.settled(sample.run(), experiment())
+    assert settled.ledger is not None and [one.name for one in settled.ledger.releases] == ["dp-sgd"]
+    told.settled(sample.run(), experiment())  # resumed after the ledger was written: not charged twice
+    (release,) = ledger.load(book).releases
+    assert sample.run().id in release.note and release.when == sample.run().created
+
+
+def test_an_audit_that_would_not_fit_is_refused_before_it_trains(book: Path) -> None:
+    steep = experiment()
+    steep.recipes[0].mechanism = replace(steep.recipes[0].mechanism, steps=100_000)
+    with pytest.raises(BudgetExceeded):
+        Entry(file=book, training="dp-sgd").check(steep)
+    with pytest.raises(ConfigError, match="trainings of this audit are dp-sgd"):
+        Entry(file=book, training="other").check(experiment())
+    with pytest.raises(ConfigError, match="no --ledger"):
+        Entry(file=None, training="dp-sgd").check(experiment())
+    assert Entry(file=None, training=None).settled(sample.run(), experiment()).ledger is None
+
+
+def test_the_budget_has_its_section_and_survives_the_file(book: Path, tmp_path: Path) -> None:
+    answer(["ledger", "record", str(book), "first training", *TRAINING, "200", "--note", "for the board"])
+    found = Entry(file=book, training=None).settled(sample.scores(), experiment())
+    assert report_json.from_json(report_json.to_json(found)) == found
+    (section,) = (one for one in document.sections(found) if one.title == "Budget of these data")
+    (table,) = (one for one in section.blocks if isinstance(one, Table))
+    assert "first training" in str(table.rows) and "for the board" in str(table.rows)
+    assert "figures/ledger.svg" in reports.render(found, ("figures",))
+    assert not any(one.title == "Budget of these data" for one in document.sections(sample.scores()))
+    from reports.editions.external import external
+
+    outside = external(found).ledger
+    assert outside is not None and outside.releases[0].note == "" and outside.releases[0].epsilon > 0
+
+
+def test_a_finished_report_is_rendered_again_with_a_ledger_elsewhere_only(book: Path, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_bytes(report_json.to_json(sample.run()))
+    assert answer(["report", str(file), "--ledger", str(book), "--format", "json"]) == 2
+    assert answer(["report", str(file), "--ledger", str(book), "--format", "json", "-o", str(tmp_path / "copy")]) == 0
+    assert report_command.load(tmp_path / "copy" / "report.json").ledger is not None
+    assert report_command.load(file).ledger is None

@@ -1,0 +1,61 @@
+"""What `audit plan` says a planned audit would catch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from audit import config
+from audit.cli import app, plan_power
+from audit.core.claims import Claim
+from audit.core.mechanism import Adjacency
+from audit.experiment import assemble
+from tests.tiny import CONFIG
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_the_plan_tells_what_it_would_catch_and_draws_it(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawing = tiny.with_name("plan.svg")
+    assert app.answer(["plan", str(tiny), "--no-measure", "--json", "--plot", str(drawing)]) == 0
+    rows = json.loads(capsys.readouterr().out)["power"]
+    assert [(row["mechanism"], row["game"], row["estimator"]) for row in rows] == [
+        ("plain", "outside", "one_run"),
+        ("dp", "outside", "one_run"),
+        ("dp", "inside", "one_run"),
+    ]
+    free, claimed = rows[0], rows[1]
+    assert free["claim"] == 0 and free["violation"] is None and 0 < free["epsilon"] < 40
+    assert claimed["claim"] > 1 and claimed["violation"] == pytest.approx(2 * claimed["claim"])
+    assert all(row["ceiling"] > 0 and row["power"] == 0.8 and row["draws"] >= 10 for row in rows)
+    assert drawing.read_bytes().startswith(b"<?xml")
+    assert app.answer(["plan", str(tiny), "--no-measure", "--no-power"]) == 0
+    assert "caught from" not in capsys.readouterr().out
+
+
+def test_scores_and_hours_needed_follow_from_the_violation(tiny: Path) -> None:
+    experiment = assemble.assemble(config.load(str(tiny), ["games.outside.count=100"]).config)
+    claims = {"dp": (Claim(epsilon=0.3, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="declared"),)}
+    seconds = {("dp", "outside"): 7200.0}
+    slight, gross = (plan_power.powers(experiment, claims, seconds, times)[1] for times in (10.0, 60.0))
+    assert (slight["mechanism"], slight["game"], slight["claim"]) == ("dp", "outside", 0.3)
+    assert slight["violation"] == pytest.approx(3.0) and gross["violation"] == pytest.approx(18.0)
+    assert gross["needed"] < slight["needed"]
+    assert slight["needed_runs"] == 2 and slight["hours"] == pytest.approx(2.0)
+    assert slight["needed_hours"] == pytest.approx(2.0), "more canaries in the same runs cost nothing"
+    unknown = plan_power.powers(experiment, claims, {}, 10.0)[1]
+    assert unknown["hours"] is None and unknown["needed_hours"] is None
+
+
+def test_a_drawing_needs_power_and_a_name_that_says_its_form(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--plot", "plan.pdf"], ["--plot", "plan.svg", "--no-power"]):
+        assert app.answer(["plan", str(tiny), "--no-measure", *arguments]) == 2
+    assert app.answer(["plan", str(tiny), "--no-measure", "--plot", str(tiny / "in" / "plan.svg")]) == 4
+    assert "cannot write" in capsys.readouterr().err

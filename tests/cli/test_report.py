@@ -1,0 +1,170 @@
+"""`audit report`, `audit verify`, `audit diff` on run folders, PDFs and JSON files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import reports
+from audit.cli import report as commands
+from audit.core.claims import Outcome
+from audit.core.errors import ConfigError, DataError, OutputError
+from audit.execution import store
+from tests.reports import sample
+
+
+def _folder(path: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    sums = [
+        f"{store.file_sha256(one)}  {one.relative_to(path).as_posix()}\n" for one in sorted(path.rglob("*")) if one.is_file()
+    ]
+    (path / store.SUMS).write_text("".join(sums))
+    return path
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, bytes]:
+    return reports.render(sample.scores()) | {"scores.parquet": b"not read here"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, rendered: dict[str, bytes]) -> Path:
+    return _folder(tmp_path / "run", rendered)
+
+
+def test_an_untouched_folder_is_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.verify(folder) == 0
+    assert "verified" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "junit.xml", "figures/overview.png", "scores.parquet"])
+def test_one_changed_byte_is_found(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    assert commands.verify(folder) == 1
+    assert f"{name}: changed" in capsys.readouterr().out
+
+
+def test_a_view_that_disagrees_with_the_report_is_found_even_with_a_matching_hash(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "junit.xml").write_bytes(b"<testsuites/>")
+    (folder / store.SUMS).unlink()
+    _folder(folder, {})
+    assert commands.verify(folder, as_json=True) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["verified"] is False and found["problems"] == ["junit.xml: not what report.json renders to"]
+
+
+@pytest.mark.parametrize("change", ["missing", "added"])
+def test_a_missing_or_added_file_is_found(folder: Path, change: str) -> None:
+    if change == "missing":
+        (folder / "results.sarif").unlink()
+    else:
+        (folder / "extra.txt").write_text("x")
+    assert commands.verify(folder) == 1
+
+
+def test_a_pdf_alone_can_be_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.verify(folder / "report.pdf") == 0
+    content = bytearray((folder / "report.pdf").read_bytes())
+    content[-200] ^= 1
+    (folder / "report.pdf").write_bytes(content)
+    assert commands.verify(folder / "report.pdf") == 1
+
+
+def test_a_json_alone_can_be_verified(folder: Path) -> None:
+    path = folder / "report.json"
+    assert commands.verify(path) == 0
+    path.write_bytes(path.read_bytes().replace(b",", b", ", 1))
+    assert commands.verify(path) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"%PDF-1.7 nothing attached", b"\x80\x04pickle"])
+def test_what_is_no_report_is_an_input_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes(content)
+    with pytest.raises(DataError):
+        commands.verify(path)
+
+
+def test_a_path_that_does_not_exist_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot read"):
+        commands.verify(tmp_path / "nowhere")
+
+
+def test_render_again_restores_every_view_and_its_hash(folder: Path, rendered: dict[str, bytes]) -> None:
+    (folder / "report.pdf").write_bytes(b"lost")
+    (folder / "figures" / "overview.svg").unlink()
+    assert commands.report(folder) == 0
+    assert (folder / "report.pdf").read_bytes() == rendered["report.pdf"]
+    assert commands.verify(folder) == 0
+
+
+def test_render_elsewhere_and_only_some_formats(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "elsewhere"
+    assert commands.report(folder / "report.pdf", output=target, formats=["junit", "json"], as_json=True) == 0
+    assert sorted(one.name for one in target.iterdir()) == ["junit.xml", "report.json"]
+    assert json.loads(capsys.readouterr().out)["files"] == ["junit.xml", "report.json"]
+
+
+def test_an_output_that_cannot_be_written_is_an_error_of_its_own(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match="choose another --output"):
+        commands.report(folder, output=tmp_path / "file")
+
+
+def test_the_external_edition_names_no_record_no_small_group_and_no_path(tmp_path: Path) -> None:
+    run = sample.run()
+    run = replace(run, provenance=replace(run.provenance, command="audit run /home/somebody/secret.yaml --set seed=3"))
+    (tmp_path / "report.json").write_bytes(reports.render(run, ("json",))["report.json"])
+    assert commands.report(tmp_path, edition="external") == 0
+    assert commands.verify(tmp_path / "report-external.pdf") == 0
+    text = (tmp_path / "report-external.json").read_text(encoding="utf-8")
+    full = (tmp_path / "report.json").read_text(encoding="utf-8")
+    records = [one.record for mechanism in run.mechanisms for game in mechanism.games for one in game.records]
+    assert records and all(one in full and one not in text for one in records)
+    assert "somebody" in full and "somebody" not in text and "--set" not in text
+    assert "target_epsilon" in full and "target_epsilon" not in text
+    kept = [
+        one
+        for mechanism in commands.load(tmp_path / "report-external.pdf").mechanisms
+        for g in mechanism.games
+        for one in g.groups
+    ]
+    assert kept and all(min(one.members, one.nonmembers) >= 10 for one in kept)
+    assert len(kept) < sum(len(game.groups) for mechanism in run.mechanisms for game in mechanism.games)
+
+
+def test_an_unknown_edition_is_named(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="no edition 'public'; choose internal or external"):
+        commands.report(folder, edition="public")
+
+
+@pytest.mark.parametrize(
+    ("new", "code"),
+    [(Outcome.CONSISTENT, 0), (Outcome.VIOLATED, 1), (Outcome.OUT_OF_REACH, 1), (Outcome.INVALID, 1)],
+)
+def test_diff_answers_with_a_regression(tmp_path: Path, new: Outcome, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    base = replace(sample.run(), policy=())
+    dp = replace(base.mechanisms[1], outcome=new)
+    later = replace(base, mechanisms=(base.mechanisms[0], dp), outcome=new)
+    for name, one in (("old.json", base), ("new.json", later)):
+        (tmp_path / name).write_bytes(reports.render(one, ("json",))["report.json"])
+    assert commands.diff(tmp_path / "old.json", tmp_path / "new.json") == code
+    assert ("worse" in capsys.readouterr().out) == bool(code)
+
+
+def test_diff_without_a_regression_answers_for_the_new_audit(tmp_path: Path) -> None:
+    same = replace(sample.run(Outcome.OUT_OF_REACH), policy=())
+    (tmp_path / "a.json").write_bytes(reports.render(same, ("json",))["report.json"])
+    assert commands.diff(tmp_path / "a.json", tmp_path / "a.json") == 3
+    gate = sample.run()  # one of its gates is not met
+    (tmp_path / "b.json").write_bytes(reports.render(gate, ("json",))["report.json"])
+    assert commands.diff(tmp_path / "b.json", tmp_path / "b.json") == 1

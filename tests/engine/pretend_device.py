@@ -1,0 +1,97 @@
+"""A pretended GPU: torch's device without data stands for it, and every operation that mixes it with the CPU raises.
+
+A machine without a GPU can so run the whole device path and see tensors that were left behind on the CPU, which the CPU
+itself never shows. What a kernel computes is not tested: there are no numbers, and where code asks for one it is made up.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+from audit.engine import device
+
+PRETENDED = torch.device("meta")
+_aten = torch.ops.aten
+_CARRIES = (_aten._to_copy.default, _aten.copy_.default)
+_ALIKE = (_aten.equal.default, _aten.allclose.default)
+
+
+class MixedDevicesError(Exception):
+    """An operation got tensors of the CPU and of the pretended device."""
+
+
+class _Strict(TorchDispatchMode):
+    """Refuses operations over both devices and makes up what no device without data can give."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = dict(kwargs or {})
+        tensors = [one for one in tree_flatten((args, given))[0] if isinstance(one, Tensor)]
+        away = [one.device == PRETENDED for one in tensors]
+        if func in _CARRIES:
+            return _carried(func, args, given)
+        if any(away) and not all(there or one.dim() == 0 for there, one in zip(away, tensors, strict=True)):
+            raise MixedDevicesError(f"{func} got tensors of {', '.join(str(one.device) for one in tensors)}")
+        if not any(away):
+            return func(*args, **given)
+        if func in _ALIKE:
+            return True
+        if func is _aten._local_scalar_dense.default:
+            return torch.ones((), dtype=tensors[0].dtype).item()
+        if func is _aten.nonzero.default:
+            return tensors[0].new_zeros(tensors[0].shape[0], tensors[0].dim(), dtype=torch.int64)
+        return func(*args, **given)
+
+
+def _carried(func: Any, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
+    """A copy within a device or between two; what comes back from the pretended one is zeros."""
+    if func is _aten.copy_.default:
+        target, source = args[0], args[1]
+        return target.zero_() if source.device == PRETENDED != target.device else func(*args, **given)
+    source, wanted = args[0], given.get("device")
+    if source.device == PRETENDED and wanted is not None and torch.device(wanted) != PRETENDED:
+        return torch.zeros(source.shape, dtype=given.get("dtype") or source.dtype)
+    return func(*args, **given)
+
+
+@contextmanager
+def pretended() -> Iterator[None]:
+    """Inside, every device that our code is told to use is the pretended one."""
+    real = device.find_device
+    modules = [one for name, one in list(sys.modules.items()) if name.startswith("audit.")]
+    patched = [mock.patch.object(one, "find_device", _found) for one in modules if vars(one).get("find_device") is real]
+    memory = mock.patch.object(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=80 << 30))
+    streams = mock.patch.object(torch, "Generator", _Generator)
+    for one in (*patched, memory, streams):
+        one.start()
+    try:
+        with _Strict():
+            yield
+    finally:
+        for one in (*patched, memory, streams):
+            one.stop()
+
+
+def _found(name: str) -> torch.device:
+    return PRETENDED
+
+
+_REAL_GENERATOR: Callable[[], torch.Generator] = torch.Generator
+
+
+class _Generator:
+    """The CPU's generator under the name of any device."""
+
+    def __new__(cls, device: object = None) -> torch.Generator:  # type: ignore[misc]
+        return _REAL_GENERATOR()

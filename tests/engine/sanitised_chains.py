@@ -1,0 +1,55 @@
+"""Random chains through the compiled sums built with address and undefined-behaviour checks, against torch's own sums.
+
+Run by `test_chain_memory.py` in a process of its own, since the checks have to be loaded before everything else.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import torch
+from torch import nn
+
+from audit.engine import compile_c
+from audit.engine.clipping import Clip, Rows, stacked_state
+from audit.engine.compiled_mlp import compiled_chain
+from audit.engine.ghost_clipping import TapeGradients
+
+CLIPS = (None, Clip(norm=0.5), Clip(norm=0.5, per_layer=True))
+ROWS = (1, 2, 7, 8, 9, 31, 64, 255, 256, 257, 520)  # around the widths that the compiled code works in
+
+
+def chain(generator: np.random.Generator) -> nn.Sequential:
+    sizes = [int(size) for size in generator.integers(1, 75, generator.integers(2, 6))]
+    activation = nn.ReLU if generator.random() < 0.5 else nn.Tanh
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(sizes):
+        layers += [nn.Linear(before, after, bias=bool(generator.random() < 0.7)), activation()]
+    return nn.Sequential(*layers[:-1])
+
+
+def worst_difference(generator: np.random.Generator) -> float:
+    """The largest difference between compiled sums and torch's, relative to the largest sum, for one random chain."""
+    module, models, rows = chain(generator), int(generator.integers(1, 4)), int(generator.choice(ROWS))
+    state = stacked_state([module] * models, torch.float32, torch.device("cpu"))
+    compiled = compiled_chain(module, state)
+    if compiled is None:
+        raise RuntimeError("the chain was not compiled")
+    outputs = module[-1].out_features
+    labels = torch.randint(0, outputs, (models * rows,)) if outputs > 1 else torch.randn(models * rows)
+    given = Rows(inputs=torch.randn(models * rows, module[0].in_features), labels=labels, mask=torch.rand(models, rows) < 0.8)
+    clip = CLIPS[int(generator.integers(len(CLIPS)))]
+    sums = []
+    for way in (compiled, TapeGradients(module, state)):
+        sums.append(torch.zeros_like(way.flat))
+        way.add_sum(given, clip, sums[-1])
+    return float((sums[0] - sums[1]).abs().max() / (sums[1].abs().max() + 1e-6))
+
+
+if __name__ == "__main__":
+    compile_c._FLAGS = ("-O1", "-g", "-march=native", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
+                     "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")  # fmt: skip
+    torch.manual_seed(0)
+    draws = np.random.default_rng(0)
+    print(max(worst_difference(draws) for _ in range(150)))

@@ -1,0 +1,204 @@
+"""Clipped sums of the ensemble equal a slow loop over examples, for every kind of model."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from audit.core.seeds import Seed
+from audit.engine.batched_matmul import add_outer, rowwise
+from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
+from audit.engine.dispatch import gradients_of
+from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.layers import MatrixLayer
+from audit.engine.per_model_loop import LoopGradients
+from audit.models.build import initialised
+from tests.engine import cases
+
+COUNT, ROWS = 3, 16
+
+
+def ensemble(name: str, *, force_loop: bool = False) -> tuple[list[nn.Module], Gradients, tuple[int, ...]]:
+    spec, shape = cases.MODELS[name]
+    modules = [initialised(spec, shape, 3, Seed(index)).double() for index in range(COUNT)]
+    state = stacked_state(modules, torch.float64, torch.device("cpu"))
+    probe = torch.randn(2, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return modules, gradients_of(modules[0], state, probe, force_loop=force_loop), shape
+
+
+def rows_for(shape: tuple[int, ...], copies: int = 1, seed: int = 0) -> Rows:
+    generator = np.random.default_rng(seed)
+    count = COUNT * ROWS
+    labels = np.repeat(generator.integers(0, 3, count), copies)
+    mask = generator.random((COUNT, ROWS)) < 0.7
+    return Rows(
+        inputs=torch.from_numpy(generator.normal(size=(count * copies, *shape))),
+        labels=torch.from_numpy(labels),
+        mask=torch.from_numpy(mask),
+        copies=copies,
+    )
+
+
+def compare(modules: list[nn.Module], models: Gradients, rows: Rows, clip_norm: float | None) -> Tensor:
+    total = torch.zeros_like(models.flat)
+    clipped = models.add_sum(rows, None if clip_norm is None else Clip(norm=clip_norm), total)
+    inputs = rows.inputs.unflatten(0, (COUNT, ROWS))
+    labels = rows.labels.unflatten(0, (COUNT, ROWS))
+    all_norms = []
+    for index, module in enumerate(modules):
+        real = rows.mask[index]
+        expected, norms = cases.slow_sum(module, inputs[index][real], labels[index][real], clip_norm)
+        for slot, value in zip(models.layout.slots, expected, strict=True):
+            np.testing.assert_allclose(slot.view(total)[index], value, rtol=1e-6, atol=1e-9, err_msg=slot.name)
+        if clipped is not None:
+            np.testing.assert_allclose(clipped.norms[index][real], norms.detach(), rtol=1e-9)
+            assert (clipped.left[index][~real] == 0).all()
+            np.testing.assert_allclose(clipped.left[index][real], norms.detach().clamp(max=clip_norm), rtol=1e-9)
+        all_norms.append(norms.detach())
+    return torch.cat(all_norms)
+
+
+@pytest.mark.parametrize("name", sorted(cases.MODELS))
+def test_clipped_sum_equals_the_slow_loop(name: str) -> None:
+    modules, models, shape = ensemble(name)
+    rows = rows_for(shape)
+    norms = compare(modules, models, rows, 1e9)
+    middle = float(norms.median())
+    compare(modules, models, rows, middle)  # about half of the examples are clipped
+    compare(modules, models, rows, None)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "convolutions"])
+def test_fallback_equals_the_slow_loop(name: str) -> None:
+    modules, models, shape = ensemble(name, force_loop=True)
+    assert isinstance(models, LoopGradients)
+    compare(modules, models, rows_for(shape), 0.3)
+    compare(modules, models, rows_for(shape), None)
+
+
+@pytest.mark.parametrize("ghost", [True, False])
+@pytest.mark.parametrize("name", ["cnn", "sequences", "convolutions", "wide_resnet", "grouped"])
+def test_ghost_and_whole_gradients_agree(name: str, ghost: bool) -> None:
+    modules, models, shape = ensemble(name)
+    assert isinstance(models, TapeGradients)
+    layers = [layer for layer in models.module.modules() if isinstance(layer, MatrixLayer)]
+    for layer in layers:
+        layer.ghost = ghost
+    assert layers
+    compare(modules, models, rows_for(shape), 0.3)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("mlp", TapeGradients),
+        ("wide_resnet", TapeGradients),
+        ("tied", TapeGradients),
+        ("grouped", TapeGradients),
+        ("vit", TapeGradients),
+        ("transformer", TapeGradients),
+        ("recurrent", LoopGradients),
+        ("vision", LoopGradients),
+        ("attending", TapeGradients),
+        ("encoder", TapeGradients),
+        ("crossing", LoopGradients),
+        ("lstm", LoopGradients),
+        ("transposed", LoopGradients),
+        ("raw", LoopGradients),
+        ("sneaky", LoopGradients),
+    ],
+)
+def test_the_fast_path_is_taken_where_it_is_exact(name: str, kind: type, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        _, models, _ = ensemble(name)
+    assert type(models) is kind
+    assert ("one after another" in caplog.text) == (kind is LoopGradients)
+
+
+@pytest.mark.parametrize("force_loop", [False, True])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e200])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "used_twice", "many_channels"])
+def test_a_record_without_finite_gradient_contributes_exactly_zero(name: str, value: float, force_loop: bool) -> None:
+    modules, models, shape = ensemble(name, force_loop=force_loop)
+    rows = rows_for(shape)
+    rows.mask[:] = True
+    rows.inputs.unflatten(0, (COUNT, ROWS))[1, 2] = value
+    with_it = torch.zeros_like(models.flat)
+    clipped = models.add_sum(rows, Clip(norm=0.3), with_it)
+    assert clipped is not None
+    if torch.isfinite(clipped.norms[1, 2]):  # tanh saturates: a huge input may have a gradient after all
+        assert value == 1e200 or name == "used_twice"
+        return
+    assert clipped.left[1, 2] == 0
+    rows.mask[1, 2] = False
+    rows.inputs.unflatten(0, (COUNT, ROWS))[1, 2] = 0.0
+    without = torch.zeros_like(models.flat)
+    models.add_sum(rows, Clip(norm=0.3), without)
+    assert torch.isfinite(with_it).all()
+    torch.testing.assert_close(with_it, without, rtol=1e-12, atol=1e-12)
+    compare(modules, models, rows, 0.3)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "wide_resnet", "sequences", "many_channels", "grouped", "raw"])
+def test_copies_of_an_example_share_one_clip(name: str) -> None:
+    modules, models, shape = ensemble(name)
+    rows = rows_for(shape, copies=3)
+    total = torch.zeros_like(models.flat)
+    clipped = models.add_sum(rows, Clip(norm=0.2), total)
+    assert clipped is not None
+    inputs = rows.inputs.unflatten(0, (COUNT, ROWS, 3))
+    labels = rows.labels.unflatten(0, (COUNT, ROWS, 3))
+    for index, module in enumerate(modules):
+        expected = [torch.zeros_like(slot.view(total)[0]) for slot in models.layout.slots]
+        for row in rows.mask[index].nonzero().flatten():
+            mean = [part / 3 for part in cases.slow_sum(module, inputs[index, row], labels[index, row], None)[0]]
+            norm = torch.sqrt(sum((part**2).sum() for part in mean))
+            torch.testing.assert_close(clipped.norms[index, row], norm)
+            for place, part in zip(expected, mean, strict=True):
+                place.add_(min(1.0, 0.2 / float(norm)) * part)
+        for slot, value in zip(models.layout.slots, expected, strict=True):
+            torch.testing.assert_close(slot.view(total)[index], value, rtol=1e-6, atol=1e-9)
+
+
+def test_regression_equals_the_slow_loop() -> None:
+    modules = [initialised({"kind": "mlp", "hidden": [6]}, (5,), 0, Seed(index)).double() for index in range(COUNT)]
+    models = gradients_of(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
+    rows = rows_for((5,))
+    rows = Rows(inputs=rows.inputs, labels=torch.randn(COUNT * ROWS, dtype=torch.float64), mask=rows.mask)
+    compare(modules, models, rows, 0.5)
+    compare(modules, models, rows, None)
+
+
+def test_no_single_example_moves_the_sum_by_more_than_the_clip_norm() -> None:
+    for name in ("mlp", "cnn", "tied", "used_twice", "sequences"):
+        _, models, shape = ensemble(name)
+        rows = rows_for(shape)
+        rows.mask[:] = False
+        rows.mask[:, 0] = True
+        rows.inputs.mul_(1e3)
+        total = torch.zeros_like(models.flat)
+        models.add_sum(rows, Clip(norm=0.1), total)
+        assert (total.norm(dim=1) <= 0.1 * (1 + 1e-9)).all()
+        assert (total.norm(dim=1) > 0.099).any(), name
+
+
+@pytest.mark.parametrize(("rows", "width", "outputs"), [(64, 256, 128), (512, 100, 48), (16, 8, 4)])
+def test_products_by_either_kernel_agree(rows: int, width: int, outputs: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    left = torch.randn(3, rows, width, generator=generator, requires_grad=True)
+    right = torch.randn(3, outputs, width, generator=generator)
+    bias = torch.randn(3, outputs, generator=generator)
+    signal = torch.randn(3, rows, outputs, generator=generator)
+    for shift in (bias, None):
+        made = rowwise(left, right, shift)
+        expected = left.double() @ right.double().transpose(1, 2) + (0 if shift is None else shift.unsqueeze(1))
+        torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-4)
+        (back,) = torch.autograd.grad(made, left, signal)
+        torch.testing.assert_close(back, signal @ right, rtol=1e-4, atol=1e-4)
+    total = torch.ones(3, outputs * width + 16)[:, : outputs * width].view(3, outputs, width)
+    add_outer(total, signal, left.detach())
+    torch.testing.assert_close(total, 1 + signal.transpose(1, 2) @ left, rtol=1e-4, atol=1e-3)

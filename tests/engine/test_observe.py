@@ -1,0 +1,81 @@
+"""Outputs and weight differences of trained ensembles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from audit.core.data import Canaries
+from audit.core.errors import DataError, ObservationError
+from audit.core.game import Access
+from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.seeds import Seed
+from audit.engine.ensemble import train
+from audit.engine.observe import logits, weight_products
+from audit.models.build import initialised
+from tests.engine import cases
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "convolutions", "raw", "normalised"])
+def test_logits_are_those_of_each_model_alone(name: str) -> None:
+    spec, shape = {**cases.MODELS, "normalised": (cases.factory("normalised"), (5,))}[name]
+    modules = [initialised(spec, shape, 3, Seed(index)).eval() for index in range(3)]
+    tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
+    weights = {key: np.stack([table[key].detach().numpy() for table in tables]) for key in tables[0]}
+    inputs = cases.records(shape, 11, 4).inputs
+    found = logits(spec, weights, inputs, 3, batch=4)
+    assert found.shape == (3, 11, 3) and found.dtype == np.float32
+    with torch.no_grad():
+        expected = torch.stack([module(torch.from_numpy(np.array(inputs))) for module in modules])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, logits(spec, weights, inputs, 3), rtol=1e-4, atol=1e-6)
+
+
+def test_regression_has_one_output() -> None:
+    done = train(cases.job(NonPrivate(sample_rate=0.5, steps=2), data=cases.dataset((5,), classes=0)), cases.silent)
+    assert logits({"kind": "mlp", "hidden": [8]}, done.weights, cases.records((5,), 7, 0).inputs, 0).shape == (3, 7, 1)
+
+
+def test_a_diverged_model_is_named() -> None:
+    done = train(cases.job(NonPrivate(sample_rate=0.5, steps=1)), cases.silent)
+    weights = {name: np.array(value) for name, value in done.weights.items()}
+    weights["0.bias"][1] = np.nan
+    with pytest.raises(ObservationError, match=r"1 of 3 models .*model 1"):
+        logits({"kind": "mlp", "hidden": [8]}, weights, cases.records((5,), 7, 0).inputs, 3)
+
+
+def test_outputs_that_are_not_the_classes_are_refused() -> None:
+    done = train(cases.job(NonPrivate(sample_rate=0.5, steps=0), model=cases.factory("used_twice")), cases.silent)
+    with pytest.raises(ObservationError, match="3 outputs but the data has 5 classes"):
+        logits(cases.factory("used_twice"), done.weights, cases.records((5,), 7, 0).inputs, 5)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_weight_products_show_what_a_canary_moved(dense: bool) -> None:
+    directions = np.linalg.qr(np.random.default_rng(0).normal(size=(18, 4)))[0].T.astype(np.float32)
+    canaries = (
+        Canaries(kind="dense", description="", directions=directions)
+        if dense
+        else Canaries(kind="dirac", description="", coordinates=np.array([0, 5, 15, 17]), orthogonal=True)
+    )
+    mechanism = DpSgd(noise_multiplier=0.0, clip_norm=2.0, sample_rate=1.0, steps=5)
+    job = cases.job(
+        mechanism,
+        canaries=canaries,
+        model={"kind": "logistic"},
+        models=8,
+        access=Access.FINAL_WEIGHTS,
+        optimizer={"kind": "sgd", "learning_rate": 1.0},
+        data=cases.dataset((5,), train=4),
+    )
+    done = train(job, cases.silent)
+    assert done.initial is not None
+    products = weight_products(done.initial, done.weights, canaries)
+    assert products.shape == (8, 4) and products.dtype == np.float32
+    unit = 5 * 2.0 / 8  # five steps, each of norm 2 over the expected batch of 8
+    assert products[job.included].mean() - products[~job.included].mean() == pytest.approx(unit, rel=0.3)
+    too_far = Canaries(kind="d", description="", coordinates=np.array([18]))
+    for wrong in (too_far, Canaries(kind="r", description="", records=job.dataset.pool)):
+        with pytest.raises(DataError):
+            weight_products(done.initial, done.weights, wrong)

@@ -1,0 +1,133 @@
+"""Mixed precision: what it costs in exactness, and that it costs nothing in what one example can do."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from audit.core.errors import ConfigError
+from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.seeds import Seed
+from audit.engine.clip_check import clipped_alone
+from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
+from audit.engine.ensemble import train
+from audit.engine.ghost_clipping import TapeGradients, full_precision
+from audit.engine.schedule import Settings
+from audit.experiment.judge import check_executed
+from audit.models.build import initialised
+from audit.trainers.dpsgd import DpSgdTrainer
+from tests.engine import cases
+
+COUNT, ROWS = 2, 16
+SHORT = Settings(precision="bfloat16")
+NOISY = DpSgd(noise_multiplier=1.0, clip_norm=0.4, sample_rate=0.3, steps=12)
+NAMES = ["mlp", "cnn", "wide_resnet", "tied", "used_twice", "sequences", "convolutions", "many_channels", "grouped"]
+
+
+def ensemble(name: str) -> tuple[TapeGradients, TapeGradients, Rows]:
+    """The same models with short products and without, all else in double precision."""
+    spec, shape = cases.MODELS[name]
+    modules = [initialised(spec, shape, 3, Seed(index)).double() for index in range(COUNT)]
+    state = stacked_state(modules, torch.float64, torch.device("cpu"))
+    generator = np.random.default_rng(0)
+    rows = Rows(
+        inputs=torch.from_numpy(generator.normal(size=(COUNT * ROWS, *shape))),
+        labels=torch.from_numpy(generator.integers(0, 3, COUNT * ROWS)),
+        mask=torch.ones(COUNT, ROWS, dtype=torch.bool),
+    )
+    return TapeGradients(modules[0], state, torch.bfloat16), TapeGradients(modules[0], state), rows
+
+
+def summed(models: Gradients, rows: Rows, clip: Clip | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+    total = torch.zeros_like(models.flat)
+    seen = models.add_sum(rows, clip, total)
+    return total, None if seen is None else seen.norms
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_example_moves_the_sum_by_at_most_the_clip_norm_whatever_was_rounded(name: str) -> None:
+    """Exact to the rounding of the sum's own type: norms belong to what is added, not to what rounding came from."""
+    short, _, rows = ensemble(name)
+    for row in range(0, ROWS, 5):
+        rows.mask[:] = False
+        rows.mask[:, row] = True
+        alone, norms = summed(short, rows, Clip(norm=1e9))
+        assert norms is not None
+        torch.testing.assert_close(alone.norm(dim=1), norms[:, row], rtol=1e-9, atol=0)
+        for clip in (Clip(norm=0.01), Clip(norm=0.01, per_layer=True)):
+            lengths = summed(short, rows, clip)[0].norm(dim=1)
+            assert (lengths <= 0.01 * (1 + 1e-9)).all() and (lengths > 0.004).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_are_off_by_the_rounding_of_eight_bits(name: str) -> None:
+    short, exact, rows = ensemble(name)
+    for clip in (None, Clip(norm=0.1)):
+        made, wanted = summed(short, rows, clip)[0], summed(exact, rows, clip)[0]
+        error = (made - wanted).norm() / wanted.norm()
+        assert 1e-3 < error < (0.1 if name == "wide_resnet" else 0.035), float(error)  # ten layers, one after another
+    with full_precision(short):
+        assert torch.equal(summed(short, rows, None)[0], summed(exact, rows, None)[0])
+    assert not torch.equal(summed(short, rows, None)[0], summed(exact, rows, None)[0])
+
+
+def test_plain_autograd_agrees_to_the_same_digits() -> None:
+    short, _, rows = ensemble("cnn")
+    spec, shape = cases.MODELS["cnn"]
+    module = initialised(spec, shape, 3, Seed(0)).double()
+    rows.mask[:] = False
+    rows.mask[0, 3] = True
+    total, _ = summed(short, rows, Clip(norm=0.1))
+    values = {name: value[0] for name, value in short.state().items()}
+    plain = clipped_alone(module, values, (rows.inputs[3:4], rows.labels[3:4]), Clip(norm=0.1))
+    parts = [(slot.view(total)[0] - plain[slot.name]).flatten() for slot in short.layout.slots]
+    assert 1e-6 < float(torch.cat(parts).norm()) < 0.06 * 0.1
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "many_channels", "wide_resnet"])
+def test_bits_do_not_depend_on_the_chunk(name: str) -> None:
+    spec, shape = cases.MODELS[name]
+    job = cases.job(replace(NOISY, steps=4), model=spec, data=cases.dataset(shape), models=4)
+    whole = train(job, cases.silent, SHORT)
+    for chunk in (1, 3):
+        parts = train(job, cases.silent, replace(SHORT, model_chunk=chunk))
+        for parameter, value in whole.weights.items():
+            np.testing.assert_array_equal(value, parts.weights[parameter])
+
+
+def test_parameters_noise_and_records_of_what_was_done_stay_as_they_are() -> None:
+    job = cases.job(NOISY, models=4)
+    plain, short = train(job, cases.silent), train(job, cases.silent, SHORT)
+    for name, value in short.weights.items():
+        assert value.dtype == np.float32 and not np.array_equal(value, plain.weights[name])
+        np.testing.assert_allclose(value, plain.weights[name], atol=0.02)
+        assert not np.array_equal(value, torch.from_numpy(value).bfloat16().float().numpy())
+    np.testing.assert_allclose(short.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-4)
+    assert (short.executed.largest_norm <= 1 + 1e-6).all() and 0 <= short.executed.recomputed.max() < 1e-5
+    assert all(check.status == "checked" for check in check_executed(NOISY, short.executed))
+
+
+def test_training_without_privacy_takes_the_option_too() -> None:
+    job = cases.job(NonPrivate(sample_rate=0.3, steps=12))
+    plain, short = train(job, cases.silent), train(job, cases.silent, SHORT)
+    for name, value in short.weights.items():
+        assert not np.array_equal(value, plain.weights[name])
+        np.testing.assert_allclose(value, plain.weights[name], atol=0.03)
+
+
+def test_what_has_no_effect_is_said_and_what_does_not_exist_refused(caplog: pytest.LogCaptureFixture) -> None:
+    job = cases.job(replace(NOISY, steps=2), model=cases.factory("raw"))
+    with caplog.at_level(logging.WARNING):
+        plain, short = train(job, cases.silent), train(job, cases.silent, SHORT)
+    assert "precision: bfloat16 has no effect" in caplog.text
+    np.testing.assert_array_equal(plain.weights["linear.weight"], short.weights["linear.weight"])
+    with pytest.raises(ConfigError, match="precision is 'half'; expected one of float32, bfloat16"):
+        DpSgdTrainer(precision="half")
+    with caplog.at_level(logging.WARNING):
+        made = DpSgdTrainer(precision="bfloat16", compile="on").fit(cases.job(NOISY), cases.silent)
+    assert "not float32" in caplog.text
+    np.testing.assert_array_equal(made.weights["0.weight"], train(cases.job(NOISY), cases.silent, SHORT).weights["0.weight"])

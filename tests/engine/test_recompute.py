@@ -1,0 +1,84 @@
+"""The second opinion on clipping agrees with an honest engine and catches one that measures its norms wrongly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from audit.core.mechanism import DpSgd, NonPrivate
+from audit.engine.adaptive_clipping import Quantile
+from audit.engine.dp_options import Technique
+from audit.engine.ensemble import train
+from audit.engine.layers import MatrixLayer, Use
+from audit.engine.schedule import Settings
+from audit.experiment.judge import check_executed
+from tests.engine import cases
+
+NOISY = DpSgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)
+
+
+def check(job_mechanism: DpSgd, executed: object) -> str:
+    found = {check.code: check.status for check in check_executed(job_mechanism, executed)}  # type: ignore[arg-type]
+    return str(found["clipping-recomputed"])
+
+
+@pytest.mark.parametrize("technique", ["flat", "per_layer", "adaptive"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "convolutions", "wide_resnet", "raw"])
+def test_an_honest_engine_agrees(name: str, technique: str) -> None:
+    spec, shape = cases.MODELS[name]
+    job = cases.job(NOISY, model=spec, data=cases.dataset(shape))
+    executed = train(job, cases.silent, None, Technique(clipping=technique, quantile=Quantile())).executed
+    assert executed.recomputed.shape == (3,)
+    assert (executed.recomputed >= 0).all() and (executed.recomputed < 1e-4).all()
+    assert check(NOISY, executed) == "checked"
+
+
+def test_norms_measured_too_small_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = MatrixLayer.squared_norms
+
+    def small(self: MatrixLayer, use: Use, signal: Tensor, rows: int) -> Tensor:
+        return honest(self, use, signal, rows) / 4.0
+
+    monkeypatch.setattr(MatrixLayer, "squared_norms", small)
+    monkeypatch.setattr("audit.engine.schedule.why_one_by_one", lambda *_: None)
+    executed = train(cases.job(NOISY), cases.silent).executed
+    assert {check.code: check.status for check in check_executed(NOISY, executed)}["clipping"] == "checked"  # its own word
+    assert executed.recomputed.max() == pytest.approx(1.0, abs=0.05)
+    assert check(NOISY, executed) == "failed"
+
+
+def test_augmented_copies_are_recomputed_together() -> None:
+    job = cases.job(NOISY, model={"kind": "cnn", "channels": [3]}, data=cases.dataset((2, 6, 6)))
+    executed = train(job, cases.silent, None, Technique(copies=3, flip=True, shift=1)).executed
+    assert (executed.recomputed >= 0).all() and (executed.recomputed < 1e-4).all()
+
+
+def test_which_examples_does_not_depend_on_the_chunk_and_training_is_left_alone() -> None:
+    job = cases.job(NOISY, models=40)
+    whole, parts = (train(job, cases.silent, Settings(model_chunk=chunk)) for chunk in (40, 7))
+    np.testing.assert_array_equal(whole.executed.recomputed, parts.executed.recomputed)
+    assert 1 <= (whole.executed.recomputed >= 0).sum() <= 25
+    for name, value in whole.weights.items():
+        np.testing.assert_array_equal(value, parts.weights[name])
+
+
+def test_regression_and_plain_training() -> None:
+    job = cases.job(NOISY, data=cases.dataset((5,), classes=0))
+    assert (train(job, cases.silent).executed.recomputed < 1e-4).all()
+    plain = train(replace(job, mechanism=NonPrivate(sample_rate=0.3, steps=3)), cases.silent).executed
+    assert (plain.recomputed == -1).all()
+    nothing = train(replace(job, mechanism=replace(NOISY, steps=0)), cases.silent).executed
+    assert (nothing.recomputed == -1).all()
+    assert "clipping-recomputed" not in {check.code for check in check_executed(NOISY, nothing)}
+
+
+def test_a_poisoned_example_is_zero_by_either_way() -> None:
+    data = cases.dataset((5,))
+    inputs = np.full_like(data.train.inputs, np.inf)
+    job = cases.job(replace(NOISY, sample_rate=0.9), data=replace(data, train=replace(data.train, inputs=inputs)))
+    executed = train(job, cases.silent).executed
+    assert (executed.skipped > 0).all() and torch.tensor(executed.recomputed).max() < 1e-4

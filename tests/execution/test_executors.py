@@ -1,0 +1,98 @@
+"""Executors give the same results whatever they run on, and a lost process costs only its own job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from audit import plugins
+from audit.core.errors import ConfigError, WorkerLost
+from audit.core.protocols import Executor, Progress
+
+
+def made(kind: str, **options: object) -> Executor:
+    executor: Executor = plugins.build("audit.execution.executors", {"kind": kind, **options})
+    return executor
+
+
+def scaled(shared: tuple[int], job: int, progress: Progress, device: str | None = None) -> int:
+    if job < 0:
+        raise ConfigError(f"job {job} cannot be done")
+    progress(job)
+    return shared[0] * job
+
+
+def dies_once(shared: tuple[Path], job: int, progress: Progress, device: str | None = None) -> int:
+    """Job 2 kills its process the first time; every start of a job leaves a line."""
+    with (shared[0] / "started").open("a") as stream:
+        stream.write(f"{job}\n")
+    mark = shared[0] / "died"
+    if job == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return job
+
+
+def always_dies(shared: tuple[()], job: int, progress: Progress, device: str | None = None) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return job
+
+
+@pytest.mark.parametrize("kind", ["serial", "processes"])
+def test_results_and_progress(kind: str) -> None:
+    heard: list[int] = []
+    assert dict(made(kind).map(scaled, (10,), [3, 1, 2], heard.append)) == {0: 30, 1: 10, 2: 20}
+    assert sum(heard) == 6
+
+
+def slow(shared: tuple[Path], job: int, progress: Progress, device: str | None = None) -> int:
+    """The first job is quick; the others leave a mark only after half a minute."""
+    if job:
+        time.sleep(30)
+        (shared[0] / str(job)).touch()
+    return job
+
+
+@pytest.mark.parametrize("kind", ["serial", "processes"])
+def test_closing_gives_up_what_has_not_finished(kind: str, tmp_path: Path) -> None:
+    results = made(kind).map(slow, (tmp_path,), [0, 1, 2, 3], lambda steps: None)
+    assert next(results) == (0, 0)
+    started = time.monotonic()
+    results.close()
+    assert time.monotonic() - started < 15
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["serial", "processes"])
+def test_a_failure_is_not_swallowed(kind: str) -> None:
+    with pytest.raises(ConfigError, match="job -1"):
+        list(made(kind).map(scaled, (1,), [1, -1], lambda steps: None))
+
+
+def test_a_killed_process_costs_only_its_unfinished_jobs(tmp_path: Path) -> None:
+    found = dict(made("processes", workers=1).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
+    assert found == {0: 0, 1: 1, 2: 2, 3: 3}
+    started = (tmp_path / "started").read_text().split()
+    assert started == ["0", "1", "2", "2", "3"]
+
+
+def test_processes_that_keep_dying_are_given_up() -> None:
+    with pytest.raises(WorkerLost, match="--resume"):
+        list(made("processes", workers=1, restarts=1).map(always_dies, (), [0], lambda steps: None))
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"kind": "processes", "workers": 0}, "workers is 0"),
+        ({"kind": "clowd"}, "has no 'clowd'"),
+        ({"kind": "processes", "workes": 2}, "Did you mean 'workers'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(options: dict[str, object], part: str) -> None:
+    with pytest.raises(ConfigError, match=part):
+        plugins.build("audit.execution.executors", options)

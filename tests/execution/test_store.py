@@ -1,0 +1,120 @@
+"""A run folder is whole or visibly unfinished, and nothing finished is computed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit.core.errors import ConfigError, OutputError
+from audit.execution.store import SUMS, Store, unfinished, verify_folder, write_outputs
+
+
+def never() -> Mapping[str, np.ndarray]:
+    raise AssertionError("computed again")
+
+
+def test_arrays_come_back_bit_for_bit(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    value = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([True, False]), "n": np.asarray(7)}
+    store.arrays("key", lambda: value)
+    again = store.arrays("key", never)
+    assert set(again) == set(value)
+    for name, array in value.items():
+        assert again[name].dtype == array.dtype
+        assert again[name].shape == array.shape
+        np.testing.assert_array_equal(again[name], array)
+
+
+def test_only_what_is_wanted_is_read_and_each_array_is_checked(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    store.put("key", {"weights/a": np.ones(1000), "logits": np.arange(3.0)})
+    path = store.folder / "models" / "key.safetensors"
+    raw = bytearray(path.read_bytes())
+    raw[raw.rindex(np.ones(1).tobytes())] ^= 1
+    path.write_bytes(raw)
+    assert list(store.get("key", "logits".__eq__)) == ["logits"]
+    with pytest.raises(OutputError, match=r"'weights/a'.*damaged.*--resume"):
+        store.get("key")
+    assert not store.intact("key")
+    assert not store.intact("another")
+
+
+def test_scratch_arrays_lie_on_disk_and_go_with_the_run(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    array = store.scratch("signal", (3, 2), np.float32)
+    array[:] = 7
+    assert (np.load(store.folder / "scratch" / "signal.npy") == 7).all()
+    final = store.finish()
+    assert not (final / "scratch").exists()
+    assert verify_folder(final) == []
+
+
+@pytest.mark.parametrize("damage", [lambda raw: raw[: len(raw) // 2], lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])])
+def test_a_damaged_value_is_computed_again(tmp_path: Path, damage: object) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    store.arrays("key", lambda: {"a": np.ones(9)})
+    path = store.folder / "models" / "key.safetensors"
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    again = store.arrays("key", lambda: {"a": np.full(9, 2.0)})
+    assert (again["a"] == 2).all()
+
+
+def test_a_folder_has_its_name_only_when_finished(tmp_path: Path) -> None:
+    final = tmp_path / "run"
+    store = Store.start(final, "c")
+    store.write("report.json", b"{}")
+    assert not final.exists()
+    assert store.finish() == final
+    assert not list(tmp_path.glob("*.partial"))
+    assert verify_folder(final) == []
+
+
+def test_verification_names_what_changed(tmp_path: Path) -> None:
+    folder = write_outputs(tmp_path / "run", {"report.json": b"{}", "figures/a.svg": b"<svg/>"})
+    (folder / "report.json").write_bytes(b"{ }")
+    (folder / "figures/a.svg").unlink()
+    (folder / "more.txt").write_text("x")
+    assert verify_folder(folder) == ["figures/a.svg: missing", "report.json: changed", f"more.txt: not in {SUMS}"]
+    assert "not a finished run" in verify_folder(tmp_path)[0]
+
+
+def test_resume_needs_the_same_config(tmp_path: Path) -> None:
+    first = Store.start(tmp_path / "run", "config-a")
+    first._lock.close()
+    with pytest.raises(ConfigError, match="--resume"):
+        Store.start(tmp_path / "run", "config-a")
+    with pytest.raises(ConfigError, match="another config"):
+        Store.start(tmp_path / "run", "config-b", resume=True)
+    assert Store.start(tmp_path / "run", "config-a", resume=True).created == first.created
+
+
+def test_two_audits_cannot_share_a_folder(tmp_path: Path) -> None:
+    holder = Store.start(tmp_path / "run", "c")
+    with pytest.raises(ConfigError, match="in use"):
+        Store.start(tmp_path / "run", "c", resume=True)
+    holder.finish()
+    with pytest.raises(ConfigError, match="exists already"):
+        Store.start(tmp_path / "run", "c")
+
+
+def test_unfinished_runs_are_found_by_config(tmp_path: Path) -> None:
+    Store.start(tmp_path / "20260101T000000Z-tiny", "a")
+    Store.start(tmp_path / "20260102T000000Z-tiny", "b")
+    assert unfinished(tmp_path, "tiny", "a") == tmp_path / "20260101T000000Z-tiny"
+    assert unfinished(tmp_path, "tiny", "z") is None
+
+
+def test_an_unwritable_place_is_an_output_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match="choose another --output"):
+        Store.start(tmp_path / "file" / "run", "c")
+
+
+def test_too_little_space_is_said_before_work(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    with pytest.raises(OutputError, match="MiB free"):
+        store.ensure_space(2**60)
+    store.ensure_space(0)

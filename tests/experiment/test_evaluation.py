@@ -1,0 +1,143 @@
+"""Leave-one-out figures on models whose leakage is known by construction."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from attacks.scorers.lira import Lira
+from attacks.scorers.loss import Loss
+from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.errors import ConfigError, DataError
+from audit.core.seeds import Seed
+from audit.experiment import leave_one_out
+
+SEED = Seed(3)
+
+
+def models(count: int = 9, records: int = 2000, shift: Array | float = 1.0, seed: int = 0) -> ReferenceView:
+    """Confidences N(shift * member, 1), given as losses."""
+    random = np.random.default_rng(seed)
+    included = random.random((count, records)) < 0.5
+    confidence = shift * included + random.standard_normal((count, records))
+    return ReferenceView(included=included, losses=np.logaddexp(0.0, -confidence))
+
+
+def test_every_model_is_the_target_once_and_its_own_coins_stay_hidden() -> None:
+    everyone = models()
+    result = leave_one_out.leave_one_out(Lira(), everyone, None, SEED)
+    assert result.values.shape == everyone.included.shape
+    for one in (0, 4):
+        rest = np.delete(np.arange(9), one)
+        by_hand = Lira().score(
+            TargetView(losses=everyone.losses[one]),
+            ReferenceView(included=everyone.included[rest], losses=everyone.losses[rest]),
+            SEED,
+        )
+        np.testing.assert_array_equal(result.values[one], by_hand)
+    other_coins = everyone.included.copy()
+    other_coins[4] = ~other_coins[4]
+    again = leave_one_out.leave_one_out(
+        Lira(), ReferenceView(included=other_coins, losses=everyone.losses), None, SEED, targets=[4]
+    )
+    np.testing.assert_array_equal(again.values[0], result.values[4])
+
+
+def test_spreads_find_the_known_auc() -> None:
+    result = leave_one_out.leave_one_out(Loss(), models(), None, SEED)
+    found = {one.figure: one for one in leave_one_out.spreads(result, fprs=(0.01, 1e-5))}
+    best = NormalDist().cdf(1 / 2**0.5)
+    assert found["auc"].mean == pytest.approx(best, abs=0.01)
+    assert found["auc"].lowest < found["auc"].mean < found["auc"].highest
+    assert 0 < found["auc"].std < 0.03
+    assert found["tpr at fpr 0.01"].mean == pytest.approx(NormalDist().cdf(1 - 2.326), abs=0.03)
+    assert "tpr at fpr 1e-05" not in found  # cannot be resolved by 1000 non-members
+
+
+def test_tpr_is_the_last_point_at_or_under_the_rate() -> None:
+    values = np.array([5.0, 4.0, 4.0, 3.0, 2.0, 1.0])
+    included = np.array([True, True, False, True, False, False])
+    assert leave_one_out.tpr_at(values, included, 0.3) == (1 / 3, 0.0)  # the tie at 4 costs a false positive of 1/3
+    assert leave_one_out.tpr_at(values, included, 0.34) == (1.0, 1 / 3)
+
+
+def test_exposure_finds_the_same_records_again() -> None:
+    shift = np.where(np.arange(2000) < 100, 6.0, 0.0)
+    result = leave_one_out.leave_one_out(Loss(), models(shift=shift), None, SEED)
+    found = leave_one_out.exposure(result, at_fpr=0.01)
+    assert np.nanmean(found.found[:100]) > 0.95
+    assert np.nanmean(found.found[100:]) < 0.03
+    assert np.mean(leave_one_out.worst_records(found, 90) < 100) > 0.95
+    assert found.reproducibility > 0.7
+    assert found.chance < 0.1
+    nothing = leave_one_out.exposure(leave_one_out.leave_one_out(Loss(), models(shift=0.0), None, SEED), at_fpr=0.05)
+    assert nothing.reproducibility == pytest.approx(nothing.chance, abs=0.01)
+
+
+def test_groups() -> None:
+    groups = np.repeat(["safe", "exposed"], 1000)
+    result = leave_one_out.leave_one_out(Loss(), models(shift=np.where(groups == "safe", 0.0, 3.0)), None, SEED)
+    found = leave_one_out.by_group(result, groups)
+    assert found["safe"].mean == pytest.approx(0.5, abs=0.02)
+    assert found["exposed"].mean == pytest.approx(NormalDist().cdf(3 / 2**0.5), abs=0.01)
+
+
+def test_units_are_judged_by_all_their_records_at_once() -> None:
+    """250 units of 8 records: means of about four records a side, each N(1 * member, 1)."""
+    users = np.random.default_rng(5).permutation(np.repeat(np.arange(250), 8)).astype(str)
+    result = leave_one_out.leave_one_out(Loss(), models(), None, SEED, targets=[0, 3, 7])
+    units, figures = leave_one_out.by_unit(result, users, fprs=(0.1, 0.001))
+    kept = [user for user in np.unique(users) if all(0 < c[users == user].sum() < 8 for c in result.included)]
+    assert 230 < units == len(kept) < 250
+    assert [one.figure for one in figures] == ["auc", "tpr at fpr 0.1"]  # 1 in 1000 is not resolved by 250 units
+    by_hand = []
+    for values, coins in zip(result.values, result.included, strict=True):
+        inside = [np.mean([values[i] for i in np.flatnonzero((users == user) & coins)]) for user in kept]
+        outside = [np.mean([values[i] for i in np.flatnonzero((users == user) & ~coins)]) for user in kept]
+        by_hand.append(np.mean([[(x > y) + 0.5 * (x == y) for y in outside] for x in inside]))
+    assert figures[0].mean == pytest.approx(np.mean(by_hand))
+    (single, *_) = leave_one_out.spreads(result)
+    assert figures[0].mean > single.mean + 0.08  # several records say more than one
+    assert leave_one_out.by_unit(result, np.arange(2000)) == (0, ())
+
+
+def test_calibrated_thresholds_realise_their_rate() -> None:
+    result = leave_one_out.leave_one_out(Loss(), models(shift=2.0), None, SEED)
+    found = leave_one_out.calibrated(result, 0.05, prior=0.1)
+    assert found.realised_fpr == pytest.approx(0.05, abs=0.01)
+    assert found.tpr == pytest.approx(NormalDist().cdf(2 - 1.645), abs=0.02)
+    assert found.precision == pytest.approx(found.tpr * 0.1 / (found.tpr * 0.1 + found.realised_fpr * 0.9))
+    with pytest.raises(DataError, match="threshold"):
+        leave_one_out.calibrated(result, 1e-6, prior=0.1)
+    with pytest.raises(ConfigError, match="prior"):
+        leave_one_out.calibrated(result, 0.1, prior=1.0)
+    assert leave_one_out.precision(0.0, 0.0, 0.5) is None
+
+
+def views(scale: float) -> tuple[TargetView, Array, ReferenceView]:
+    random = np.random.default_rng(1)
+    labels = random.integers(0, 3, 600)
+    included = random.random((7, 600)) < 0.5
+    logits = random.standard_normal((7, 600, 3)) + (1 + included)[..., None] * np.eye(3)[labels]
+    logits[0] *= scale
+    return TargetView(labels=labels, logits=logits[0]), included[0], ReferenceView(included=included[1:], logits=logits[1:])
+
+
+def test_fidelity_tells_when_references_are_of_another_kind() -> None:
+    same = leave_one_out.fidelity(*views(1.0))
+    assert same.matches
+    assert same.target_accuracy[0] == pytest.approx(same.reference_accuracy[0], abs=0.06)
+    other = leave_one_out.fidelity(*views(4.0))
+    assert not other.matches
+    assert other.distance > other.typical
+    assert "speaks of the attack, not of the model" in other.sentence
+    target, coins, references = views(1.0)
+    with pytest.raises(DataError, match="fidelity"):
+        leave_one_out.fidelity(TargetView(labels=target.labels), coins, references)
+
+
+def test_one_model_is_not_enough() -> None:
+    with pytest.raises(ConfigError, match="at least 2"):
+        leave_one_out.leave_one_out(Loss(), models(count=1), None, SEED)

@@ -1,0 +1,151 @@
+"""What every audit shares: the split error budget, the negative control, curves no finer than the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from audit import plugins
+from audit.core.claims import Claim, LowerBound
+from audit.core.data import Scores
+from audit.core.errors import AssumptionError, DataError
+from audit.core.game import Access, Assumption, Game, Inclusion
+from audit.core.mechanism import Adjacency
+from audit.core.seeds import Seed
+from audit.experiment import figures
+from audit.stats.bounds import roc
+
+
+def game(canaries: int, **changes: object) -> Game:
+    rules = {
+        "adjacency": Adjacency.ADD_REMOVE,
+        "access": Access.FINAL_MODEL,
+        "inclusion": Inclusion.COINS,
+        "canaries": canaries,
+    }
+    return Game(**{**rules, **changes})  # type: ignore[arg-type]
+
+
+def drawn(count: int, shift: float, seed: int = 0) -> Scores:
+    generator = np.random.default_rng(seed)
+    included = generator.random(count) < 0.5
+    return Scores(values=generator.normal(size=count) + shift * included, included=included, game=game(count), attack="drawn")
+
+
+def test_the_budget_holds_together() -> None:
+    assert figures.share(0.95, 1) == pytest.approx(0.95)
+    assert (1 - figures.share(0.95, 7)) * 7 == pytest.approx(0.05)
+
+
+def test_an_estimator_that_assumes_too_much_is_stopped() -> None:
+    with pytest.raises(AssumptionError, match="independent_trials"):
+        figures.bounds(
+            drawn(50, 1.0),
+            [plugins.build("audit.bounds.estimators", {"kind": "gaussian"})],
+            delta=1e-5,
+            confidence=0.95,
+            seed=Seed(0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsound:
+    """Claims something of every score table: what the negative control is there for."""
+
+    assumes: frozenset[Assumption] = frozenset()
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        return LowerBound(
+            epsilon=0.1, delta=delta, confidence=confidence, estimator="unsound", comparisons=1, ceiling=9.0, assumes=()
+        )
+
+
+def test_the_control_catches_an_unsound_estimator_and_passes_a_sound_one() -> None:
+    scores = drawn(200, 3.0)
+    sound = [plugins.build("audit.bounds.estimators", {"kind": "one_run"})]
+    assert figures.negative_control(scores, sound, delta=1e-5, confidence=0.99, seed=Seed(1)).passed
+    caught = figures.negative_control(scores, [Unsound()], delta=1e-5, confidence=0.99, seed=Seed(1))
+    assert not caught.passed
+    assert caught.false_alarms == caught.repetitions
+
+
+def test_the_control_allows_what_chance_brings() -> None:
+    assert figures._allowed_alarms(20, 0.0) == 0
+    generator = np.random.default_rng(3)
+    allowed = figures._allowed_alarms(20, 0.05)
+    assert np.mean(generator.binomial(20, 0.05, size=200_000) > allowed) <= 1.2e-3
+    assert np.mean(generator.binomial(20, 0.05, size=200_000) > allowed - 1) > 1e-3
+
+
+def test_no_rate_below_the_resolution() -> None:
+    found = figures.attack_result(drawn(300, 2.0), confidence=0.95, seed=Seed(2))
+    by_target = {point.target_fpr: point for point in found.tpr_at}
+    assert by_target[0.001].tpr is None
+    point = by_target[0.1]
+    assert point.realised_fpr is not None and point.tpr is not None and point.lower is not None and point.upper is not None
+    assert point.realised_fpr <= 0.1
+    assert point.lower <= point.tpr <= point.upper
+    assert point.false_positives == round(point.realised_fpr * found.roc.nonmembers)
+    assert found.auc_lower <= found.auc <= found.auc_upper
+
+
+def test_curves_are_thin_and_keep_their_ends() -> None:
+    found = figures.attack_result(drawn(30_000, 1.0), confidence=0.95, seed=Seed(2)).roc
+    assert len(found.fpr) <= figures.CURVE_POINTS + 1
+    assert found.fpr[-1] == found.tpr[-1] == 1.0
+    assert all(a < b for a, b in zip(found.fpr, found.fpr[1:], strict=False))
+    assert all(low <= rate <= high for low, rate, high in zip(found.lower, found.tpr, found.upper, strict=True))
+
+
+def test_ties_are_not_leakage() -> None:
+    scores = drawn(400, 0.0)
+    tied = Scores(values=np.zeros(400), included=scores.included, game=scores.game)
+    found = figures.attack_result(tied, confidence=0.95, seed=Seed(4))
+    assert found.auc == pytest.approx(0.5)
+    point = next(point for point in found.tpr_at if point.target_fpr == 0.1)
+    assert point.tpr is not None and 0.02 < point.tpr < 0.25
+
+
+def test_what_a_claim_allows_stands_beside_what_was_found() -> None:
+    claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")
+    found = figures.attack_result(drawn(300, 2.0), confidence=0.95, seed=Seed(2), claim=claim)
+    assert found.tpr_at[1].allowed == pytest.approx(np.exp(1.0) * 0.01 + 1e-5)
+
+
+def test_exposed_records_are_the_highest_scores_under_names_that_hide_the_row() -> None:
+    scores = drawn(100, 2.0)
+    names = [figures.keyed_name(Seed(9), row) for row in range(100)]
+    assert len(set(names)) == 100 and names != [figures.keyed_name(Seed(8), row) for row in range(100)]
+    found = figures.exposures(scores, names, ["a"] * 100, count=5)
+    assert [row.record for row in found] == [names[i] for i in np.argsort(-scores.values)[:5]]
+    assert [row.rank for row in found] == [1, 2, 3, 4, 5]
+    assert found[0].fpr == np.mean(scores.nonmembers >= found[0].score)
+
+
+def test_groups_with_one_side_have_no_auc() -> None:
+    scores = drawn(60, 5.0)
+    groups = ["even" if i % 2 == 0 else "odd" for i in range(59)] + ["alone"]
+    found = {row.group: row for row in figures.group_results(scores, groups, 0.9, np.ones(60, bool))}
+    assert found["alone"].auc is None and found["alone"].accuracy == 1.0
+    assert found["even"].auc is not None and found["even"].auc > 0.9
+
+
+def test_intervals_of_groups_pay_for_their_number() -> None:
+    scores = drawn(400, 1.0)
+    (alone,) = figures.group_results(scores, ["all"] * 400, 0.95)
+    among = next(one for one in figures.group_results(scores, ["all"] * 398 + ["a", "b"], 0.95) if one.group == "all")
+    assert alone.auc_lower is not None and alone.auc is not None and among.auc_lower is not None and among.auc is not None
+    assert 0.5 < alone.auc_lower < alone.auc
+    low, high = roc.auc_interval(
+        scores.values[:398][scores.included[:398]], scores.values[:398][~scores.included[:398]], 1 - 0.05 / 3
+    )
+    assert (among.auc_lower, among.auc_upper) == (low, high)
+
+
+def test_an_attack_with_one_side_only_is_refused_in_words() -> None:
+    for included in (np.ones(4, dtype=bool), np.zeros(4, dtype=bool)):
+        one_sided = replace(drawn(4, 0.0), included=included)
+        with pytest.raises(DataError, match="nonmember scores; it needs at least one of each"):
+            figures.attack_result(one_sided, confidence=0.95, seed=Seed(0))

@@ -1,0 +1,70 @@
+"""The time of a run is told from its own jobs: extrapolated over steps and jobs, checked against a clock that is ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from audit.cli.app import answer
+from audit.config import parse
+from audit.experiment import timing
+from audit.experiment.assemble import assemble
+from audit.experiment.job import Order
+from audit.experiment.spec import Experiment
+from tests.tiny import CONFIG
+
+
+@pytest.fixture(scope="module")
+def experiment() -> Experiment:
+    return assemble(parse(CONFIG.replace("steps: 12", "steps: 1000")).config)
+
+
+class Machine:
+    """A job takes 0.5 s, and 0.01 s a step for each model."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step, self.steps_seen = 0.0, step, set[int]()
+
+    def work(self, shared: object, order: Order, progress: object) -> dict[str, object]:
+        steps = order.job.keywords["mechanism"].steps
+        self.steps_seen.add(steps)
+        self.now += 0.5 + self.step * steps * len(order.job.keywords["seeds"])
+        return {}
+
+
+def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(step=0.01)
+    monkeypatch.setattr(timing, "fit_and_observe", machine.work)
+    found = timing.estimate(experiment, clock=lambda: machine.now)
+    assert [(one.mechanism, one.game, one.models) for one in found] == [
+        ("plain", "outside", 6),
+        ("dp", "outside", 6),
+        ("dp", "inside", 1),
+    ]
+    assert found[0].seconds == pytest.approx(3 * (0.5 + 0.01 * 1000 * 2))
+    assert found[2].seconds == pytest.approx(0.5 + 0.01 * 1000)
+    assert max(machine.steps_seen) < 1000
+
+
+def test_a_slow_step_is_not_measured_twice(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(step=60.0)
+    monkeypatch.setattr(timing, "fit_and_observe", machine.work)
+    found = timing.estimate(experiment, clock=lambda: machine.now)
+    assert machine.steps_seen == {1}
+    assert found[0].seconds == pytest.approx(60.5 * 1000 * 6)
+    assert found[0].together == 1
+
+
+def test_the_command_measures_real_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "tiny.yaml"
+    config.write_text(CONFIG)
+    assert answer(["plan", str(config), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["timing"]
+    assert [row["game"] for row in rows] == ["outside", "outside", "inside"]
+    assert all(0 < row["seconds"] < 60 for row in rows)
+    assert answer(["plan", str(config)]) == 0
+    assert "one job after another" in capsys.readouterr().out
+    assert answer(["plan", str(config), "--no-measure", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["timing"] == []

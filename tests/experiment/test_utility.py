@@ -1,0 +1,67 @@
+"""Utility figures on cases whose answer is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit.core.data import Dataset, Executed, Records
+from audit.experiment.train import Observed
+from audit.experiment.utility import utility
+
+EXECUTED = Executed(
+    steps=0,
+    batch_sizes=np.zeros((2, 0)),
+    population=np.ones(2),
+    noise_multiplier=np.zeros(2),
+    noise_draws=0,
+    largest_norm=np.zeros(2),
+    skipped=np.zeros(2),
+)
+
+
+def dataset(labels: np.ndarray, classes: int) -> Dataset:
+    test = Records(inputs=np.zeros((len(labels), 1)), labels=labels)
+    none = Records(inputs=np.zeros((0, 1)), labels=labels[:0])
+    return Dataset(name="t", source="t", sha256="", classes=classes, train=none, pool=none, test=test, pool_index=np.arange(0))
+
+
+def observed(logits: np.ndarray, natural: bool = True) -> Observed:
+    return Observed(
+        canary_logits=logits if natural else None,
+        test_logits=logits,
+        products=None,
+        diverged=~np.isfinite(logits).all(axis=(1, 2)),
+        executed=EXECUTED,
+    )
+
+
+def test_classification_figures() -> None:
+    labels = np.array([0, 0, 1, 1])
+    right = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
+    wrong_once = right.copy()
+    wrong_once[0] = [0.0, 0.5]
+    found = {metric.name: metric for metric in utility([observed(np.stack([right, wrong_once]))], dataset(labels, 2))}
+    assert found["accuracy"].value == pytest.approx((1.0 + 0.75) / 2)
+    assert found["accuracy"].spread == pytest.approx(np.std([1.0, 0.75], ddof=1))
+    assert found["accuracy"].models == 2
+    assert found["macro-F1"].value == pytest.approx((1.0 + (2 / 3 + 4 / 5) / 2) / 2)
+    assert found["AUC"].value == pytest.approx(1.0)
+
+
+def test_regression_figures() -> None:
+    labels = np.array([0.0, 1.0, 2.0])
+    logits = np.array([[[0.0], [1.0], [3.0]]])
+    found = {metric.name: metric.value for metric in utility([observed(logits)], dataset(labels, 0))}
+    assert found["MSE"] == pytest.approx(1 / 3)
+    assert found["R2"] == pytest.approx(0.5)
+
+
+def test_models_with_crafted_gradients_are_left_out_where_others_exist() -> None:
+    labels = np.array([0, 1])
+    good, bad = np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    crafted = replace(observed(bad), canary_logits=None)
+    assert utility([crafted, observed(good)], dataset(labels, 2))[0].value == 1.0
+    assert utility([crafted], dataset(labels, 2))[0].value == 0.0

@@ -1,0 +1,122 @@
+"""Verdicts: each outcome, which bound may refute which claim, and what execution checks catch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit.core.claims import Claim, LowerBound, Outcome
+from audit.core.data import Executed
+from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
+from audit.core.results import Status
+from audit.experiment import judge
+
+CLAIM = Claim(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")
+
+
+def bound(epsilon: float, ceiling: float = 5.0, family: str | None = None) -> LowerBound:
+    return LowerBound(
+        epsilon=epsilon,
+        delta=1e-5,
+        confidence=0.99,
+        estimator="test",
+        comparisons=1,
+        ceiling=ceiling,
+        assumes=(),
+        family=family,
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "trusted", "executed", "outcome"),
+    [
+        ([bound(2.5)], True, True, Outcome.VIOLATED),
+        ([bound(2.0)], True, True, Outcome.CONSISTENT),
+        ([bound(1.5, ceiling=1.9)], True, True, Outcome.OUT_OF_REACH),
+        ([bound(1.5, ceiling=2.0)], True, True, Outcome.OUT_OF_REACH),
+        ([bound(2.5)], False, True, Outcome.INVALID),
+        ([bound(1.0)], True, False, Outcome.INVALID),
+        ([bound(2.5)], True, False, Outcome.VIOLATED),
+        ([bound(9.0, 99.0, family="gdp")], True, True, Outcome.OUT_OF_REACH),
+        ([bound(9.0, 99.0, family="gdp"), bound(1.0)], True, True, Outcome.CONSISTENT),
+        ([], True, True, Outcome.OUT_OF_REACH),
+    ],
+)
+def test_each_outcome(bounds: list[LowerBound], trusted: bool, executed: bool, outcome: Outcome) -> None:
+    assert judge.judge(CLAIM, bounds, trusted=trusted, executed=executed).outcome is outcome
+
+
+def test_a_family_bound_refutes_only_a_claim_of_that_family() -> None:
+    same = replace(CLAIM, family="dp_sgd")
+    assert judge.judge(same, [bound(3.0, 99.0, "dp_sgd")], trusted=True).outcome is Outcome.VIOLATED
+    assert judge.judge(same, [bound(3.0, 99.0, "gdp")], trusted=True).outcome is Outcome.OUT_OF_REACH
+
+
+def test_a_bound_at_another_delta_decides_nothing() -> None:
+    assert judge.judge(CLAIM, [replace(bound(4.0), delta=1e-6)], trusted=True).outcome is Outcome.OUT_OF_REACH
+
+
+def test_the_tightest_claim_decides_unless_one_is_refuted() -> None:
+    loose = replace(CLAIM, epsilon=4.9)
+    tight = judge.judge(CLAIM, [bound(1.0, 4.0)], trusted=True)
+    far = judge.judge(loose, [bound(1.0, 4.0)], trusted=True)
+    assert far.outcome is Outcome.OUT_OF_REACH
+    assert judge.of_mechanism([far, tight]) is Outcome.CONSISTENT
+    assert judge.of_mechanism([]) is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "met", "code"),
+    [
+        (Outcome.CONSISTENT, True, 0),
+        (None, True, 0),
+        (Outcome.VIOLATED, True, 1),
+        (Outcome.CONSISTENT, False, 1),
+        (Outcome.OUT_OF_REACH, True, 3),
+        (Outcome.INVALID, True, 3),
+        (Outcome.OUT_OF_REACH, False, 1),
+    ],
+)
+def test_exit_codes(outcome: Outcome | None, met: bool, code: int) -> None:
+    assert judge.exit_code(outcome, met) == code
+
+
+MECHANISM = DpSgd(noise_multiplier=1.5, clip_norm=2.0, sample_rate=0.1, steps=200)
+
+
+def executed(seed: int = 0, models: int = 4) -> Executed:
+    generator = np.random.default_rng(seed)
+    draws = 200 * 5000
+    return Executed(
+        steps=200,
+        batch_sizes=generator.binomial(1000, 0.1, size=(models, 200)),
+        population=np.full(models, 1000),
+        noise_multiplier=1.5 + generator.normal(size=models) * 1.5 / math.sqrt(2 * draws),
+        noise_draws=draws,
+        largest_norm=np.ones(models),
+        skipped=np.zeros(models, int),
+    )
+
+
+def failed(change: dict[str, object], mechanism: DpSgd | NonPrivate = MECHANISM) -> set[str]:
+    checks = judge.check_executed(mechanism, replace(executed(), **change))
+    return {check.code for check in checks if check.status is Status.FAILED}
+
+
+def test_an_honest_run_passes_every_check() -> None:
+    for seed in range(30):
+        assert all(check.status is Status.CHECKED for check in judge.check_executed(MECHANISM, executed(seed)))
+
+
+def test_every_departure_is_caught() -> None:
+    assert failed({"steps": 201}) == {"steps"}
+    assert failed({"noise_multiplier": np.full(4, 1.5 / 2.0)}) == {"noise"}
+    assert failed({"noise_multiplier": np.array([1.5, 1.5, 1.5, 1.47])}) == {"noise"}
+    assert failed({"largest_norm": np.array([1.0, 1.0, 1.01, 1.0])}) == {"clipping"}
+    assert failed({"batch_sizes": np.full((4, 200), 100)}) == {"sampling-law"}
+    assert "sampling" in failed({"batch_sizes": np.random.default_rng(0).binomial(1000, 0.11, size=(4, 200))})
+    assert failed({"batch_sizes": np.full((4, 200), 999)}, replace(MECHANISM, sample_rate=1.0)) == {"sampling"}
+    assert failed({"batch_sizes": np.full((4, 200), 1000)}, replace(MECHANISM, sample_rate=1.0)) == set()
