@@ -11,9 +11,10 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,16 +32,25 @@ STARTED = "started.json"
 SUMS = "SHA256SUMS"
 SCRATCH = "scratch"
 SPARE_BYTES = 64 * 2**20
+OBSERVATIONS = "models"
+PRIVATE = "private"
+RECORD_KEY = f"{PRIVATE}/record-key"
+UNLISTED = (SUMS, RECORD_KEY)
+"""What `SHA256SUMS` leaves out: itself, and the key of the records' names, which its owner may keep elsewhere."""
 
 
 @dataclass(slots=True, eq=False)
 class Store:
-    """The folder of one run. Open with `start`, close with `finish` or `close`."""
+    """The folder of one run, readable by its owner alone. Open with `start`, close with `finish` or `close`.
+
+    Values lie in `models/`, which attacks are served from; those of `private` lie apart from them.
+    """
 
     final: Path
     folder: Path
     created: str
     _lock: Any = field(repr=False, default=None)
+    _values: str = OBSERVATIONS
 
     @classmethod
     def start(cls, final: Path, config_sha256: str, *, resume: bool = False) -> Store:
@@ -56,7 +66,10 @@ class Store:
         if folder.exists() and not resume:
             raise ConfigError(f"'{folder}' holds an unfinished run; go on with it by --resume, or remove it")
         try:
-            (folder / "models").mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+            (folder / OBSERVATIONS).mkdir(exist_ok=True)
             lock = (folder / "lock").open("w")
             probe = folder / "probe"
             probe.write_bytes(b"\0" * 4096)
@@ -76,6 +89,18 @@ class Store:
             text = f"{needed / 2**20:.0f} MiB to write but {free / 2**20:.0f} MiB free at '{self.folder}'"
             raise OutputError(f"{text}; free some space or choose another --output")
 
+    @property
+    def private(self) -> Store:
+        """The same folder for values that no attack may read, such as the coins."""
+        return replace(self, _values=PRIVATE)
+
+    def record_key(self) -> bytes:
+        """The secret that the records' names are keyed with: drawn when first asked for, kept for `--resume`."""
+        path = self.folder / RECORD_KEY
+        if not path.exists():
+            self.write(RECORD_KEY, secrets.token_hex(16).encode() + b"\n")
+        return path.read_bytes().strip()
+
     def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
         """What was stored under `key`, else the computed value, stored first."""
         if not self.intact(key):
@@ -86,6 +111,7 @@ class Store:
         """Stores a value, whole or not at all, with a checksum of each of its arrays."""
         arrays = {name: np.asarray(array, order="C") for name, array in value.items()}
         sums = {name: _digest(array) for name, array in arrays.items()}
+        self._path(key).parent.mkdir(exist_ok=True)
         _write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, wanted: Callable[[str], bool] | None = None) -> dict[str, Array]:
@@ -129,7 +155,7 @@ class Store:
         return np.asarray(mapped)
 
     def _path(self, key: str) -> Path:
-        return self.folder / "models" / f"{key}.safetensors"
+        return self.folder / self._values / f"{key}.safetensors"
 
     def write(self, name: str, content: bytes) -> None:
         """One output file, whole or not at all."""
@@ -139,7 +165,7 @@ class Store:
 
     def abandon(self) -> None:
         """Removes the folder of a run that was refused before anything was computed; keeps any other."""
-        if not any((self.folder / "models").iterdir()):
+        if not any((self.folder / OBSERVATIONS).iterdir()):
             shutil.rmtree(self.folder)
         self._lock.close()
 
@@ -148,9 +174,10 @@ class Store:
         shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
         for leftover in ("lock", STARTED):
             (self.folder / leftover).unlink(missing_ok=True)
-        files = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != SUMS)
+        files = _listed(self.folder)
         rows = [f"{file_sha256(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
         self.write(SUMS, "".join(rows).encode())
+        _close_to_others(self.folder)
         try:
             os.replace(self.folder, self.final)
             _sync_folder(self.final.parent)
@@ -174,7 +201,7 @@ def verify_folder(folder: Path) -> list[str]:
             problems.append(f"{name}: missing")
         elif file_sha256(path) != expected:
             problems.append(f"{name}: changed")
-    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {SUMS}
+    present = {path.relative_to(folder).as_posix() for path in _listed(folder)}
     return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(listed))]
 
 
@@ -223,7 +250,7 @@ def _write(path: Path, content: bytes) -> None:
     """Write under a temporary name, force it to disk, rename."""
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with temporary.open("wb") as stream:
+        with open(temporary, "wb", opener=_owner_only) as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -232,6 +259,23 @@ def _write(path: Path, content: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise OutputError(f"cannot write '{path}': {error}") from error
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _listed(folder: Path) -> list[Path]:
+    """The files that `SHA256SUMS` lists."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in files if path.relative_to(folder).as_posix() not in UNLISTED)
+
+
+def _close_to_others(folder: Path) -> None:
+    """Leave every folder and file to its owner alone, whoever wrote it and under whatever umask."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -253,5 +297,5 @@ def write_outputs(final: Path, files: Mapping[str, bytes]) -> Path:
     store = Store.start(final, contents.hexdigest(), resume=True)
     for name, content in files.items():
         store.write(name, content)
-    (store.folder / "models").rmdir()
+    (store.folder / OBSERVATIONS).rmdir()
     return store.finish()

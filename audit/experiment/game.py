@@ -43,7 +43,7 @@ class Played:
 def play(experiment: Experiment, one: Planted, stated: Stated, tools: tuple[Store, Progress]) -> Played:
     """One game on one recipe, from coins to bounds. `tools`: where values are kept, and who hears of progress."""
     store, progress = tools
-    store.arrays(f"coins-{one.recipe.name}-{one.game.name}", lambda: {"included": one.planting.included})
+    store.private.arrays(f"coins-{one.recipe.name}-{one.game.name}", lambda: {"included": one.planting.included})
     found = orders(experiment, one.recipe, one.game, one.planting)
     jobs = list(zip(one.game.portions(experiment.models_per_job), found, strict=True))
     watch = watch_of(experiment, one.game, stated)

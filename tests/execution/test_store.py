@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -118,3 +120,44 @@ def test_too_little_space_is_said_before_work(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="MiB free"):
         store.ensure_space(2**60)
     store.ensure_space(0)
+
+
+def test_a_run_folder_is_its_owners_alone_from_its_first_moment(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = Store.start(tmp_path / "run", "c")
+        assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+        store.put("key", {"a": np.ones(2)})
+        store.private.put("coins", {"included": np.ones(2)})
+        store.write("figures/report.svg", b"x")
+        (store.folder / "audit.log").write_text("written by another library")
+        final = store.finish()
+    finally:
+        os.umask(before)
+    for path in (final, *final.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_coins_lie_apart_from_what_attacks_are_served_from(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    store.put("key", {"a": np.ones(2)})
+    store.private.put("coins", {"included": np.ones(2)})
+    assert [path.name for path in (store.folder / "models").iterdir()] == ["key.safetensors"]
+    assert not store.intact("coins")
+    assert store.private.intact("coins")
+
+
+def test_the_key_of_the_names_is_secret_stays_over_a_resume_and_may_be_taken_away(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    key = store.record_key()
+    assert len(bytes.fromhex(key.decode())) == 16
+    store._lock.close()
+    again = Store.start(tmp_path / "run", "c", resume=True)
+    assert again.record_key() == key
+    assert Store.start(tmp_path / "other", "c").record_key() != key
+    again.write("report.json", b"{}")
+    final = again.finish()
+    assert key.decode() not in (final / SUMS).read_text()
+    assert verify_folder(final) == []
+    (final / "private" / "record-key").unlink()
+    assert verify_folder(final) == []
