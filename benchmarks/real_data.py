@@ -36,8 +36,8 @@ from real_problems import Recipe
 from audit.core.data import Array
 from audit.core.game import Access
 from audit.core.seeds import Seed
+from audit.execution import code
 from audit.experiment import figures
-from audit.experiment.job import code_digest
 
 TITLES = {
     "location30": "Location-30 (446 binary features, 30 classes)",
@@ -84,7 +84,7 @@ def one(name: str, recipe: Recipe, number: int, options: argparse.Namespace) -> 
             raise SystemExit(f"{stem}.npz is missing and --only report trains nothing")
         dataset = real_problems.read(name, options.root, options.out, problem, seed.child("data"))
         found = real_problems.observed(dataset, problem, recipe, options.models, seed.child("recipe", number))
-        return {**found, "code": np.asarray(code_digest()[:12])}
+        return {**found, "code": np.asarray(code.digest()[:12])}
 
     def train_inside() -> Mapping[str, Array]:
         dataset = real_problems.read(name, options.root, options.out, problem, seed.child("data"))

@@ -67,7 +67,7 @@ class _Run:
         directory, name = Path(self.resolved.config.output.directory), self.resolved.config.name
         if not resume:
             return store.new_folder(directory, name)
-        found = store.unfinished(directory, name, self.resolved.sha256)
+        found = store.unfinished(directory, self.resolved.sha256)
         if found is None:
             raise ConfigError(f"no unfinished run of this config under '{directory}'; start one without --resume")
         return found
@@ -84,11 +84,13 @@ class _Run:
             raise
 
     def _go(self, store: Store, as_json: bool) -> int:
+        from audit.execution.code import sources
         from audit.experiment import assemble
         from audit.experiment import report as summary
 
         started = time.monotonic()
         experiment = assemble.assemble(self.resolved.config)
+        store.bind_code(sources(experiment.foreign))
         self.entry.check(experiment)
         store.ensure_space(bytes_needed(experiment))
         self._say(experiment)

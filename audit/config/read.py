@@ -19,14 +19,15 @@ from audit.config.model import VERSION, Config
 from audit.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "AUDIT_SET_"
+_NO_IDENTITY = frozenset({"execution", "name", "title", "output", "unaccounted"})
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """A validated config, its canonical text, its identity, and where each value came from.
 
-    `sha256` is that of the canonical text without `execution`, which says where models are trained, not which: a
-    run can go on under another executor.
+    `sha256` is that of the canonical text without the sections that decide nothing of what is found: `execution` says where
+    models are trained, the others how the report is called, what it quotes and where it goes. A run can go on under others.
     """
 
     config: Config
@@ -124,8 +125,9 @@ def parse(
     values = config.model_dump(mode="json")
     canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
     everything = tuple((path, _origin(path, origins)) for path in _paths(values))
-    lasting = yaml.safe_dump({key: values[key] for key in values if key != "execution"}, sort_keys=True, allow_unicode=True)
-    return Resolved(config, canonical, hashlib.sha256(lasting.encode()).hexdigest(), everything)
+    lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
+    identity = yaml.safe_dump(lasting, sort_keys=True, allow_unicode=True)
+    return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), everything)
 
 
 def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:

@@ -29,14 +29,16 @@ from audit.core.errors import ConfigError, OutputError
 LOG = logging.getLogger("audit")
 PARTIAL = ".partial"
 STARTED = "started.json"
+LOCK = "lock"
 SUMS = "SHA256SUMS"
 SCRATCH = "scratch"
 SPARE_BYTES = 64 * 2**20
 OBSERVATIONS = "models"
 PRIVATE = "private"
 RECORD_KEY = f"{PRIVATE}/record-key"
-UNLISTED = (SUMS, RECORD_KEY)
-"""What `SHA256SUMS` leaves out: itself, and the key of the records' names, which its owner may keep elsewhere."""
+UNLISTED = (SUMS, RECORD_KEY, STARTED, LOCK)
+"""What `SHA256SUMS` leaves out: itself, the key of the records' names, which its owner may keep elsewhere, and what only an
+unfinished run needs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +72,7 @@ class Store:
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
             (folder / OBSERVATIONS).mkdir(exist_ok=True)
-            lock = (folder / "lock").open("w")
+            lock = (folder / LOCK).open("w")
             probe = folder / "probe"
             probe.write_bytes(b"\0" * 4096)
             probe.unlink()
@@ -80,7 +82,27 @@ class Store:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise ConfigError(f"'{folder}' is in use by another audit; wait for it or choose another --output") from error
+        if final.exists():  # finished by another audit since it was asked for above
+            shutil.rmtree(folder)
+            raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
         return cls(final, folder, _started(folder, config_sha256), lock)
+
+    def bind_code(self, sources: Mapping[str, str]) -> None:
+        """Writes down which code the run is of, by the hash of each source; later the same code is demanded.
+
+        Raises:
+            ConfigError: the run was started with other code, whose models must not share a bound with this one's.
+        """
+        path = self.folder / STARTED
+        started = _read_started(path)
+        before = started.setdefault("code", dict(sources))
+        changed = sorted(name for name in {*before, *sources} if before.get(name) != sources.get(name))
+        if changed:
+            raise ConfigError(
+                f"the source of {', '.join(changed)} has changed since '{self.folder}' was started; models of two codes must "
+                "not share a bound: put the code back as it was and go on by --resume, or start a new run"
+            )
+        _write(path, json.dumps(started).encode())
 
     def ensure_space(self, needed: int) -> None:
         """Nothing, or `OutputError` where the disk cannot take `needed` more bytes."""
@@ -167,23 +189,31 @@ class Store:
         """Removes the folder of a run that was refused before anything was computed; keeps any other."""
         if not any((self.folder / OBSERVATIONS).iterdir()):
             shutil.rmtree(self.folder)
+        self.close()
+
+    def close(self) -> None:
+        """Gives the lock up; the folder stays unfinished."""
         self._lock.close()
 
     def finish(self) -> Path:
-        """The final folder, after writing the checksums of every file and taking the partial name away."""
+        """The final folder, after writing the checksums of every file and taking the partial name away.
+
+        The lock is held until the folder has its name: whoever resumes it in between finds it in use.
+        """
         shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
-        for leftover in ("lock", STARTED):
-            (self.folder / leftover).unlink(missing_ok=True)
         files = _listed(self.folder)
         rows = [f"{file_sha256(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
         self.write(SUMS, "".join(rows).encode())
         _close_to_others(self.folder)
         try:
             os.replace(self.folder, self.final)
+            for name in (STARTED, LOCK):
+                (self.final / name).unlink(missing_ok=True)
+            _sync_folder(self.final)
             _sync_folder(self.final.parent)
         except OSError as error:
             raise OutputError(f"cannot rename '{self.folder}' to '{self.final}': {error}") from error
-        self._lock.close()
+        self.close()
         return self.final
 
 
@@ -216,12 +246,25 @@ def new_folder(directory: Path, name: str) -> Path:
     return directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
 
 
-def unfinished(directory: Path, name: str, config_sha256: str) -> Path | None:
-    """The newest unfinished run of the same config below `directory`, by its final name; None where there is none."""
-    for folder in sorted(directory.glob(f"*-{name}{PARTIAL}"), reverse=True):
-        started = folder / STARTED
-        if started.is_file() and json.loads(started.read_text()).get("config_sha256") == config_sha256:
+def unfinished(directory: Path, config_sha256: str) -> Path | None:
+    """The newest unfinished run of the same config below `directory`, by its final name; None where there is none.
+
+    Raises:
+        ConfigError: none is known to be of this config, and one that is damaged may be.
+    """
+    damaged: ConfigError | None = None
+    for folder in sorted(directory.glob(f"*{PARTIAL}"), reverse=True):
+        if not (folder / STARTED).is_file():
+            continue
+        try:
+            started = _read_started(folder / STARTED)
+        except ConfigError as error:
+            damaged = damaged or error
+            continue
+        if started["config_sha256"] == config_sha256:
             return folder.with_name(folder.name.removesuffix(PARTIAL))
+    if damaged is not None:
+        raise damaged
     return None
 
 
@@ -229,15 +272,38 @@ def _started(folder: Path, config_sha256: str) -> str:
     """When this run was first started; kept across resumes so that the report does not depend on interruptions."""
     path = folder / STARTED
     if path.exists():
-        started: dict[str, str] = json.loads(path.read_text())
+        started = _read_started(path)
         if started["config_sha256"] != config_sha256:
             raise ConfigError(f"'{folder}' was started with another config; choose another --output, or remove it")
-        return started["created"]
+        return str(started["created"])
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
     created = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     _write(path, json.dumps({"created": created, "config_sha256": config_sha256}).encode())
     return created
+
+
+def _read_started(path: Path) -> dict[str, Any]:
+    """What a run wrote down when it was started.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
+    try:
+        started = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(_damaged(path, str(error))) from error
+    code = started.get("code", {}) if isinstance(started, dict) else None
+    if not isinstance(code, dict) or not all(isinstance(started.get(key), str) for key in ("created", "config_sha256")):
+        raise ConfigError(_damaged(path, "it lacks the time or the hash of the config"))
+    return dict(started)
+
+
+def _damaged(path: Path, why: str) -> str:
+    return (
+        f"'{path}', which says what config and code the run is of, is damaged ({why}); if they are those you give now, remove "
+        "that file and go on by --resume with --output: finished models are kept. Else choose another --output"
+    )
 
 
 def _digest(array: Array) -> str:

@@ -16,6 +16,7 @@ from audit.core.errors import ConfigError
 from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
 from audit.core.protocols import Accountant, Attack
 from audit.core.seeds import Seed
+from audit.execution.code import foreign_modules
 from audit.experiment import stopping
 from audit.experiment.spec import Experiment, Play, Recipe
 
@@ -56,6 +57,7 @@ def assemble(config: Config) -> Experiment:
         models_per_job=config.execution.models_per_job,
         executor=plugins.build("audit.execution.executors", config.execution.executor),
         certificates=config.certificates,
+        foreign=foreign_modules(config.model_dump(mode="json")),
     )
 
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError
 from audit.core.protocols import Progress, Trainer, TrainingJob
 from audit.core.version import __version__
+from audit.execution import code
 from audit.experiment import observe
 
 
@@ -30,6 +30,7 @@ class Order:
         models: trained together.
         steps: of each.
         code: digest of the code that the key stands for; another machine's must be the same.
+        foreign: modules of others that it covers besides.
         asked: what attacks ask to be read off the models besides.
     """
 
@@ -39,6 +40,7 @@ class Order:
     models: int
     steps: int
     code: str
+    foreign: tuple[str, ...] = ()
     asked: observe.Asked = field(default_factory=observe.Asked)
 
 
@@ -59,10 +61,12 @@ def fit_and_observe(
     Raises:
         ConfigError: this machine's code is not the code that the order was made with.
     """
-    if order.code != code_digest():
+    own = code.digest(order.foreign)
+    if order.code != own:
+        modules = ", ".join(("epsilon-audit", *order.foreign))
         raise ConfigError(
-            f"a worker's code (digest {code_digest()[:12]}) is not the driver's ({order.code[:12]}); "
-            "install the same version of epsilon-audit on every machine"
+            f"a worker's code (digest {own[:12]}) is not the driver's ({order.code[:12]}); "
+            f"install the same version of {modules} on every machine"
         )
     dataset, canaries = shared
     job = order.job(dataset=dataset, canaries=multiplied(canaries))
@@ -99,11 +103,11 @@ def _isolated(value: dict[str, Array]) -> dict[str, Array]:
     return {**value, "diverged": diverged}
 
 
-def job_key(job: TrainingJob, trainer: Trainer, content: str, asked: observe.Asked) -> str:
+def job_key(job: TrainingJob, trainer: Trainer, content: str, asked: observe.Asked, code_digest: str) -> str:
     """The hash of everything that decides a job's result."""
     identity = {
         "version": __version__,
-        "code": code_digest(),
+        "code": code_digest,
         "content": content,
         "included": hashlib.sha256(np.packbits(job.included).tobytes()).hexdigest(),
         "seeds": [(seed.root, seed.path) for seed in job.seeds],
@@ -117,15 +121,6 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str, asked: observe.Ask
         "device": job.device.split(":", maxsplit=1)[0],
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]
-
-
-@functools.lru_cache(maxsize=1)
-def code_digest() -> str:
-    """The hash of the code that trains, so that a run resumed with other code does not mix two engines' models."""
-    root = Path(__file__).resolve().parents[1]
-    folders = sorted(path for folder in ("engine", "trainers", "models") for path in (root / folder).glob("*.py"))
-    files = [*folders, root / "experiment" / "observe.py"]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def dataset_digest(dataset: Dataset) -> str:

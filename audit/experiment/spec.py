@@ -107,7 +107,11 @@ class Stated:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Experiment:
-    """An audit as objects: everything `run` needs, no names left to look up."""
+    """An audit as objects: everything `run` needs, no names left to look up.
+
+    Attributes:
+        foreign: top-level modules of others, whose source decides what is trained as this project's does.
+    """
 
     name: str
     dataset: Dataset
@@ -121,6 +125,7 @@ class Experiment:
     models_per_job: int
     executor: Executor
     certificates: int = 0
+    foreign: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> list[tuple[Recipe, Play]]:

@@ -18,8 +18,9 @@ from audit.core.errors import ObservationError
 from audit.core.game import Access
 from audit.core.protocols import Executor, Progress, TrainingJob
 from audit.core.seeds import Seed
+from audit.execution import code
 from audit.execution.store import Store
-from audit.experiment.job import Order, canaries_digest, code_digest, dataset_digest, fit_and_observe, job_key, multiplied
+from audit.experiment.job import Order, canaries_digest, dataset_digest, fit_and_observe, job_key, multiplied
 from audit.experiment.observe import OF_CANARIES, SIGNALS, Asked
 from audit.experiment.spec import Experiment, Play, Recipe
 from audit.experiment.warm_start import fitted_start
@@ -74,7 +75,7 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
     initial = fitted_start(experiment, recipe, canaries, seed)
     asked = Asked.by([attack for _, attack in game.attacks])
     copied, looks = multiplied(canaries), checkpoints(game, canaries, recipe.mechanism.steps)
-    found = []
+    found, running = [], code.digest(experiment.foreign)
     for rows in game.portions(experiment.models_per_job):
         make = functools.partial(
             TrainingJob,
@@ -90,12 +91,13 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
         )
         job = make(dataset=experiment.dataset, canaries=copied)
         order = Order(
-            key=job_key(job, recipe.trainer, content, asked),
+            key=job_key(job, recipe.trainer, content, asked, running),
             trainer=recipe.trainer,
             job=make,
             models=len(rows),
             steps=recipe.mechanism.steps,
-            code=code_digest(),
+            code=running,
+            foreign=experiment.foreign,
             asked=asked,
         )
         found.append(order)

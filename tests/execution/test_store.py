@@ -105,8 +105,35 @@ def test_two_audits_cannot_share_a_folder(tmp_path: Path) -> None:
 def test_unfinished_runs_are_found_by_config(tmp_path: Path) -> None:
     Store.start(tmp_path / "20260101T000000Z-tiny", "a")
     Store.start(tmp_path / "20260102T000000Z-tiny", "b")
-    assert unfinished(tmp_path, "tiny", "a") == tmp_path / "20260101T000000Z-tiny"
-    assert unfinished(tmp_path, "tiny", "z") is None
+    assert unfinished(tmp_path, "a") == tmp_path / "20260101T000000Z-tiny"
+    assert unfinished(tmp_path, "z") is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b"{}", b'{"created": 3, "config_sha256": "a"}', b"\xff\xfe"])
+def test_a_damaged_start_is_refused_and_says_how_to_go_on(tmp_path: Path, damage: bytes) -> None:
+    first = Store.start(tmp_path / "run", "a")
+    first.close()
+    started = tmp_path / "run.partial" / "started.json"
+    started.write_bytes(damage)
+    with pytest.raises(ConfigError, match=r"is damaged.*remove.*--resume"):
+        Store.start(tmp_path / "run", "a", resume=True)
+    with pytest.raises(ConfigError, match="is damaged"):
+        unfinished(tmp_path, "a")
+    Store.start(tmp_path / "20260101T000000Z-whole", "a")
+    assert unfinished(tmp_path, "a") == tmp_path / "20260101T000000Z-whole"
+    started.unlink()
+    Store.start(tmp_path / "run", "a", resume=True)
+
+
+def test_a_run_goes_on_with_the_code_it_was_started_with_alone(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "a")
+    store.bind_code({"audit": "1", "mine": "2"})
+    store.bind_code({"audit": "1", "mine": "2"})
+    with pytest.raises(ConfigError, match=r"the source of mine has changed since .*start a new run"):
+        store.bind_code({"audit": "1", "mine": "3"})
+    with pytest.raises(ConfigError, match="the source of mine, other has changed"):
+        store.bind_code({"audit": "1", "other": "2"})
+    store.bind_code({"audit": "1", "mine": "2"})
 
 
 def test_an_unwritable_place_is_an_output_error(tmp_path: Path) -> None:
@@ -161,3 +188,20 @@ def test_the_key_of_the_names_is_secret_stays_over_a_resume_and_may_be_taken_awa
     assert verify_folder(final) == []
     (final / "private" / "record-key").unlink()
     assert verify_folder(final) == []
+
+
+def test_the_lock_is_held_until_the_folder_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    rename, refused = os.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        if target == store.final:
+            with pytest.raises(ConfigError, match="in use"):
+                Store.start(tmp_path / "run", "c", resume=True)
+            refused.append(target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    final = store.finish()
+    assert refused == [final]
+    assert {path.name for path in final.iterdir()} == {"models", SUMS}
