@@ -1,0 +1,88 @@
+"""Exact tests of the law of DP noise: its variance, its shape, its independence, its resolution."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Array = NDArray[np.float64]
+
+
+def variance_tail(noise: Array, deviation: float) -> float:
+    """Two-sided p-value that independent normal numbers have that standard deviation and mean zero.
+
+    The sum of squares over the variance is chi-square with one degree of freedom per number.
+
+    >>> variance_tail(np.full(200, 2.0), 1.0) < 1e-12
+    True
+    """
+    statistic = float(np.sum(np.square(noise / deviation)))
+    half = noise.size / 2
+    lower, upper = float(special.gammainc(half, statistic / 2)), float(special.gammaincc(half, statistic / 2))
+    return min(1.0, 2 * min(lower, upper))
+
+
+def variance_limits(noise: Array, significance: float) -> tuple[float, float]:
+    """Confidence limits on the standard deviation of independent normal numbers of mean zero."""
+    total, half = float(np.sum(np.square(noise))), noise.size / 2
+    low = math.sqrt(total / (2 * special.gammainccinv(half, significance / 2)))
+    high = 2 * special.gammaincinv(half, significance / 2)
+    return low, math.sqrt(total / high) if high > 0 else math.inf
+
+
+def normal_tail(standardised: Array) -> float:
+    """P-value of the Kolmogorov-Smirnov test that independent numbers are standard normal.
+
+    Uses the distribution-free bound of Massart (1990), 2 exp(-2 n D^2), which holds for every n.
+    """
+    ordered = np.sort(standardised)
+    cdf = special.ndtr(ordered)
+    ranks = np.arange(1, ordered.size + 1) / ordered.size
+    distance = float(max(np.max(ranks - cdf), np.max(cdf - ranks + 1 / ordered.size)))
+    return min(1.0, 2 * math.exp(-2 * ordered.size * distance**2))
+
+
+def extreme_tail(standardised: Array) -> float:
+    """Two-sided p-value of the largest absolute value among independent standard normal numbers.
+
+    >>> extreme_tail(np.linspace(-1.7, 1.7, 5000)) < 1e-9
+    True
+    """
+    largest = float(np.max(np.abs(standardised)))
+    log_inside = standardised.size * math.log1p(-2 * float(special.ndtr(-largest)))
+    return min(1.0, 2 * min(math.exp(log_inside), -math.expm1(log_inside)))
+
+
+def correlation_tail(first: Array, second: Array) -> float:
+    """Two-sided p-value that two samples of independent normal numbers are uncorrelated (Student's t of Pearson's r)."""
+    n = first.size
+    centred, other = first - first.mean(), second - second.mean()
+    scale = math.sqrt(float(np.sum(centred**2)) * float(np.sum(other**2)))
+    if scale == 0:
+        return 0.0
+    r = min(1.0, abs(float(np.sum(centred * other))) / scale)
+    return float(special.betainc((n - 2) / 2, 0.5, 1 - r * r))
+
+
+def lattice_bits(values: Array, formats: tuple[int, ...] = (8, 11)) -> int | None:
+    """Number of mantissa bits of the coarsest floating-point format that holds every value, or None.
+
+    Args:
+        values: numbers that should be continuous.
+        formats: significant bits of the formats to try (8: bfloat16, 11: float16), coarse first.
+
+    >>> lattice_bits(np.float16(np.random.default_rng(0).normal(size=50)).astype(float))
+    11
+    """
+    nonzero = values[values != 0]
+    if nonzero.size < 10:
+        return None
+    mantissa, _ = np.frexp(nonzero)
+    for bits in formats:
+        grid = mantissa * 2.0**bits
+        if np.all(np.abs(grid - np.round(grid)) <= 2.0 ** (bits - 18)):
+            return bits
+    return None

@@ -1,0 +1,182 @@
+"""The bench that probes share: a step, ordinary records, the claimed setting, and releases computed once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from audit.core.errors import AuditError, DataError
+from audit.step_checks.batches import Batch, crafted, joined, rows, scaled
+from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.steps import Setting, Step, Tensors
+
+NEVER = 1e9
+"""Multiple of the largest natural norm at which nothing is clipped."""
+SLACK = 1e-3
+"""Relative excess over a sensitivity that single precision may cause."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Bench:
+    """A step under test.
+
+    Attributes:
+        step: the implementation.
+        sample: at least eight ordinary records.
+        claimed: the setting whose accounting is claimed.
+        seed: of every call that does not say otherwise.
+    """
+
+    step: Step
+    sample: Batch
+    claimed: Setting
+    seed: int = 0
+    calls: int = field(default=0, init=False)
+    largest_ratio: float = field(default=0.0, init=False)
+
+    def adjusts(self, name: str) -> bool:
+        """Return whether the step takes another `name` for a call."""
+        return name in self.step.adjustable
+
+    def at(self, *, noise: float | None = None, clip: float | None = None, divisor: float | None = None) -> Setting:
+        """Return the claimed setting with what is given and adjustable put in its place."""
+        wanted = {"noise_multiplier": noise, "clip_norm": clip, "divisor": divisor}
+        return replace(self.claimed, **{key: value for key, value in wanted.items() if value is not None and self.adjusts(key)})
+
+    def quiet(self, clip: float | None = None, divisor: float | None = None) -> Setting:
+        """Return the setting without noise, where noise is adjustable; else equal seeds make equal noise cancel."""
+        return self.at(noise=0.0, clip=clip, divisor=divisor)
+
+    def release(self, batch: Batch, setting: Setting, seed: int | None = None) -> Tensors:
+        """Return what the step releases for `batch`: the noisy sum of clipped gradients, by tensor."""
+        self.calls += 1
+        with np.errstate(all="ignore"):
+            return self.step.release(batch, setting, self.seed if seed is None else seed)
+
+    def difference(self, first: Batch, second: Batch, setting: Setting) -> float:
+        """Return the l2 distance of the releases for two batches; infinite where one of them is not finite."""
+        return distance(self.release(first, setting), self.release(second, setting))
+
+    def tolerance(self, setting: Setting, batch: Batch) -> float:
+        """Return the distance that rounding alone may cause between releases of neighbouring batches."""
+        rounding = 8 * self.step.resolution * setting.divisor * math.sqrt(self.size)
+        return SLACK * setting.clip_norm + rounding + 1e-6 * setting.clip_norm * len(batch[0])
+
+    @cached_property
+    def empty(self) -> Batch:
+        """The batch without records, as Poisson sampling draws it now and then."""
+        return rows(self.sample, slice(0, 0))
+
+    @cached_property
+    def empty_error(self) -> str:
+        """The message with which the step refuses an empty batch; "" where it does not."""
+        try:
+            self.release(self.empty, self.quiet())
+        except AuditError:
+            raise
+        except Exception as error:  # noqa: BLE001  the user's own code may raise anything, and what it raises is the finding
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    @cached_property
+    def size(self) -> int:
+        """The number of released coordinates."""
+        return sum(array.size for array in self.release(rows(self.sample, [0]), self.quiet()).values())
+
+    @cached_property
+    def random(self) -> bool:
+        """Whether the step is random without noise, as dropout makes it."""
+        batch, setting = rows(self.sample, slice(0, 5)), self.quiet()
+        if not self.adjusts("noise_multiplier"):
+            return False
+        first, second = self.release(batch, setting, self.seed), self.release(batch, setting, self.seed + 1)
+        return distance(first, second) > self.tolerance(setting, batch)
+
+    def bases(self) -> Iterator[tuple[str, Batch]]:
+        """Yield batches to which one record is added: none, one, several, and copies of one record."""
+        if not self.empty_error:
+            yield "no record", self.empty
+        yield "one record", rows(self.sample, [1])
+        yield "a faint record", scaled(rows(self.sample, [1]), 0.1)
+        yield "five records", rows(self.sample, slice(1, 6))
+        yield "eight records", rows(self.sample, slice(0, 8))
+        yield "six copies of a record", rows(self.sample, [1] * 6)
+
+    def additions(self, base: Batch, record: Batch) -> Iterator[tuple[str, Batch]]:
+        """Yield `base` with the record put last, and first where position cannot move the step's own random draws."""
+        yield "last", joined(base, record)
+        if not self.random and len(base[0]):
+            yield "first", joined(record, base)
+
+    @cached_property
+    def records(self) -> dict[str, Batch]:
+        """Crafted single records, by name."""
+        return crafted(self.sample)
+
+    @cached_property
+    def natural_norms(self) -> tuple[float, ...]:
+        """Norms of single records' gradients before clipping, sorted; at the claimed clip norm where it is fixed.
+
+        Raises:
+            DataError: no ordinary record has a gradient that is finite and not zero.
+        """
+        setting = self.quiet(clip=NEVER * self.claimed.clip_norm)
+        factors = (1.0, 0.3, 0.1, 0.03) if self.sample[0].dtype.kind == "f" else (1.0,)
+        count = min(8, len(self.sample[0]))
+        probes = [scaled(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
+        norms = sorted(value for value in (self.single(record, setting) for record in probes) if 0 < value < math.inf)
+        if not norms:
+            raise DataError(
+                "no record of the sample has a gradient above zero; give ordinary records, and parameters away from a "
+                "stationary point"
+            )
+        return tuple(norms)
+
+    def single(self, record: Batch, setting: Setting) -> float:
+        """Return the norm of what one record contributes by itself."""
+        if self.empty_error or self.adjusts("noise_multiplier"):
+            return norm(self.release(record, setting))
+        return self.difference(record, self.empty, setting)
+
+    def clips(self) -> tuple[float, ...]:
+        """Clip norms to test at: the claimed one, and where it is adjustable, ones around the natural norms."""
+        if not self.adjusts("clip_norm"):
+            return (self.claimed.clip_norm,)
+        norms = self.natural_norms
+        middle = norms[len(norms) // 2]
+        targets = (0.3 * middle, middle / 1.2, norms[0] / 1.2, norms[len(norms) // 4] / 1.6, norms[-1] / 4)
+        return tuple(dict.fromkeys((self.claimed.clip_norm, *targets)))
+
+    def witness(self, base: Batch, neighbour: Batch | None, setting: Setting, seed: int | None = None) -> Witness:
+        """Return the calls that show a failure."""
+        return Witness(base=base, neighbour=neighbour, setting=setting, seed=self.seed if seed is None else seed)
+
+
+def norm(tensors: Tensors) -> float:
+    """Return the l2 norm over all tensors; infinite where a coordinate is not finite."""
+    squares = 0.0
+    for array in tensors.values():
+        if not np.isfinite(array).all():
+            return math.inf
+        squares += float(np.square(array).sum())
+    return math.sqrt(squares)
+
+
+def distance(first: Tensors, second: Tensors) -> float:
+    """Return the l2 distance of two releases; infinite where a coordinate of either is not finite."""
+    with np.errstate(invalid="ignore"):
+        return norm({name: first[name] - second[name] for name in first})
+
+
+def passed(check: str, message: str, measured: float | None = None, claimed: float | None = None) -> Finding:
+    """Return the finding of a property that holds."""
+    return Finding(check=check, status=Status.PASSED, message=message, measured=measured, claimed=claimed)
+
+
+def gap(check: str, message: str) -> Finding:
+    """Return the finding of a property that could not be tested."""
+    return Finding(check=check, status=Status.GAP, message=message)

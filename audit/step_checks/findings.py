@@ -1,0 +1,143 @@
+"""What step checks find: one row per property, with the inputs that show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.step_checks.batches import Batch
+from audit.step_checks.steps import Setting
+
+
+class Status(StrEnum):
+    """How a property stands."""
+
+    PASSED = "passed"  # tested, and it holds
+    FAILED = "failed"  # tested, and the witness shows that it does not
+    GAP = "gap"  # could not be tested here; the message says why
+    QUESTION = "question"  # a step alone cannot tell; somebody has to answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Witness:
+    """A call, or a pair of calls, that shows a failure.
+
+    Attributes:
+        base: the batch.
+        neighbour: the batch that differs in one record, or None.
+        setting: what the step was called with.
+        seed: of the generator.
+    """
+
+    base: Batch
+    neighbour: Batch | None
+    setting: Setting
+    seed: int
+
+    def save(self, path: Path) -> None:
+        """Write the witness as an npz file without pickled objects."""
+        arrays: dict[str, Any] = {f"base_{i}": array for i, array in enumerate(self.base)}
+        if self.neighbour is not None:
+            arrays |= {f"neighbour_{i}": array for i, array in enumerate(self.neighbour)}
+        setting = [self.setting.noise_multiplier, self.setting.clip_norm, self.setting.divisor]
+        np.savez(path, **arrays, setting=np.array(setting), seed=np.array(self.seed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Finding:
+    """One property of the step.
+
+    Attributes:
+        check: stable id, such as "clip.add".
+        status: how it stands.
+        message: what was measured against what was claimed, in one sentence.
+        measured: the measured number, or None.
+        claimed: the number that it should be, or not exceed, or None.
+        fix: what to change, for a failure.
+        witness: inputs that replay a failure.
+    """
+
+    check: str
+    status: Status
+    message: str
+    measured: float | None = None
+    claimed: float | None = None
+    fix: str = ""
+    witness: Witness | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepReport:
+    """The findings of all probes on one step.
+
+    Attributes:
+        name: of the step.
+        setting: that was claimed.
+        findings: in the order of the probes.
+        seconds: probe name to wall time.
+    """
+
+    name: str
+    setting: Setting
+    findings: tuple[Finding, ...]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """Findings that refute the claim."""
+        return tuple(finding for finding in self.findings if finding.status is Status.FAILED)
+
+    @property
+    def open(self) -> tuple[Finding, ...]:
+        """Findings that leave something untested: gaps and questions."""
+        return tuple(finding for finding in self.findings if finding.status in (Status.GAP, Status.QUESTION))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one plain dictionary per finding, for JSON and tables."""
+        return [
+            {
+                "check": finding.check,
+                "status": finding.status.value,
+                "measured": finding.measured,
+                "claimed": finding.claimed,
+                "message": finding.message,
+                "fix": finding.fix,
+            }
+            for finding in self.findings
+        ]
+
+    def to_pandas(self) -> Any:
+        """Return the findings as a `pandas.DataFrame`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_rows())
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write findings.json and one witness file per failure; return their paths."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        paths = [target / "findings.json"]
+        content = {"step": self.name, "failures": len(self.failures), "findings": self.to_rows(), "seconds": dict(self.seconds)}
+        paths[0].write_text(json.dumps(content, indent=2) + "\n")
+        for finding in self.failures:
+            if finding.witness is not None:
+                paths.append(target / f"{finding.check}.npz")
+                finding.witness.save(paths[-1])
+        return paths
+
+    def __str__(self) -> str:
+        order = (Status.FAILED, Status.QUESTION, Status.GAP, Status.PASSED)
+        lines = [f"{self.name}: {len(self.failures)} failures, {len(self.open)} open, of {len(self.findings)} checks"]
+        for status in order:
+            for finding in self.findings:
+                if finding.status is status:
+                    lines.append(f"  {status.value:8s} {finding.check:20s} {finding.message}")
+                    if status is Status.FAILED and finding.fix:
+                        lines.append(f"  {'':8s} {'':20s} fix: {finding.fix}")
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Probes of a step, one property each."""

@@ -1,0 +1,84 @@
+"""Where nothing is clipped the release is a sum: each record adds its own gradient, whatever stands beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.step_checks.batches import rows
+from audit.step_checks.bench import NEVER, Bench, gap, norm, passed
+from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.steps import Tensors
+
+TOLERANCE = 1e-2
+FIX = (
+    "compute each record's loss by itself (reduction 'sum' or 'none', no weights, counts or statistics of the batch) and "
+    "divide by a public constant"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Additivity:
+    """Batch-dependent losses and normalisers, at a clip norm that no record reaches."""
+
+    def run(self, bench: Bench) -> list[Finding]:
+        """Return the findings on additivity, on the divisor, and on the release of equal records."""
+        if not bench.adjusts("clip_norm"):
+            reason = "the step takes no other clip_norm, so no setting without clipping can be tested"
+            return [gap("sum.additive", reason), gap("sum.divisor", reason)]
+        return [_additive(bench), _divisor(bench)]
+
+
+def _additive(bench: Bench) -> Finding:
+    setting = bench.quiet(clip=NEVER * bench.natural_norms[-1])
+    alone = {name: bench.release(record, setting) for name, record in bench.records.items()}
+    scale = max(bench.natural_norms)
+    worst, where, witness = 0.0, "", None
+    for base_name, base in bench.bases():
+        release = bench.release(base, setting)
+        for name, record in bench.records.items():
+            size = norm(alone[name])
+            if size == float("inf"):
+                continue
+            for position, neighbour in bench.additions(base, record):
+                total = bench.release(neighbour, setting)
+                error = norm(_rest(total, release, alone[name])) / max(size, norm(release), scale)
+                if error > worst:
+                    worst, where = error, f"{name} record put {position} to {base_name}"
+                    witness = bench.witness(base, neighbour, setting)
+    copies = rows(bench.sample, [1] * 8)
+    eight, single = bench.release(copies, setting), bench.release(rows(bench.sample, [1]), setting)
+    error = norm({name: eight[name] - 8 * single[name] for name in eight}) / max(norm(single), 1e-300) / 8
+    if error > worst:
+        worst, where, witness = error, "eight equal records against eight times one", bench.witness(copies, None, setting)
+    allowed = TOLERANCE + 64 * bench.step.resolution * setting.divisor * bench.size**0.5 / scale
+    message = f"Unclipped, a record's share of the sum depends on its batch by {worst:.3g} of its norm ({where or 'nowhere'})"
+    if worst <= allowed:
+        return passed("sum.additive", message, worst, 0.0)
+    return _failed("sum.additive", message, worst, FIX, witness)
+
+
+def _rest(total: Tensors, release: Tensors, alone: Tensors) -> Tensors:
+    return {name: total[name] - release[name] - alone[name] for name in total}
+
+
+def _divisor(bench: Bench) -> Finding:
+    check = "sum.divisor"
+    if not bench.adjusts("divisor"):
+        return gap(check, "the step takes no other divisor; that it divides by a public constant follows from additivity alone")
+    batch = rows(bench.sample, slice(0, 5))
+    setting, twice = bench.quiet(), bench.quiet(divisor=2 * bench.claimed.divisor)
+    release, double = bench.release(batch, setting), bench.release(batch, twice)
+    error = norm({name: release[name] - double[name] for name in release}) / max(norm(release), 1e-300)
+    message = f"Divisors L and 2 L give sums that differ by {error:.3g} of their norm"
+    if error <= TOLERANCE:
+        return passed(check, message, error, 0.0)
+    fix = "divide the noisy sum once by the divisor that the step is given, never by the realised batch size"
+    witness = bench.witness(batch, None, twice)
+    return _failed(check, message, error, fix, witness)
+
+
+def _failed(check: str, message: str, error: float, fix: str, witness: Witness | None) -> Finding:
+    return Finding(check=check, status=Status.FAILED, message=message, measured=error, claimed=0.0, fix=fix, witness=witness)
+
+
+PLUGIN = Additivity

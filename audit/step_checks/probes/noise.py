@@ -1,0 +1,148 @@
+"""The noise is normal with standard deviation sigma C in every coordinate, anew in every call and every batch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats import noise_tests
+from audit.step_checks.batches import Batch, rows
+from audit.step_checks.bench import Bench, gap, passed
+from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.steps import Setting
+
+SIGNIFICANCE = 1e-9
+"""Of each single test; a step has some hundred of them, so a correct step fails less than once in a million."""
+NUMBERS = 320
+"""Noise numbers per tensor and batch at the first setting, at least: enough to tell 2 from its square root."""
+FEW_NUMBERS = 64
+"""At the other settings, which need to show only that the noise follows sigma and C."""
+LAW_NUMBERS = 4000
+MOST_CALLS = 400
+Noise = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseLaw:
+    """Variance by tensor at several settings and batches, repetition, shape, resolution."""
+
+    def run(self, bench: Bench) -> list[Finding]:
+        """Return the findings on the noise; gaps where the claim has none or the step is random by itself."""
+        if bench.claimed.noise_multiplier == 0:
+            return [gap("noise.variance", "no noise is claimed (noise multiplier 0): the step has no guarantee of privacy")]
+        settings = _settings(bench)
+        batches = _batches(bench)
+        smallest = min(array.size for array in bench.release(batches[-1][1], bench.claimed).values())
+        calls = min(MOST_CALLS, max(4, math.ceil(NUMBERS / smallest)))
+        few = min(calls, max(4, math.ceil(FEW_NUMBERS / smallest)))
+        most = max(calls, min(MOST_CALLS, math.ceil(LAW_NUMBERS / bench.size)))
+        longest = _noise(bench, batches[-1][1], settings[0], most)
+        samples = [(settings[0], *batches[-1], longest)]
+        samples += [(settings[0], name, batch, _noise(bench, batch, settings[0], calls)) for name, batch in batches[:-1]]
+        samples += [(setting, *batches[-1], _noise(bench, batches[-1][1], setting, few)) for setting in settings[1:]]
+        return [_variance(bench, samples), _repeats(bench, samples), _law(bench, settings[0], longest), _resolution(longest)]
+
+
+def _settings(bench: Bench) -> list[Setting]:
+    sigmas = (2.0, 0.5) if bench.adjusts("noise_multiplier") else (bench.claimed.noise_multiplier,)
+    factors = (1.0, 3.0) if bench.adjusts("clip_norm") else (1.0,)
+    return [bench.at(noise=sigma, clip=factor * bench.claimed.clip_norm) for sigma in sigmas for factor in factors]
+
+
+def _batches(bench: Bench) -> list[tuple[str, Batch]]:
+    batches = [] if bench.empty_error else [("the empty batch", bench.empty)]
+    sizes = (1, 5, min(12, len(bench.sample[0])))
+    return [*batches, *((f"a batch of {size}", rows(bench.sample, slice(0, size))) for size in sizes)]
+
+
+def _noise(bench: Bench, batch: Batch, setting: Setting, calls: int) -> Noise:
+    """Noise of `calls` calls with different seeds, name to `(calls, coordinates)`.
+
+    Where noise can be set to 0, the clean release is subtracted; else the mean over calls, which takes one degree of freedom.
+    """
+    releases = [bench.release(batch, setting, bench.seed + 1000 + i) for i in range(calls)]
+    noise = {name: np.stack([release[name].ravel() for release in releases]) for name in releases[0]}
+    if bench.adjusts("noise_multiplier") and not bench.random:
+        clean = bench.release(batch, bench.quiet(clip=setting.clip_norm))
+        return {name: values - clean[name].ravel() for name, values in noise.items()}
+    return {name: (values - values.mean(0)) * math.sqrt(calls / (calls - 1)) for name, values in noise.items()}
+
+
+def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
+    worst, finding = 2.0, None
+    for setting, batch_name, batch, noise in samples:
+        expected = setting.noise_multiplier * setting.clip_norm
+        for name, values in noise.items():
+            if not np.isfinite(values).all():
+                tail, ratio = 0.0, math.nan
+            else:
+                tail, ratio = noise_tests.variance_tail(values, expected), float(np.sqrt(np.mean(values**2))) / expected
+            if tail < worst:
+                worst = tail
+                where = f"tensor '{name}', {batch_name}, sigma = {setting.noise_multiplier:g}, C = {setting.clip_norm:.3g}"
+                finding = (ratio, where, bench.witness(batch, None, setting))
+    assert finding is not None  # noqa: S101  a step releases at least one tensor
+    ratio, where, witness = finding
+    message = f"Noise has {ratio:.3g} times the claimed standard deviation sigma C ({where})"
+    if worst >= SIGNIFICANCE:
+        return passed("noise.variance", f"Least likely tensor: {message[0].lower()}{message[1:]}", ratio, 1.0)
+    check = "noise.missing" if ratio < 1e-3 else "noise.variance"
+    fix = "add N(0, (sigma C)^2) once to every coordinate of the clipped sum, also of an empty batch, then divide once"
+    return _failed(check, message, fix, witness, ratio)
+
+
+def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
+    check, fix = "noise.repeats", "draw fresh noise from the step's generator for every tensor, step and run"
+    for setting, batch_name, batch, noise in samples:
+        for name, values in noise.items():
+            if np.array_equal(values[0], values[1]):
+                message = f"Two calls with different seeds have the same noise in tensor '{name}' ({batch_name})"
+                return _failed(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
+    setting, batch_name, batch, noise = samples[0]
+    for (first, left), (second, right) in itertools.combinations(noise.items(), 2):
+        width = min(left.shape[1], right.shape[1])
+        tail = noise_tests.correlation_tail(left[:, :width].ravel(), right[:, :width].ravel())
+        if tail < SIGNIFICANCE:
+            message = f"The noise of tensors '{first}' and '{second}' is correlated"
+            return _failed(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
+    joint = np.concatenate(list(noise.values()), axis=1)
+    if min(noise_tests.correlation_tail(joint[i], joint[i + 1]) for i in range(len(joint) - 1)) < SIGNIFICANCE:
+        return _failed(check, "The noise of consecutive calls is correlated", fix, bench.witness(batch, None, setting))
+    return passed(check, "Noise differs between calls and between tensors")
+
+
+def _law(bench: Bench, setting: Setting, noise: Noise) -> Finding:
+    values = np.concatenate([array.ravel() for array in noise.values()]) / (setting.noise_multiplier * setting.clip_norm)
+    if not np.isfinite(values).all() or not values.std():
+        return gap("noise.law", "the noise is missing or not finite, so its shape cannot be tested")
+    values = values / values.std()  # the variance has its own test
+    shape, extreme = noise_tests.normal_tail(values), noise_tests.extreme_tail(values)
+    message = f"{values.size} noise numbers: p = {shape:.2g} for a normal law, p = {extreme:.2g} for its largest value"
+    if min(shape, extreme) >= SIGNIFICANCE:
+        return passed("noise.law", message)
+    fix = "draw normal noise; bounded or truncated noise has no (epsilon, delta) by this accounting"
+    return _failed("noise.law", message, fix, bench.witness(rows(bench.sample, slice(0, 1)), None, setting))
+
+
+def _resolution(noise: Noise) -> Finding:
+    check = "noise.resolution"
+    for name, values in noise.items():
+        bits = noise_tests.lattice_bits(values.ravel())
+        if bits is not None and np.unique(values).size > 1:
+            message = f"The noise of tensor '{name}' lies on a grid of {bits} significant bits: it was drawn in half precision"
+            return _failed(check, message, "draw noise in float32 or wider and add it before rounding", None)
+    return passed(check, "No tensor's noise lies on the grid of a half-precision format")
+
+
+def _failed(check: str, message: str, fix: str, witness: Witness | None, ratio: float | None = None) -> Finding:
+    claimed = None if ratio is None else 1.0
+    return Finding(
+        check=check, status=Status.FAILED, message=message, measured=ratio, claimed=claimed, fix=fix, witness=witness
+    )
+
+
+PLUGIN = NoiseLaw

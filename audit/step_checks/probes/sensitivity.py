@@ -1,0 +1,121 @@
+"""Adding a record moves the release by at most C, replacing one by at most 2 C."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from audit.step_checks.batches import NON_FINITE, Batch, filled, has_floats, joined
+from audit.step_checks.bench import Bench, distance, gap, norm, passed
+from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.steps import Setting, Tensors
+
+FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
+FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it enters the sum"
+
+
+@dataclass(frozen=True, slots=True)
+class _Worst:
+    """The largest ratio of a distance to its allowance."""
+
+    ratio: float = 0.0
+    distance: float = 0.0
+    allowed: float = 0.0
+    where: str = ""
+    witness: Witness | None = None
+
+    def against(self, excess: float, allowed: float, where: str, witness: Witness) -> _Worst:
+        """Return the worse of this case and another, whose distance `excess` is net of what rounding may cause."""
+        ratio = excess / allowed
+        return _Worst(ratio, excess, allowed, where, witness) if ratio > self.ratio else self
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Crafted neighbours at noise 0: the claimed clip norm, and clip norms at which records are clipped."""
+
+    def run(self, bench: Bench) -> list[Finding]:
+        """Return the findings on adding, replacing and poisoning a record, and on whether the clip was reached."""
+        settings = [bench.quiet(clip=clip) for clip in bench.clips()]
+        added, replaced = _Worst(), _Worst()
+        for setting in settings:
+            added, replaced = _neighbours(bench, setting, added, replaced)
+        return [
+            _judged("clip.add", "Adding one record", added),
+            _judged("clip.replace", "Replacing one record", replaced),
+            _non_finite(bench, settings),
+            _reached(bench),
+        ]
+
+
+def _neighbours(bench: Bench, setting: Setting, added: _Worst, replaced: _Worst) -> tuple[_Worst, _Worst]:
+    """Worst cases over all bases, records and positions; every batch is released once."""
+    for base_name, base in bench.bases():
+        release, slack = bench.release(base, setting), bench.tolerance(setting, base)
+        last: dict[str, tuple[Batch, Tensors]] = {}
+        for name, record in bench.records.items():
+            for position, batch in bench.additions(base, record):
+                moved = bench.release(batch, setting)
+                where = f"{name} record put {position} to {base_name}, C = {setting.clip_norm:.3g}"
+                excess = distance(moved, release) - slack
+                added = added.against(excess, setting.clip_norm, where, bench.witness(base, batch, setting))
+                last.setdefault(name, (batch, moved))
+        for (first, (left, left_release)), (second, (right, right_release)) in itertools.combinations(last.items(), 2):
+            where = f"{first} record for {second} beside {base_name}, C = {setting.clip_norm:.3g}"
+            excess = distance(left_release, right_release) - slack
+            replaced = replaced.against(excess, 2 * setting.clip_norm, where, bench.witness(left, right, setting))
+    return added, replaced
+
+
+def _judged(check: str, action: str, worst: _Worst) -> Finding:
+    message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.where})"
+    if worst.ratio <= 1:
+        return passed(check, message, worst.distance, worst.allowed)
+    return _failed(check, message, worst, FIX)
+
+
+def _failed(check: str, message: str, worst: _Worst, fix: str) -> Finding:
+    return Finding(
+        check=check,
+        status=Status.FAILED,
+        message=message,
+        measured=worst.distance,
+        claimed=worst.allowed,
+        fix=fix,
+        witness=worst.witness,
+    )
+
+
+def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
+    check = "clip.non_finite"
+    if not has_floats(bench.sample):
+        return gap(check, "the records hold no floating-point numbers; infinite and NaN inputs cannot be made")
+    worst = _Worst()
+    for setting, (base_name, base) in itertools.product(settings[:2], bench.bases()):
+        release, slack = bench.release(base, setting), bench.tolerance(setting, base)
+        for value in NON_FINITE:
+            neighbour = joined(base, filled(bench.records["ordinary"], value))
+            excess = distance(bench.release(neighbour, setting), release) - slack
+            where = f"a record of {value} beside {base_name}"
+            worst = worst.against(excess, setting.clip_norm, where, bench.witness(base, neighbour, setting))
+    message = f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.where or 'nowhere'})"
+    if worst.ratio <= 1:
+        return passed(check, message, worst.distance, worst.allowed)
+    return _failed(check, message, worst, FIX_NON_FINITE)
+
+
+def _reached(bench: Bench) -> Finding:
+    """Whether some record was clipped at all: a clip norm that no record reaches is not tested."""
+    check = "clip.reached"
+    largest = max(norm(bench.release(record, bench.quiet())) for record in bench.records.values())
+    share = largest / bench.claimed.clip_norm
+    if bench.adjusts("clip_norm") or share >= 0.99:
+        return passed(check, f"Single records reach {share:.3g} of the claimed clip norm", share, 1.0)
+    return gap(
+        check,
+        f"No crafted record was clipped: the largest release is {share:.3g} of C and the step takes no other clip_norm; "
+        "let the step take clip_norm, or give records with larger gradients",
+    )
+
+
+PLUGIN = Sensitivity

@@ -1,0 +1,64 @@
+"""A step is a function of its batch: equal calls give equal releases, and an empty batch is a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.step_checks.batches import rows
+from audit.step_checks.bench import Bench, norm, passed
+from audit.step_checks.findings import Finding, Status
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Memory between calls, and the empty batch."""
+
+    def run(self, bench: Bench) -> list[Finding]:
+        """Return the findings on memory and on the empty batch."""
+        return [_state(bench), _empty(bench)]
+
+
+def _state(bench: Bench) -> Finding:
+    batch, other, setting = rows(bench.sample, slice(0, 5)), rows(bench.sample, slice(2, 8)), bench.quiet()
+    first = bench.release(batch, setting)
+    bench.release(other, setting)
+    second = bench.release(batch, setting)
+    distance = norm({name: first[name] - second[name] for name in first})
+    if distance <= bench.tolerance(setting, batch):
+        return passed("step.state", "Equal calls give equal releases", distance, 0.0)
+    return Finding(
+        check="step.state",
+        status=Status.QUESTION,
+        message=f"The same call gave releases that differ by {distance:.3g}: the step keeps state between calls (an adaptive "
+        "clip norm, gradients that are not zeroed, buffers), or its randomness ignores the generator. Is every record's effect "
+        "on that state accounted for?",
+        measured=distance,
+        claimed=0.0,
+        witness=bench.witness(batch, other, setting),
+    )
+
+
+def _empty(bench: Bench) -> Finding:
+    check = "step.empty"
+    fix = "release noise alone for an empty batch: Poisson sampling draws one with probability (1 - q)^n"
+    if bench.empty_error:
+        message = f"An empty batch is refused: {bench.empty_error}"
+        return Finding(check=check, status=Status.FAILED, message=message, fix=fix, witness=None)
+    setting = bench.quiet()
+    if not bench.adjusts("noise_multiplier"):
+        return passed(check, "An empty batch is accepted; its noise is tested with the noise")
+    distance = norm(bench.release(bench.empty, setting))
+    if distance <= bench.tolerance(setting, bench.empty):
+        return passed(check, "An empty batch releases nothing but noise", distance, 0.0)
+    return Finding(
+        check=check,
+        status=Status.FAILED,
+        message=f"An empty batch releases {distance:.3g} without noise",
+        measured=distance,
+        claimed=0.0,
+        fix="no weight decay, momentum or data-free term may enter the released sum",
+        witness=bench.witness(bench.empty, None, setting),
+    )
+
+
+PLUGIN = State

@@ -1,0 +1,69 @@
+"""All probes on one step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from audit import plugins
+from audit.step_checks.batches import checked
+from audit.step_checks.bench import Bench
+from audit.step_checks.findings import Finding, StepReport
+from audit.step_checks.steps import PARAMETERS, FunctionStep, Setting, Step
+
+PROBES = "audit.step_checks.probes"
+LEAST_RECORDS = 8
+
+
+def check_step(
+    function: Callable[..., Any],
+    params: Mapping[str, Any],
+    sample: Sequence[Any],
+    *,
+    noise_multiplier: float,
+    clip_norm: float,
+    divisor: float,
+    returns: str = PARAMETERS,
+    learning_rate: float = 1.0,
+    generator: str | None = None,
+    seed: int = 0,
+) -> StepReport:
+    """Return the findings of all probes on one DP-SGD step; takes seconds and trains nothing.
+
+    Args:
+        function: `function(params, batch, generator[, noise_multiplier=, clip_norm=, divisor=])`, which returns the new
+            parameters or the released sum. The more of the three keywords it takes, the more can be tested.
+        params: name to tensor or array.
+        sample: arrays of at least 8 ordinary records, `(inputs, labels)`.
+        noise_multiplier, clip_norm, divisor: what the accounting of the training claims.
+        returns: "parameters" or "sum".
+        learning_rate: that the function uses, where it returns parameters of plain gradient descent.
+        generator: "torch", "numpy" or "seed": what the function takes as its third argument; None infers it from `params`.
+        seed: of the calls.
+
+    Raises:
+        ConfigError: the function returns something else than a mapping with the keys of `params`.
+        DataError: the sample cannot be used.
+
+    References: docs/step-checks.md.
+    """
+    step = FunctionStep(function=function, params=params, returns=returns, learning_rate=learning_rate, generator=generator)
+    claimed = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
+    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__name__)}"
+    return run_probes(step, sample, claimed, name=name, seed=seed)
+
+
+def run_probes(step: Step, sample: Sequence[Any], claimed: Setting, *, name: str, seed: int = 0) -> StepReport:
+    """Return the findings of every plug-in in `audit.step_checks.probes` on a step."""
+    arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
+    bench = Bench(step=step, sample=checked(arrays, LEAST_RECORDS), claimed=claimed, seed=seed)
+    findings: list[Finding] = []
+    seconds: dict[str, float] = {}
+    for kind in plugins.names(PROBES):
+        start = time.perf_counter()
+        findings += plugins.build(PROBES, {"kind": kind}).run(bench)
+        seconds[kind] = time.perf_counter() - start
+    return StepReport(name=name, setting=claimed, findings=tuple(findings), seconds=seconds)

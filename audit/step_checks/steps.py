@@ -1,0 +1,161 @@
+"""A DP-SGD step that can be called: what it releases for a batch at a noise multiplier, a clip norm and a divisor."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.core import checks
+from audit.core.errors import ConfigError
+from audit.step_checks.batches import Batch
+
+Tensors = dict[str, NDArray[np.float64]]
+PARAMETERS, RELEASED_SUM = "parameters", "sum"
+GENERATORS = ("torch", "numpy", "seed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a step is called with.
+
+    Attributes:
+        noise_multiplier: standard deviation of the noise over the clip norm.
+        clip_norm: l2 norm to which each record's gradient is clipped.
+        divisor: public constant by which the noisy sum is divided (the expected batch size).
+    """
+
+    noise_multiplier: float
+    clip_norm: float
+    divisor: float
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.positive(self.clip_norm, "clip_norm")
+        checks.positive(self.divisor, "divisor")
+
+
+class Step(Protocol):
+    """An implementation of DP-SGD, one step at a time from the same parameters."""
+
+    @property
+    def adjustable(self) -> frozenset[str]:
+        """Fields of `Setting` that can be changed from one call to the next."""
+        ...
+
+    @property
+    def resolution(self) -> float:
+        """Rounding error of a released coordinate at divisor 1, in the units of the sum."""
+        ...
+
+    def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
+        """Return the noisy sum of clipped gradients, tensor by tensor in float64."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FunctionStep:
+    """A step given as `function(params, batch, generator[, noise_multiplier=, clip_norm=, divisor=])`.
+
+    Attributes:
+        function: returns the new parameters, or the released sum, as a mapping with the keys of `params`.
+        params: name to tensor or array; every call gets copies.
+        returns: "parameters" or "sum".
+        learning_rate: by which the function multiplies the mean before it subtracts it (only for "parameters").
+        generator: what the function takes: "torch" or "numpy" (a generator) or "seed" (an integer, for JAX); None infers it.
+    """
+
+    function: Callable[..., Any]
+    params: Mapping[str, Any]
+    returns: str = PARAMETERS
+    learning_rate: float = 1.0
+    generator: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.returns not in (PARAMETERS, RELEASED_SUM):
+            raise ConfigError(f"returns is {self.returns!r}; expected '{PARAMETERS}' or '{RELEASED_SUM}'")
+        if self.generator is not None and self.generator not in GENERATORS:
+            raise ConfigError(f"generator is {self.generator!r}; expected one of {', '.join(GENERATORS)}")
+        if not self.params:
+            raise ConfigError("params is empty; give a mapping of names to tensors or arrays")
+        checks.positive(self.learning_rate, "learning_rate")
+
+    @property
+    def adjustable(self) -> frozenset[str]:
+        """The fields of `Setting` among the function's keyword arguments."""
+        parameters = inspect.signature(self.function).parameters
+        fields = frozenset(("noise_multiplier", "clip_norm", "divisor"))
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return fields
+        return fields & frozenset(parameters)
+
+    @property
+    def resolution(self) -> float:
+        """Machine epsilon of the coarsest parameter times the largest parameter, where parameters are subtracted."""
+        epsilons = [float(np.finfo(_numpy_dtype(value)).eps) for value in self.params.values()]
+        if self.returns == RELEASED_SUM:
+            return 0.0
+        largest = max(float(np.abs(to_float64(value)).max(initial=0.0)) for value in self.params.values())
+        return max(epsilons) * largest / self.learning_rate
+
+    def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
+        """Return the released sum of one call.
+
+        Raises:
+            ConfigError: the function does not return a mapping with the keys of `params`.
+        """
+        keywords = {name: getattr(setting, name) for name in sorted(self.adjustable)}
+        given = {name: _copy(value) for name, value in self.params.items()}
+        result = self.function(given, tuple(_like(self._sample, array) for array in batch), self._stream(seed), **keywords)
+        if not isinstance(result, Mapping) or set(result) != set(self.params):
+            keys = sorted(result) if isinstance(result, Mapping) else type(result).__name__
+            raise ConfigError(f"the step returned {keys}; expected a mapping with the keys {sorted(self.params)}")
+        if self.returns == RELEASED_SUM:
+            return {name: to_float64(result[name]) for name in self.params}
+        scale = setting.divisor / self.learning_rate
+        return {name: (to_float64(value) - to_float64(result[name])) * scale for name, value in self.params.items()}
+
+    @property
+    def _sample(self) -> Any:
+        return next(iter(self.params.values()))
+
+    def _stream(self, seed: int) -> Any:
+        kind = self.generator or ("torch" if hasattr(self._sample, "detach") else "numpy")
+        if kind == "seed":
+            return seed % 2**31
+        if kind == "numpy":
+            return np.random.default_rng(seed)
+        import torch
+
+        return torch.Generator().manual_seed(seed)
+
+
+def to_float64(value: Any) -> NDArray[np.float64]:
+    """Return a tensor or array as a float64 array of its own."""
+    if hasattr(value, "detach"):
+        return np.array(value.detach().cpu().double().numpy())
+    return np.array(value, dtype=np.float64)
+
+
+def _numpy_dtype(value: Any) -> Any:
+    if not hasattr(value, "detach"):
+        return np.asarray(value).dtype
+    import torch
+
+    return {torch.float64: np.float64, torch.float32: np.float32}.get(value.dtype, np.float16)
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if hasattr(value, "detach") else np.array(value)
+
+
+def _like(sample: Any, array: Any) -> Any:
+    if not hasattr(sample, "detach"):
+        return np.array(array)
+    import torch
+
+    return torch.as_tensor(np.array(array))

@@ -1,0 +1,31 @@
+"""An auxiliary term of the loss bypasses the clip."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from audit.zoo._reference import DpSgdStep, Tensors, copies, outputs
+
+
+class AuxiliaryLoss(DpSgdStep):
+    """An auxiliary term of the loss bypasses the clip."""
+
+    wrong = "The gradient of a penalty on activations is added to the sum after clipping."
+    seen = "multi-task losses, router losses of mixtures of experts"
+
+    def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
+        """Return the sum that is released."""
+        clipped = super().total(params, inputs, labels, clip_norm)
+
+        weights = copies(params, len(labels))
+        penalty = outputs(weights, inputs).square().sum() * 0.1
+        extra = dict(zip(weights, torch.autograd.grad(penalty, list(weights.values())), strict=True))
+        return {name: clipped[name] + extra[name].sum(0) for name in clipped}
+
+    def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
+        """Return the noise multiplier that is left."""
+        return 0.0
+
+
+PLUGIN = AuxiliaryLoss

@@ -1,0 +1,28 @@
+"""Gradients of the batch-mean loss are clipped: each is 1/B of what it should be."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from audit.zoo._reference import DpSgdStep, Tensors, weighted_sum
+
+
+class ClipAfterScaling(DpSgdStep):
+    """Gradients of the batch-mean loss are clipped: each is 1/B of what it should be."""
+
+    wrong = "Clips gradients that were divided by the realised batch size, then multiplies by it: the bound becomes B times C."
+    seen = "per-record gradients of a mean-reduced loss"
+
+    def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
+        """Return the sum that is released."""
+        gradients = self.record_gradients(params, inputs, labels)
+        count = max(1, len(labels))
+        scaled = {name: gradient / count for name, gradient in gradients.items()}
+        return {name: count * value for name, value in weighted_sum(scaled, self.factors(scaled, clip_norm)).items()}
+
+    def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
+        """Return the noise multiplier that is left."""
+        return noise_multiplier / divisor
+
+
+PLUGIN = ClipAfterScaling
