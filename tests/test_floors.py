@@ -16,7 +16,7 @@ FLOORS = [
     ["audit.engine", "audit.execution.executors", "attacks.canaries", "attacks.scorers"],
     ["audit.accounting.accountants", "audit.bounds.estimators", "audit.subjects", "audit.trainers"],
     ["audit.accounting", "audit.bounds", "audit.checks"],
-    ["audit.accounting.regression"],
+    ["audit.accounting.regression", "audit.zoo", "audit.step_checks"],
     ["audit.experiment", "audit.api", "reports"],
     ["audit.cli"],
     ["audit.__main__", "audit", "attacks"],
@@ -33,7 +33,15 @@ PLUG_INS = [
 MOST_ROOMS, MOST_FLOORS = 25, 10
 
 DOORS = {
-    "torch": ["audit.engine", "audit.models", "audit.trainers", "audit.subjects", "attacks.canaries"],
+    "torch": [
+        "audit.engine",
+        "audit.models",
+        "audit.trainers",
+        "audit.subjects",
+        "audit.step_checks",
+        "audit.zoo",
+        "attacks.canaries",
+    ],
     "dp_accounting": ["audit.accounting.accountants"],
     "opacus": ["audit.accounting.accountants", "audit.trainers"],
     "prv_accountant": ["audit.accounting.accountants"],

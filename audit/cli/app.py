@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from audit.cli import about, accountant, ledger, model, plan, report, run, scores
+from audit.cli import about, accountant, ledger, model, plan, report, run, scores, step
 from audit.core.errors import AuditError
 
 INTERRUPTED = 130
@@ -30,6 +30,7 @@ app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
+app.command("step")(step.step)
 app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)

@@ -16,6 +16,10 @@ from audit.step_checks.steps import Setting, Step, Tensors
 
 NEVER = 1e9
 """Multiple of the largest natural norm at which nothing is clipped."""
+UNREPEATABLE = (
+    "equal calls give different releases, so no difference can be laid to a record: let the step take noise_multiplier, or "
+    "draw its noise from the generator it is given"
+)
 SLACK = 1e-3
 """Relative excess over a sensitivity that single precision may cause."""
 
@@ -95,6 +99,12 @@ class Bench:
             return False
         first, second = self.release(batch, setting, self.seed), self.release(batch, setting, self.seed + 1)
         return distance(first, second) > self.tolerance(setting, batch)
+
+    @cached_property
+    def repeatable(self) -> bool:
+        """Whether equal calls give equal releases, so that a difference of releases is due to the records."""
+        batch, setting = rows(self.sample, slice(0, 5)), self.quiet()
+        return distance(self.release(batch, setting), self.release(batch, setting)) <= self.tolerance(setting, batch)
 
     def bases(self) -> Iterator[tuple[str, Batch]]:
         """Yield batches to which one record is added: none, one, several, and copies of one record."""

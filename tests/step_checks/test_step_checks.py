@@ -1,0 +1,186 @@
+"""Step checks against the zoo: each wrong step fails by the check that names its defect, a correct one by none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from audit import plugins
+from audit.cli.app import answer
+from audit.core.errors import ConfigError, DataError
+from audit.step_checks.findings import Status, StepReport
+from audit.step_checks.run import check_step
+from audit.zoo._reference import DpSgdStep, small_parameters
+
+ZOO = "audit.zoo"
+EXPECTED = {
+    "auxiliary_loss": "clip.add",
+    "batch_statistics": "sum.additive",
+    "class_weights": "sum.additive",
+    "clip_after_scaling": "clip.add",
+    "clip_batch_mean": "clip.add",
+    "clip_batch_sum": "clip.add",
+    "clip_bias_not_counted": "clip.add",
+    "clip_each_augmentation": "clip.add",
+    "clip_half_precision": "clip.non_finite",
+    "clip_micro_batch_mean": "clip.add",
+    "clip_non_finite": "clip.non_finite",
+    "clip_norm_squared": "clip.add",
+    "clip_per_tensor": "clip.add",
+    "noise_before_clip": "noise.variance",
+    "noise_divided_twice": "noise.variance",
+    "noise_each_piece": "noise.variance",
+    "noise_from_batch": "noise.repeats",
+    "noise_half_precision": "noise.resolution",
+    "noise_missing_layer": "noise.missing",
+    "noise_none": "noise.missing",
+    "noise_same_seed": "noise.repeats",
+    "noise_same_tensor": "noise.repeats",
+    "noise_skips_empty": "noise.missing",
+    "noise_square_root": "noise.variance",
+    "noise_truncated": "noise.law",
+    "noise_uniform": "noise.law",
+    "noise_without_clip_norm": "noise.variance",
+    "realised_normaliser": "sum.additive",
+}
+QUICK = ("clip_batch_sum", "noise_from_batch", "clip_norm_squared", "realised_normaliser")
+
+
+def sample(seed: int = 0, count: int = 16) -> tuple[Any, Any]:
+    stream = np.random.default_rng(seed)
+    return stream.normal(size=(count, 6)).astype(np.float32), stream.integers(3, size=count)
+
+
+def checked(step: Any, seed: int = 0, **claim: float) -> StepReport:
+    setting = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 16.0} | claim
+    return check_step(step, small_parameters(seed=seed), sample(seed), seed=seed, **setting)
+
+
+def codes(report: StepReport) -> set[str]:
+    return {finding.check for finding in report.failures}
+
+
+def test_every_wrong_step_is_listed() -> None:
+    assert set(EXPECTED) == set(plugins.names(ZOO)) - {"correct"}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_wrong_step_fails_by_its_check(name: str) -> None:
+    assert EXPECTED[name] in codes(checked(plugins.find(ZOO, name)()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) - set(QUICK)))
+def test_every_wrong_step_fails_by_its_check(name: str) -> None:
+    assert EXPECTED[name] in codes(checked(plugins.find(ZOO, name)()))
+
+
+def test_a_correct_step_has_no_failure_and_nothing_open() -> None:
+    report = checked(DpSgdStep())
+    assert report.failures == () and report.open == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_correct_steps_are_never_accused(seed: int) -> None:
+    stream = np.random.default_rng(seed)
+    claim = {
+        "noise_multiplier": stream.uniform(0.3, 4),
+        "clip_norm": 10 ** stream.uniform(-1, 1),
+        "divisor": stream.uniform(2, 200),
+    }
+    assert checked(DpSgdStep(), seed, **claim).failures == ()
+
+
+def test_a_step_without_adjustable_settings_says_what_it_could_not_test() -> None:
+    def fixed(params: Any, batch: Any, generator: torch.Generator) -> Any:
+        return DpSgdStep()(params, batch, generator, noise_multiplier=1.0, clip_norm=1e4, divisor=16.0)
+
+    report = checked(fixed, clip_norm=1e4)
+    assert report.failures == ()
+    assert {"clip.reached", "sum.additive", "sum.divisor"} <= {finding.check for finding in report.open}
+
+
+def test_noise_that_ignores_the_generator_accuses_nobody() -> None:
+    stream = torch.Generator().manual_seed(3)
+
+    def own_noise(params: Any, batch: Any, generator: torch.Generator) -> Any:
+        return DpSgdStep()(params, batch, stream, noise_multiplier=1.0, clip_norm=1.0, divisor=16.0)
+
+    report = checked(own_noise)
+    assert report.failures == ()
+    assert {"clip.add", "clip.replace", "step.state"} <= {finding.check for finding in report.open}
+
+
+def test_memory_between_calls_is_a_question() -> None:
+    class Adaptive(DpSgdStep):
+        def factors(self, gradients: Any, clip_norm: float) -> Any:
+            calls.append(clip_norm)
+            return super().factors(gradients, clip_norm) / (1 + len(calls) % 5)
+
+    calls: list[float] = []
+    statuses = {finding.check: finding.status for finding in checked(Adaptive()).findings}
+    assert statuses["step.state"] is Status.QUESTION
+
+
+def test_numpy_steps_and_released_sums() -> None:
+    def step(params: Any, batch: Any, generator: np.random.Generator, *, noise_multiplier: float, clip_norm: float) -> Any:
+        inputs, labels = batch
+        gradients = (inputs @ params["w"] - labels)[:, None] * inputs
+        norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+        with np.errstate(all="ignore"):
+            factors = np.where(np.isfinite(norms), np.minimum(1, clip_norm / np.maximum(norms, 1e-30)), 0)
+            total = np.where(factors > 0, gradients * factors, 0).sum(0)
+        return {"w": total + generator.normal(size=6) * noise_multiplier * clip_norm}
+
+    params = {"w": np.linspace(-1, 1, 6)}
+    inputs, labels = sample()
+    claim = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 1.0}
+    report = check_step(step, params, (inputs, labels), returns="sum", **claim)
+    assert report.failures == ()
+
+
+def test_a_failure_leaves_a_witness_that_replays(tmp_path: Path) -> None:
+    report = checked(plugins.find(ZOO, "clip_per_tensor")())
+    report.save(tmp_path)
+    finding = next(finding for finding in report.failures if finding.check == "clip.add")
+    with np.load(tmp_path / "clip.add.npz") as witness:
+        noise, clip, divisor = witness["setting"]
+        params, generator = small_parameters(), torch.Generator().manual_seed(int(witness["seed"]))
+        releases = []
+        for side in ("base", "neighbour"):
+            batch = (torch.as_tensor(witness[f"{side}_0"]), torch.as_tensor(witness[f"{side}_1"]))
+            step = plugins.find(ZOO, "clip_per_tensor")()
+            after = step(params, batch, generator, noise_multiplier=noise, clip_norm=clip, divisor=divisor)
+            releases.append({name: (params[name] - after[name]) * divisor for name in params})
+    moved = sum(float((releases[1][name] - releases[0][name]).square().sum()) for name in params) ** 0.5
+    assert moved == pytest.approx(finding.measured, rel=0.01) and moved > clip
+
+
+def test_refusals_name_what_to_give() -> None:
+    with pytest.raises(DataError, match="at least 8"):
+        check_step(DpSgdStep(), small_parameters(), sample(count=3), noise_multiplier=1, clip_norm=1, divisor=1)
+    with pytest.raises(ConfigError, match="keys"):
+        checked(lambda params, batch, generator: 3.0)
+    with pytest.raises(ConfigError, match="clip_norm"):
+        checked(DpSgdStep(), clip_norm=-1.0)
+
+
+def test_the_command_refutes_and_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs, labels = sample()
+    np.savez(tmp_path / "sample.npz", x=inputs, y=labels)
+    options = ["--noise-multiplier", "1", "--clip-norm", "1", "--divisor", "16", "--sample", str(tmp_path / "sample.npz")]
+    code = answer(["step", f"{__name__}:wrong", "--params", "audit.zoo._reference:small_parameters", *options, "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert code == printed["exit_code"] == 1
+    assert "clip.add" in {row["check"] for row in printed["findings"] if row["status"] == "failed"}
+
+
+def wrong(params: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
+    step = plugins.find(ZOO, "clip_per_tensor")()
+    return step(params, batch, generator, noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
