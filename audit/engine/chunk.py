@@ -101,8 +101,9 @@ class Chunk:
         models: Gradients | None = compiled_chain(modules[0], state) if arrangement.compiled else None
         if models is None:
             products = arrangement.products
-            models = gradients_of(modules[0], state, force_loop=arrangement.one_by_one, products=products)
-        if self.private is not None and not models.random:
+            slow, draws = arrangement.one_by_one, arrangement.draws
+            models = gradients_of(modules[0], state, force_loop=slow, products=products, draws=draws)
+        if not models.random:
             self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.mechanism.steps)
         return models
 
@@ -195,21 +196,33 @@ class Chunk:
     def _add_records(self, at: tuple[int, int], total: Tensor, measured: _Measured) -> None:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
         for number, (chosen, mask) in enumerate(self.passes.of_step(at[1])):
+            due = number == 0 and self.recomputation is not None and self.recomputation.due(at[0])
+            rows = None if isinstance(self.models, ChainGradients) and not due else self._rows(chosen, mask)
+            if due and rows is not None and self.recomputation is not None:
+                with full_precision(self.models):
+                    self._recompute(self.recomputation, at[0], rows)
             if isinstance(self.models, ChainGradients):
-                rows, sums = None, (self.clip, total)
-                clipped = self.models.add_chosen((self.inputs, self.labels), chosen, mask, sums)
-            else:
-                rows = self._rows(chosen, mask)
+                clipped = self.models.add_chosen((self.inputs, self.labels), chosen, mask, (self.clip, total))
+            elif rows is not None:
                 clipped = self.models.add_sum(rows, self.clip, total)
             if clipped is not None and self.clip is not None:
                 torch.maximum(measured.largest, (clipped.left / self.clip.norm).amax(1), out=measured.largest)
                 if self.adaptive is not None:
                     self.adaptive.see(clipped, mask)
-                if self.recomputation is not None and self.recomputation.step == at[0] and number == 0:
-                    with full_precision(self.models):
-                        self.recomputation.compare(self.models, rows or self._rows(chosen, mask), self.clip)
                 if not clipped.finite:
                     measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
+
+    def _recompute(self, check: Recomputation, step: int, rows: Rows) -> None:
+        """Holds the engine's gradients for `rows` against plain autograd, before the step; the models are left as they are."""
+        if self.clip is not None:
+            check.compare(step, self.models, rows, self.clip)
+            return
+        kept = {name: value.clone() for name, value in self.models.state().items()}
+        expected, total = check.sums(self.models, rows), torch.zeros_like(self.models.flat)
+        self.models.add_sum(rows, None, total)
+        for name, value in self.models.state().items():
+            value.copy_(kept[name])  # a layer with a state of its own (BatchNorm) has moved it
+        check.compare_sums(step, expected, self.models, total)
 
     def _rows(self, chosen: Tensor, mask: Tensor) -> Rows:
         labels = self.labels.index_select(0, chosen)

@@ -1,4 +1,4 @@
-"""A second opinion on clipping: single examples by plain autograd, sharing no arithmetic with the engine."""
+"""A second opinion on gradients: single examples and sums by plain autograd, sharing no arithmetic with the engine."""
 
 from __future__ import annotations
 
@@ -10,78 +10,176 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.core.errors import ExecutionMismatch
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Gradients, Rows
 
+RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
 _MODELS = 8
+_EARLY_STEP = 2
+_UNCLIPPED = 1e30
+_FLOOR = 1e-2
 
 
-def clipped_alone(
-    module: nn.Module, values: Mapping[str, Tensor], example: tuple[Tensor, Tensor], clip: Clip
-) -> dict[str, Tensor]:
-    """The clipped gradient of one example, name to value.
+def plain_gradient(
+    module: nn.Module, values: Mapping[str, Tensor], example: tuple[Tensor, Tensor], *, reduction: str = "mean"
+) -> tuple[dict[str, Tensor], float]:
+    """The gradient of a loss by plain autograd, name to value, and the norm below which its rounding is not known.
 
     Args:
-        module: the plain module.
-        values: its parameters and buffers.
-        example: inputs `(copies, ...)` and labels `(copies,)`; the loss is their mean.
-        clip: how; `norm` is one number.
+        module: the plain module, in its modes of training.
+        values: its parameters and buffers, which are left alone.
+        example: inputs `(rows, ...)` and labels `(rows,)`.
+        reduction: of the losses of the rows, "mean" or "sum".
+
+    A derivative by the outputs is a difference (of a probability and 1) whose rounding error does not shrink with it, so an
+    error is measured against a hundredth of what derivatives of size one would give, where the gradient is smaller.
     """
     names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
-    leaves = {name: values[name].detach().clone().requires_grad_() for name in names}
-    outputs = torch.func.functional_call(module, {**values, **leaves}, (example[0],))
+    own = {name: value.detach().clone() for name, value in values.items()}
+    leaves = {name: own[name].requires_grad_() for name in names}
+    outputs = torch.func.functional_call(module, own, (example[0],))
     wanted = example[1]
-    loss = F.cross_entropy(outputs, wanted) if wanted.dtype == torch.int64 else F.mse_loss(outputs.flatten(), wanted)
-    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    gradients = {name: torch.zeros_like(leaves[name]) if g is None else g for name, g in zip(names, found, strict=True)}
+    if wanted.dtype == torch.int64:
+        loss = F.cross_entropy(outputs, wanted, reduction=reduction)
+    else:
+        loss = F.mse_loss(outputs.reshape(len(wanted)), wanted, reduction=reduction)
+    shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
+    unit = (outputs * shifts).sum() / math.sqrt(outputs.numel())
+    gradients = _derivatives(loss, leaves)
+    return gradients, _FLOOR * norm_of(_derivatives(unit, leaves))
+
+
+def _derivatives(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    if not loss.requires_grad:
+        return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+    parts = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, retain_graph=True)
+    return {name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in zip(leaves.items(), parts, strict=True)}
+
+
+def norm_of(gradients: Mapping[str, Tensor]) -> float:
+    """l2 norm over all values, in double precision."""
+    return math.sqrt(sum(float(value.double().square().sum()) for value in gradients.values()))
+
+
+def clipped_alone(gradients: Mapping[str, Tensor], clip: Clip) -> dict[str, Tensor]:
+    """One example's gradient, name to value, clipped as `clip` says (`norm` is one number); zero where it is not finite."""
     groups: dict[str, list[str]] = {}
-    for name in names:
+    for name in gradients:
         groups.setdefault(name.rpartition(".")[0] if clip.per_layer else "", []).append(name)
     bound = float(clip.norm) / math.sqrt(len(groups))
+    clipped = {}
     for group in groups.values():
-        length = math.sqrt(sum(float(gradients[name].double().square().sum()) for name in group))
+        length = norm_of({name: gradients[name] for name in group})
         for name in group:
-            gradients[name] = gradients[name] * min(1.0, bound / length) if length else gradients[name]
-    if not all(bool(gradient.isfinite().all()) for gradient in gradients.values()):
-        return {name: torch.zeros_like(gradient) for name, gradient in gradients.items()}
-    return gradients
+            clipped[name] = gradients[name] * min(1.0, bound / length) if length else gradients[name]
+    if not all(bool(gradient.isfinite().all()) for gradient in clipped.values()):
+        return {name: torch.zeros_like(gradient) for name, gradient in clipped.items()}
+    return clipped
 
 
 class Recomputation:
-    """One example of some models at one step, drawn from the models' own streams, held against the engine.
+    """Gradients of some models at an early step and at a random one, held against the engine's.
 
-    `errors` `(N,)`: distance between the engine's clipped gradient and the plain one, over the clip norm; -1 where
-    nothing was recomputed.
+    Of a private training single examples, drawn from the models' own streams, clipped and not clipped; of any other the sum
+    over the rows of a pass. `errors` `(N,)`: the largest distance, of clipped gradients over the clip norm, of others over
+    their own norm; -1 where nothing was recomputed.
     """
 
     def __init__(self, module: nn.Module, seeds: Sequence[Seed], models: int, steps: int) -> None:
         self._module = module
         self._draws = [seed.child("recomputation").numpy().random(2) for seed in seeds]
         self._share = _MODELS / max(models, 1)
-        self.step = int(np.random.default_rng(steps).integers(steps)) if steps else -1
+        self._early = min(_EARLY_STEP, steps - 1)
+        self._steps = {self._early, int(np.random.default_rng(steps).integers(steps))} if steps else set()
         self.errors = np.full(len(seeds), -1.0)
 
-    def compare(self, engine: Gradients, rows: Rows, clip: Clip) -> None:
-        """Recomputes one real row of each chosen model; leaves the engine's parameters and `rows` alone."""
+    def due(self, step: int) -> bool:
+        """True at the steps at which something is recomputed."""
+        return step in self._steps
+
+    def _chosen(self, rows: Rows) -> dict[int, int]:
+        """Model to the row that is recomputed of it."""
         chosen: dict[int, int] = {}
         for model, (coin, place) in enumerate(self._draws):
             real = rows.mask[model].nonzero().flatten().tolist()
             if coin < self._share and real:
                 chosen[model] = real[int(place * len(real))]
+        return chosen
+
+    def sums(self, engine: Gradients, rows: Rows) -> dict[int, tuple[dict[str, Tensor], float]]:
+        """By model the sum of the gradients of all its `rows`; to be asked for before the engine makes them."""
+        module = self._module.to(engine.flat.device, engine.flat.dtype)
+        found = {}
+        for model in self._chosen(rows):
+            real = rows.mask[model].repeat_interleave(rows.copies)
+            each = slice(model * len(real), (model + 1) * len(real))
+            values = {name: value[model] for name, value in engine.state().items()}
+            sample = (rows.inputs[each][real], rows.labels[each][real])
+            gradients, floor = plain_gradient(module, values, sample, reduction="sum")
+            found[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
+        return found
+
+    def compare_sums(
+        self, step: int, expected: Mapping[int, tuple[dict[str, Tensor], float]], engine: Gradients, total: Tensor
+    ) -> None:
+        """Holds the engine's sums `(N, width)` over a pass against those `expected`.
+
+        Raises:
+            ExecutionMismatch: they differ by more than rounding at an early step.
+        """
+        for model, (plain, floor) in expected.items():
+            self._note(step, model, _apart(engine, total, model, plain) / max(norm_of(plain), floor, 1e-30))
+
+    def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip) -> None:
+        """Recomputes one real row of each chosen model; leaves the engine's parameters and `rows` alone.
+
+        Raises:
+            ExecutionMismatch: the engine's differs by more than rounding at an early step.
+        """
+        chosen = self._chosen(rows)
         if not chosen:
             return
         mask = torch.zeros_like(rows.mask)
         for model, row in chosen.items():
             mask[model, row] = True
-        total = torch.zeros_like(engine.flat)
-        engine.add_sum(Rows(inputs=rows.inputs, labels=rows.labels, mask=mask, copies=rows.copies), clip, total)
-        module = self._module.to(engine.flat.device, engine.flat.dtype).train()
+        alone = Rows(inputs=rows.inputs, labels=rows.labels, mask=mask, copies=rows.copies)
+        clipped, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
+        engine.add_sum(alone, clip, clipped)
+        engine.add_sum(_single_rows(rows, chosen), Clip(norm=_UNCLIPPED), whole)
+        module = self._module.to(engine.flat.device, engine.flat.dtype)
         for model, row in chosen.items():
             first = (model * rows.mask.shape[1] + row) * rows.copies
             example = (rows.inputs[first : first + rows.copies], rows.labels[first : first + rows.copies])
-            values = {name: value[model] for name, value in engine.state().items()}
+            plain, floor = plain_gradient(module, {name: value[model] for name, value in engine.state().items()}, example)
             own = clip.of_model(model)
-            plain = clipped_alone(module, values, example, own)
-            apart = [(slot.view(total)[model] - plain[slot.name]).double().square().sum() for slot in engine.layout.slots]
-            error = math.sqrt(float(torch.stack(apart).sum())) / float(own.norm)
-            self.errors[model] = error if math.isfinite(error) else math.inf
+            error = _apart(engine, clipped, model, clipped_alone(plain, own)) / float(own.norm)
+            finite = clipped_alone(plain, Clip(norm=_UNCLIPPED))
+            if math.isfinite(floor):
+                error = max(error, _apart(engine, whole, model, finite) / max(norm_of(finite), floor, 1e-30))
+            self._note(step, model, error)
+
+    def _note(self, step: int, model: int, error: float) -> None:
+        error = error if math.isfinite(error) else math.inf
+        self.errors[model] = max(self.errors[model], error)
+        if step == self._early and error > RECOMPUTATION_LIMIT:
+            raise ExecutionMismatch(
+                f"step {step + 1}, model {model} of its chunk ({type(self._module).__name__}): the engine's gradient differs "
+                f"from plain autograd's by {error:.2g} of its size, where rounding stays below {RECOMPUTATION_LIMIT:g}: it "
+                "would train other models than the module. Look in forward() for what depends on the size of the batch"
+            )
+
+
+def _single_rows(rows: Rows, chosen: Mapping[int, int]) -> Rows:
+    """One row of each model: the chosen one, or the first, which does not count."""
+    models, each = rows.mask.shape
+    places = torch.tensor([model * each + chosen.get(model, 0) for model in range(models)], device=rows.mask.device)
+    real = torch.tensor([[model in chosen] for model in range(models)], device=rows.mask.device)
+    views = (places.unsqueeze(1) * rows.copies + torch.arange(rows.copies, device=rows.mask.device)).flatten()
+    return Rows(inputs=rows.inputs[views], labels=rows.labels[views], mask=real, copies=rows.copies)
+
+
+def _apart(engine: Gradients, total: Tensor, model: int, plain: Mapping[str, Tensor]) -> float:
+    """Distance between one model's part of `total` and the gradient `plain`."""
+    apart = [(slot.view(total)[model] - plain[slot.name]).double().square().sum() for slot in engine.layout.slots]
+    return math.sqrt(float(torch.stack(apart).sum()))

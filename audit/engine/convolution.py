@@ -17,6 +17,7 @@ from audit.engine.parameter_layout import Slot
 _MANY_CHANNELS = 16
 _FEW_POSITIONS = 16
 _PATCH_NUMBERS = 1 << 21
+_ROUNDED = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
 
 
 class _PatchProduct(torch.autograd.Function):
@@ -80,7 +81,15 @@ class ConvLayer(MatrixLayer):
             return self._whole_norms(use, signal, rows)
         arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
         bias = 1.0 if "bias" in self.slots else 0.0
-        return arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias).view(-1, rows)
+        squares, lost = arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias)
+        squares = squares.view(-1, rows)
+        return squares if lost is None else self._without_cancellation(use, signal, squares, lost)
+
+    def _positions(self, use: Use, signal: Tensor, examples: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+        if use.saved.dim() == 3:
+            return super()._positions(use, signal, examples, rows)
+        patches = self.geometry.patches(use.saved.flatten(0, 1)[examples], positions_first=True)
+        return patches, signal.flatten(0, 1)[examples].transpose(1, 2)
 
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         if use.saved.dim() == 3:
@@ -96,6 +105,8 @@ class ConvLayer(MatrixLayer):
         return made
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.saved.dim() == 5 and use.cancelled is not None:
+            signal, use.cancelled = use.add_kept(signal, factors, total), None
         if use.saved.dim() == 5 and not use.gradients:
             use.gradients = self._raw_gradients(use, signal, signal.shape[1] if factors is None else factors.shape[1])
         if factors is None and use.gradients:
@@ -148,7 +159,20 @@ class DirectConvLayer(EnsembleLayer):
             piece = slice(start * copies, stop * copies)
             found = self._gradients(use.saved[piece], signal[piece], stop - start)
             parts.append(torch.stack([gradient.flatten(1).square().sum(1) for gradient in found.values()]).sum(0))
-        return torch.cat(parts).view(self.tape.models, rows)
+        squares = torch.cat(parts).view(self.tape.models, rows)
+        if squares.dtype == torch.float64 or squares.device.type != "cpu":
+            return squares
+        sizes = use.saved.view(total, -1).square().sum(1) * signal.reshape(total, -1).square().sum(1)
+        lost = squares.flatten() < _ROUNDED * math.prod(self.geometry.kernel) * sizes
+        if not bool(lost.any()):
+            return squares
+        examples = lost.nonzero().flatten()
+        views = use.saved.view(total, copies, *use.saved.shape[1:])[examples].flatten(0, 1)
+        own = signal.reshape(total, copies, *signal.shape[1:])[examples].flatten(0, 1)
+        gradients = self._gradients(views.double(), own.double(), len(examples))
+        if "weight" in gradients:
+            gradients["weight"] = gradients["weight"].unflatten(-1, self.inner)
+        return use.keep(examples, {role: one.to(signal.dtype) for role, one in gradients.items()}, signal, squares)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         found = self._gradients(use.saved, signal, self.tape.models * rows)
@@ -158,6 +182,7 @@ class DirectConvLayer(EnsembleLayer):
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if factors is not None:
+            signal = use.add_kept(signal, factors, total)
             copies = len(signal) // factors.numel()
             signal = signal * factors.flatten().repeat_interleave(copies).view(-1, 1, 1, 1)
         if "bias" in self.slots:

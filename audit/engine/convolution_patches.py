@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from audit.engine.batched_matmul import steady_bmm
+from audit.engine.gram_norms import ghost_squares
 from audit.engine.sampling import ALIGNMENT
 
 _CACHED_NUMBERS = 1 << 18
@@ -154,11 +155,11 @@ class ImageProducts:
             steady_bmm(one, self.patches(padded[part]).transpose(1, 2), place)
         return made.view(padded.shape[0], groups * outputs, columns)
 
-    def ghost_norms(self, padded: Tensor, signal: Tensor, bias: float) -> Tensor:
-        """`(images,)` squared norms by Gram matrices of one group; `bias` is 1 where a bias takes part."""
-        found = []
+    def ghost_norms(self, padded: Tensor, signal: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
+        """`(images,)` squared norms by Gram matrices of one group, and where they are lost in rounding; see `ghost_squares`."""
+        found, lost = [], []
         for part, _ in self.blocks(padded.shape[0]):
-            patches, one = self.patches(padded[part]), signal[part]
-            gram = torch.bmm(patches.transpose(1, 2), patches).add_(bias)
-            found.append(gram.mul_(torch.bmm(one.transpose(1, 2), one)).sum((1, 2)).clamp_(min=0.0))
-        return torch.cat(found)
+            squares, cancelled = ghost_squares(self.patches(padded[part]).transpose(1, 2), signal[part].transpose(1, 2), bias)
+            found.append(squares)
+            lost.append(torch.zeros_like(squares, dtype=torch.bool) if cancelled is None else cancelled)
+        return torch.cat(found), torch.cat(lost) if any(bool(one.any()) for one in lost) else None

@@ -2,78 +2,65 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from audit.engine.clipping import Clip, Gradients, Rows
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+from audit.engine.clipping import Clip, Gradients, Rows, owner
+from audit.engine.examine import CODE_ERRORS, failure, step_off, without_dropout
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layer_map import DROPOUTS, covered, has_hooks, is_dropout
-from audit.engine.layers import UncoveredUse
 from audit.engine.per_model_loop import LoopGradients
 
 log = logging.getLogger(__name__)
+
+_MODELS, _ROWS = 3, 6
+_SAME = {torch.float64: 1e-4, torch.float32: 1e-2}
+_ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5}
+_SIGHT = 1e-12
 
 
 def gradients_of(
     module: nn.Module,
     state: Mapping[str, Tensor],
-    probe: Tensor | None = None,
+    records: Tensor | None = None,
     *,
     force_loop: bool = False,
     products: torch.dtype | None = None,
+    draws: bool = False,
 ) -> Gradients:
     """N models with the architecture of `module` and the parameters of `state` (name to `(N, ...)`).
 
     Models made of supported layers share every kernel launch; others are run one after another, which is said once.
 
     Args:
-        module: one model.
+        module: one model, in its modes of training.
         state: of all models.
-        probe: two records; with them it is tried out whether the fast path computes what the module computes.
+        records: some records; with them it is tried out whether the fast path computes what the module computes.
         force_loop: take the slow path.
         products: type in which the fast path multiplies; None for that of the parameters.
+        draws: `forward` draws random numbers by other means than dropout layers.
     """
-    slow = force_loop or why_one_by_one(module, state, probe) is not None
-    return LoopGradients(module, state) if slow else TapeGradients(module, state, products)
+    slow = force_loop or draws or why_one_by_one(module, state, records) is not None
+    return LoopGradients(module, state, draws=draws) if slow else TapeGradients(module, state, products)
 
 
-def why_one_by_one(module: nn.Module, state: Mapping[str, Tensor], probe: Tensor | None) -> str | None:
-    """Why these models cannot share their kernel launches, or None where they can; a reason is also logged."""
+def why_one_by_one(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:
+    """Why these models cannot share their kernel launches, or None where they can; a reason is also logged.
+
+    Raises:
+        ConfigError: the module cannot be differentiated, neither way.
+    """
     reason = uncovered(module, state)
-    if reason is None and probe is not None:
-        two = {name: value[:2] for name, value in state.items()}
-        steady = _without_dropout(module)
-        reason = _disagreement(TapeGradients(steady, two), LoopGradients(steady, two), probe)
+    if reason is None and records is not None and len(records):
+        reason = _unlike(module, state, records)
     if reason is not None:
         log.warning("the models are trained one after another, which is slower: %s", reason)
     return reason
-
-
-def _disagreement(fast: Gradients, slow: Gradients, probe: Tensor) -> str | None:
-    """Why the fast path cannot be used, or None where both give the same outputs and sums for the records of `probe`."""
-    models = fast.flat.shape[0]
-    folded = probe.repeat(models, *(1,) * (probe.dim() - 1))
-    try:
-        outputs = fast.forward(folded)
-    except (UncoveredUse, RuntimeError) as error:
-        return str(error)
-    if not torch.allclose(outputs, slow.forward(folded), rtol=1e-3, atol=1e-4, equal_nan=True):
-        return "its forward pass treats a batch of several models unlike a batch of one"
-    labels = torch.zeros(len(folded), dtype=torch.int64 if outputs.shape[-1] > 1 else outputs.dtype, device=probe.device)
-    rows = Rows(inputs=folded, labels=labels, mask=torch.ones(models, len(probe), dtype=torch.bool, device=probe.device))
-    sums = [torch.zeros_like(fast.flat) for _ in range(2)]
-    try:
-        fast.add_sum(rows, Clip(norm=1.0), sums[0])
-    except RuntimeError as error:
-        return str(error)
-    slow.add_sum(rows, Clip(norm=1.0), sums[1])
-    if not torch.allclose(sums[0], sums[1], rtol=1e-2, atol=1e-4, equal_nan=True):
-        return "a parameter takes part in its forward pass in a way that the layers do not show"
-    return None
 
 
 def uncovered(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
@@ -87,7 +74,7 @@ def uncovered(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
         if has_hooks(layer):
             return f"layer '{path or '(the model itself)'}' has hooks"
         unknown_dropout = is_dropout(layer) and type(layer) not in DROPOUTS
-        if unknown_dropout or isinstance(layer, nn.modules.batchnorm._BatchNorm):
+        if unknown_dropout or (isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training):
             return f"layer '{path}' ({type(layer).__name__}) has a state of its own"
     for name, _ in module.named_buffers():
         if not torch.equal(state[name], state[name][:1].expand_as(state[name])):
@@ -95,6 +82,146 @@ def uncovered(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
     return None
 
 
-def _without_dropout(module: nn.Module) -> nn.Module:
-    """A copy in which dropout layers pass everything, so that two computations can be compared."""
-    return copy.deepcopy(module, {id(layer): nn.Identity() for layer in module.modules() if is_dropout(layer)})
+def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> str | None:
+    """Why the fast path cannot be used; None where it does what the module does, for several models that differ.
+
+    Each has its own records. In double precision where the module's code allows it, else in that of the parameters.
+    """
+    steady = without_dropout(module)
+    some = _several(steady, state)
+    rows = _rows(records)
+    try:
+        sharp = {name: value.double() if value.is_floating_point() else value for name, value in some.items()}
+        wide = rows.double() if rows.is_floating_point() else rows
+        return _disagreement(steady, sharp, wide)
+    except ConfigError:
+        return _disagreement(steady, some, rows)
+
+
+def _several(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Models whose trainable numbers all differ and are nowhere all zero, near those of the first in `state`."""
+    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    stream = torch.Generator()
+    stream.manual_seed(Seed(0).child("models that differ").integer())
+    several = {}
+    for name, value in state.items():
+        copies = [value[0] + step_off(value[0], stream) if name in trained else value[0] for _ in range(_MODELS)]
+        several[name] = torch.stack(copies)
+    return several
+
+
+def _rows(records: Tensor) -> Tensor:
+    """`(models * rows, ...)` records, different ones for each model as far as there are enough."""
+    chosen = torch.arange(_MODELS * _ROWS, device=records.device) % len(records)
+    return records.index_select(0, chosen)
+
+
+def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor) -> str | None:
+    """Why the fast path cannot be used for these models and rows.
+
+    Raises:
+        ConfigError: neither path can run them.
+    """
+    slow = LoopGradients(module, state)
+    expected = _by_loop(slow, inputs)
+    labels = _labels(expected)
+    outputs = expected.unflatten(0, (_MODELS, -1))
+    rows = Rows(inputs=inputs, labels=labels, mask=torch.ones(outputs.shape[:2], dtype=torch.bool, device=inputs.device))
+    gradients = _example_gradients(slow, rows)
+    try:
+        fast = TapeGradients(module, state)
+        if not _same(fast.forward(inputs).unflatten(0, (_MODELS, -1)), outputs):
+            return "its forward pass treats a batch of several models unlike a batch of one"
+        return _unlike_sums(fast, rows, gradients)
+    except CODE_ERRORS as error:
+        return str(error).partition("\n")[0]
+
+
+def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:
+    try:
+        return slow.forward(inputs)
+    except CODE_ERRORS as error:
+        raise ConfigError(failure(slow.module, inputs, error)) from error
+
+
+def _labels(outputs: Tensor) -> Tensor:
+    """Labels of every class in turn, or zeros where there is one output."""
+    if outputs.dim() < 2 or outputs.shape[1] == 1:
+        return torch.zeros(len(outputs), dtype=outputs.dtype, device=outputs.device)
+    return torch.arange(len(outputs), device=outputs.device) % outputs.shape[1]
+
+
+def _example_gradients(slow: LoopGradients, rows: Rows) -> list[dict[str, Tensor]]:
+    """For each model, name to `(rows, ...)`.
+
+    Raises:
+        ConfigError: the module's code cannot be differentiated.
+    """
+    try:
+        return slow.example_gradients(rows)
+    except CODE_ERRORS as error:
+        raise ConfigError(failure(slow.module, rows.inputs, error)) from error
+
+
+def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: list[dict[str, Tensor]]) -> str | None:
+    """Whether norms and sums are those of `gradients`: unclipped, all clipped, half of them, and every layer by itself."""
+    squares = torch.stack([sum_of_squares(one) for one in gradients])
+    norms = squares.sqrt()
+    positive = norms[norms > 0]
+    lowest = float(positive.min()) if len(positive) else 1.0
+    middle = float(positive.median()) if len(positive) else 1.0
+    layers = sorted({owner(slot.name) for slot in fast.layout.slots})
+    clips = [None, Clip(norm=0.3 * lowest), Clip(norm=middle)]
+    if _layers_in_sight(gradients, layers):
+        clips.append(Clip(norm=0.3 * lowest, per_layer=True))
+    for clip in clips:
+        total = torch.zeros_like(fast.flat)
+        seen = fast.add_sum(rows, clip, total)
+        if seen is not None and not _same(seen.norms, norms):
+            return "a parameter takes part in its forward pass in a way that the layers do not show"
+        for model, own in enumerate(gradients):
+            factors = _factors(own, clip, layers)
+            expected = {name: torch.einsum("r,r...->...", factors[owner(name)], value) for name, value in own.items()}
+            rounding = _ROUNDING.get(total.dtype, 1e-2) * float(sum_of_squares({"": total[model : model + 1]}).sqrt())
+            for slot in fast.layout.slots:
+                if not _same(slot.view(total)[model], expected[slot.name], rounding):
+                    return f"parameter '{slot.name}' takes part in its forward pass in a way that the layers do not show"
+    return None
+
+
+def _factors(gradients: Mapping[str, Tensor], clip: Clip | None, layers: list[str]) -> dict[str, Tensor]:
+    """Layer to `(rows,)`: what clipping multiplies each example with."""
+    if clip is None:
+        each = torch.ones_like(sum_of_squares(gradients))
+        return dict.fromkeys(layers, each)
+    bound = float(clip.norm) / (len(layers) ** 0.5 if clip.per_layer else 1.0)
+    if not clip.per_layer:
+        return dict.fromkeys(layers, (bound / sum_of_squares(gradients).sqrt()).clamp(max=1.0))
+    own = {layer: {name: value for name, value in gradients.items() if owner(name) == layer} for layer in layers}
+    return {layer: (bound / sum_of_squares(value).sqrt()).clamp(max=1.0) for layer, value in own.items()}
+
+
+def _layers_in_sight(gradients: list[dict[str, Tensor]], layers: list[str]) -> bool:
+    """False where the gradient of a whole layer is rounding alone, which clipping by layers would blow up to the clip norm."""
+    for own in gradients:
+        whole = sum_of_squares(own)
+        for layer in layers:
+            part = sum_of_squares({name: value for name, value in own.items() if owner(name) == layer})
+            if bool(((part > 0) & (part < _SIGHT * whole)).any()):
+                return False
+    return True
+
+
+def sum_of_squares(gradients: Mapping[str, Tensor]) -> Tensor:
+    """`(rows,)` squared norms over all parameters."""
+    return torch.stack([value.reshape(len(value), -1).square().sum(1) for value in gradients.values()]).sum(0)
+
+
+def _same(left: Tensor, right: Tensor, rounding: float = 0.0) -> bool:
+    """True where only rounding stands between them, by each number and by the size of all; `rounding` is that of larger ones."""
+    if left.shape != right.shape:
+        return False
+    share = _SAME.get(right.dtype, 3e-2)
+    finite = right[right.isfinite()]
+    size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    return torch.allclose(left.to(right.dtype), right, rtol=share, atol=share * size + rounding, equal_nan=True)

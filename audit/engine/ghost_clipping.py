@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Clipped, Gradients, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
-from audit.engine.layer_map import draws, dropout_layer, ensemble_layer
+from audit.engine.layer_map import dropout_layer, ensemble_layer, has_random_layers
 from audit.engine.layers import EnsembleLayer, Tape, Use
+from audit.engine.modes import Modes
 from audit.engine.parameter_layout import Layout
 
 
@@ -30,7 +31,7 @@ class TapeGradients:
         any_value = next(iter(state.values()))
         self.models = any_value.shape[0]
         self.tape = Tape(models=self.models, products=products)
-        self.random = draws(module)
+        self.random = has_random_layers(module)
         self.layers = {owner(slot.name) for slot in self.layout.slots}
         self._state = dict(state)
         trainable = {slot.name: slot for slot in self.layout.slots}
@@ -39,6 +40,7 @@ class TapeGradients:
             self._state[name] = slot.view(self.flat)
         names = {id(parameter): name for name, parameter in module.named_parameters()}
         self.module = self._replaced(module, names)
+        self._modes = Modes(self.module)
 
     def _replaced(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
         trainable = {slot.name: slot for slot in self.layout.slots}
@@ -80,7 +82,8 @@ class TapeGradients:
 
     def forward(self, inputs: Tensor) -> Tensor:
         """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
-        self.module.eval()
+        self._modes.evaluate()
+        self.tape.batch = len(inputs)
         with torch.no_grad():
             out: Tensor = self.module(inputs)
         return out
@@ -119,14 +122,15 @@ class TapeGradients:
 
     def _signals(self, rows: Rows, *, masked: bool) -> tuple[list[Use], list[Tensor]]:
         """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `masked`."""
-        if not self.module.training:
-            self.module.train()
-        self.tape.active, self.tape.uses = True, []
+        self._modes.train()
+        self.tape.active, self.tape.uses, self.tape.batch = True, [], len(rows.inputs)
         try:
             outputs = self.module(rows.inputs)
         finally:
             self.tape.active = False
         uses, self.tape.uses = self.tape.uses, []
+        if not outputs.requires_grad:  # nothing that is trained takes part
+            return [], []
         slopes = loss_slopes(outputs.detach().to(self.flat.dtype), rows.labels)
         if masked:
             weight = rows.mask.flatten() if rows.copies == 1 else rows.mask.flatten().repeat_interleave(rows.copies)

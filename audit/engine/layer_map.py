@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,6 +13,8 @@ from audit.engine.convolution import convolution_layer
 from audit.engine.layers import LinearLayer, Tape
 from audit.engine.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer
 from audit.engine.parameter_layout import Slot
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 def covered(module: nn.Module) -> bool:
@@ -23,6 +26,8 @@ def covered(module: nn.Module) -> bool:
         return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
     if type(module) is nn.MultiheadAttention:
         return attention.covers(module)
+    if type(module) in BATCH_NORMS:
+        return not module.training and module.running_mean is not None
     return type(module) in (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm)
 
 
@@ -37,13 +42,26 @@ def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], s
             return convolution_layer(plain, tape, values, slots)
         case nn.Embedding():
             return LookupLayer(plain, tape, values, slots)
-        case nn.GroupNorm():
-            groups, epsilon = plain.num_groups, plain.eps
-            return ScaleLayer(lambda x: F.group_norm(x, groups, eps=epsilon), True, tape, values, slots)
-        case nn.LayerNorm():
-            shape, epsilon = plain.normalized_shape, plain.eps
-            return ScaleLayer(lambda x: F.layer_norm(x, shape, eps=epsilon), False, tape, values, slots)
+        case nn.GroupNorm() | nn.LayerNorm() | nn.BatchNorm1d() | nn.BatchNorm2d():
+            return ScaleLayer(_normalisation(plain, values), type(plain) is not nn.LayerNorm, tape, values, slots)
     raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")
+
+
+def _normalisation(plain: nn.Module, values: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    """What `plain` does before its scale and shift."""
+    match plain:
+        case nn.GroupNorm():
+            return functools.partial(F.group_norm, num_groups=plain.num_groups, eps=plain.eps)
+        case nn.LayerNorm():
+            return functools.partial(F.layer_norm, normalized_shape=list(plain.normalized_shape), eps=plain.eps)
+        case nn.BatchNorm1d(running_mean=Tensor() as mean, running_var=Tensor() as variance):  # in evaluation mode
+            pass
+        case nn.BatchNorm2d(running_mean=Tensor() as mean, running_var=Tensor() as variance):
+            pass
+        case _:
+            raise TypeError(f"no normalisation in {type(plain).__name__}; ask covered() first")
+    like = next(iter(values.values()))
+    return functools.partial(F.batch_norm, running_mean=mean.to(like), running_var=variance.to(like), eps=plain.eps)
 
 
 def has_hooks(layer: nn.Module) -> bool:
@@ -59,16 +77,21 @@ def is_dropout(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.dropout._DropoutNd)
 
 
-def draws(module: nn.Module) -> bool:
-    """True where the forward pass of training draws random numbers."""
+def has_random_layers(module: nn.Module) -> bool:
+    """True where layers of `module` draw random numbers in its modes of training."""
     own = (nn.MultiheadAttention, nn.RNNBase)
     return any(
         (is_dropout(layer) and getattr(layer, "p") > 0.0) or (isinstance(layer, own) and layer.dropout > 0.0)  # noqa: B009
         for layer in module.modules()
+        if layer.training
     )
 
 
 def dropout_layer(plain: nn.Module, tape: Tape) -> DropoutLayer | None:
     """The dropout of N models that does what `plain` does for one, or None where there is none for its kind."""
     axes = DROPOUTS.get(type(plain))
-    return None if axes is None else DropoutLayer(float(getattr(plain, "p")), axes, tape)  # noqa: B009
+    if axes is None:
+        return None
+    layer = DropoutLayer(float(getattr(plain, "p")), axes, tape)  # noqa: B009
+    layer.training = plain.training
+    return layer

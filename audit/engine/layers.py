@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.batched_matmul import add_outer, rowwise
+from audit.engine.gram_norms import ghost_squares
 from audit.engine.parameter_layout import Slot
 
 
@@ -26,11 +27,50 @@ class Use:
     saved: Tensor
     edge: Any
     gradients: dict[str, Tensor] = field(default_factory=dict)
+    cancelled: Cancelled | None = None
+    replaced: Tensor | None = None  # a signal that makes the same gradient without cancelling
+
+    def keep(self, examples: Tensor, gradients: dict[str, Tensor], signal: Tensor, squares: Tensor) -> Tensor:
+        """`squares` `(N, rows)` with the norms of `gradients` at `examples`, which are kept out of `signal` from now on."""
+        exact = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in gradients.values()]).sum(0)
+        rest = signal.reshape(squares.numel(), -1).index_fill(0, examples, 0.0).view(signal.shape)
+        self.cancelled = Cancelled(examples=examples, gradients=gradients, signal=rest)
+        return squares.flatten().index_copy(0, examples, exact.to(squares.dtype)).view(squares.shape)
+
+    def add_kept(self, signal: Tensor, factors: Tensor | None, total: Tensor) -> Tensor:
+        """Adds the gradients that were kept, times their factors `(N, rows)`, to `total`; what is left of `signal`."""
+        kept = self.cancelled
+        if kept is None or factors is None:
+            return signal
+        weights = factors.flatten()[kept.examples]
+        for role, gradient in kept.gradients.items():
+            place = self.layer.slots[role].view(total)
+            scaled = gradient * weights.view(-1, *(1,) * (gradient.dim() - 1))
+            for model, one in zip((kept.examples // factors.shape[1]).tolist(), scaled, strict=True):
+                place[model].add_(one)
+        return kept.signal
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Cancelled:
+    """Examples of one use whose gradient is far smaller than its terms: made one by one, and what is left of the signal.
+
+    Attributes:
+        examples: `(k,)` their numbers among `(models * rows)`.
+        gradients: role to `(k, *shape)`.
+        signal: that of the use with zeros in their place.
+    """
+
+    examples: Tensor
+    gradients: dict[str, Tensor]
+    signal: Tensor
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Tape:
     """The uses of the layers in one forward pass, in order; nothing is recorded while `active` is false.
+
+    `batch` is the number of rows of all models in the pass.
 
     `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `streams` are
     the models' own generators for layers that draw numbers. `products` is the type in which layers multiply where it is
@@ -38,6 +78,7 @@ class Tape:
     """
 
     models: int
+    batch: int = 0
     uses: list[Use] = field(default_factory=list)
     active: bool = False
     numbers: int = 0
@@ -49,8 +90,8 @@ class Tape:
         return values if self.products is None else values.to(self.products)
 
     def record(self, layer: EnsembleLayer, saved: Tensor, output: Tensor) -> Tensor:
-        """`output`, after noting that `layer` made it from `saved`."""
-        if self.active:
+        """`output`, after noting that `layer` made it from `saved`; nothing is noted where no gradient is wanted."""
+        if self.active and torch.is_grad_enabled():
             if not output.requires_grad:
                 output.requires_grad_()
             self.numbers += saved.numel() + output.numel()
@@ -135,7 +176,7 @@ class MatrixLayer(EnsembleLayer):
             made = made if bias is None else made + bias.unsqueeze(1)
         else:
             made = rowwise(columns, weight, bias)
-        return self.tape.record(self, columns, made)
+        return self.tape.record(self, columns, made) if self.slots else made
 
     def takes_ghost(self, positions: int, columns: int) -> bool:
         """True where norms from Gram matrices are cheaper than per-example gradients (see docs/performance.md)."""
@@ -157,8 +198,27 @@ class MatrixLayer(EnsembleLayer):
             return self._whole_norms(use, signal, rows)
         inputs = use.saved.view(models * rows, positions, columns)
         signals = signal.view(models * rows, positions, self.outputs)
-        gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
-        return gram.sum((1, 2)).clamp_(min=0.0).view(models, rows)
+        squares, lost = ghost_squares(inputs, signals, bias)
+        squares = squares.view(models, rows)
+        return squares if lost is None else self._without_cancellation(use, signal, squares, lost)
+
+    def _without_cancellation(self, use: Use, signal: Tensor, squares: Tensor, lost: Tensor) -> Tensor:
+        """`squares` `(N, rows)` with those of the examples `lost` `(N * rows,)` made from gradients, which are kept."""
+        examples = lost.nonzero().flatten()
+        inputs, signals = self._positions(use, signal, examples, squares.shape[1])
+        gradients = {}
+        if "weight" in self.slots:
+            made = torch.bmm(signals.double().transpose(1, 2), inputs.double()).to(signal.dtype)
+            gradients["weight"] = self.to_weight(made)
+        if "bias" in self.slots:
+            gradients["bias"] = signals.double().sum(1).to(signal.dtype)
+        return use.keep(examples, gradients, signal, squares)
+
+    def _positions(self, use: Use, signal: Tensor, examples: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+        """Inputs `(k, positions, columns)` and signals `(k, positions, outputs)` of some `examples`."""
+        items = use.saved.shape[0] * rows
+        inputs, signals = use.saved.reshape(items, -1, use.saved.shape[-1]), signal.reshape(items, -1, self.outputs)
+        return inputs[examples], signals[examples]
 
     def _whole_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         """`squared_norms` by way of the gradients, which are kept."""
@@ -193,6 +253,7 @@ class MatrixLayer(EnsembleLayer):
                 self.slots[role].view(total).add_(self.to_weight(summed) if role == "weight" else summed)
             return
         if factors is not None:
+            signal = use.add_kept(signal, factors, total)
             positions = use.saved.shape[1] // factors.shape[1]
             spread = factors if positions == 1 else factors.repeat_interleave(positions, dim=1)
             signal = signal * spread.unsqueeze(-1)

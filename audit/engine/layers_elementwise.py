@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from audit.engine.gram_norms import CANCELLED
 from audit.engine.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -65,6 +66,8 @@ class LookupLayer(EnsembleLayer):
 
     def forward(self, inputs: Tensor) -> Tensor:
         table = self.values["weight"]
+        if len(inputs) == 1 < self.tape.batch:  # one lookup for all records, as of positions
+            inputs = inputs.expand(self.tape.batch, *inputs.shape[1:])
         tokens = inputs.reshape(table.shape[0], -1)
         made = self.tape.factor(table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens])
         made = self.tape.record(self, tokens, made) if self.slots else made
@@ -77,8 +80,19 @@ class LookupLayer(EnsembleLayer):
         models, size = signal.shape[0], signal.shape[-1]
         tokens = use.saved.view(models * rows, -1)
         signals = self._seen(use, signal).reshape(models * rows, -1, size)
-        same = (tokens.unsqueeze(1) == tokens.unsqueeze(2)).to(signals.dtype)
-        return (torch.bmm(signals, signals.transpose(1, 2)) * same).sum((1, 2)).clamp_(min=0.0).view(models, rows)
+        same = tokens.unsqueeze(1) == tokens.unsqueeze(2)
+        gram = torch.bmm(signals, signals.transpose(1, 2)) * same.to(signals.dtype)
+        squares = gram.sum((1, 2)).clamp_(min=0.0)
+        if signals.dtype == torch.float64 or signals.device.type != "cpu":
+            return squares.view(models, rows)
+        lost = squares < CANCELLED * gram.abs_().sum((1, 2))
+        if bool(lost.any()):  # signals of equal tokens oppose: they are added first, at the first of them
+            first = same[lost].int().argmax(1)
+            added = torch.zeros_like(signals[lost], dtype=torch.float64)
+            added.scatter_add_(1, first.unsqueeze(-1).expand_as(added), signals[lost].double())
+            use.replaced = signals.index_put((lost,), added.to(signals.dtype)).view(signal.shape)
+            squares = squares.masked_scatter(lost, added.square().sum((1, 2)).to(squares.dtype))
+        return squares.view(models, rows)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         models, size = signal.shape[0], signal.shape[-1]
@@ -95,7 +109,7 @@ class LookupLayer(EnsembleLayer):
             return
         models, size = signal.shape[0], signal.shape[-1]
         words = self.slots["weight"].shape[0]
-        signals = self._seen(use, signal)
+        signals = self._seen(use, signal) if use.replaced is None else use.replaced
         if factors is not None:
             signals = signals * factors.repeat_interleave(signal.shape[1] // factors.shape[1], dim=1).unsqueeze(-1)
         place = use.saved + torch.arange(models, device=signal.device).view(models, 1) * words

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Clipped, Rows, accumulate, clip_layers, example_losses, flat_storage, owner
-from audit.engine.layer_map import draws
+from audit.engine.layer_map import has_random_layers
+from audit.engine.modes import Modes
 from audit.engine.parameter_layout import Layout
 from audit.models.build import seeded
 
@@ -22,14 +23,15 @@ log = logging.getLogger(__name__)
 class LoopGradients:
     """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
 
-    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another.
+    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another. `draws`
+    says that the forward pass draws random numbers by other means than layers.
     """
 
-    def __init__(self, module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], *, draws: bool = False) -> None:
         self.layout = Layout.of(module)
         self.flat = flat_storage(self.layout, state)
         self.models = self.flat.shape[0]
-        self.random = draws(module)
+        self.random = draws or has_random_layers(module)
         self._seeds: Sequence[Seed] = ()
         self._pass = 0
         self._vectorises = True
@@ -37,6 +39,7 @@ class LoopGradients:
         for slot in self.layout.slots:
             self._state[slot.name] = slot.view(self.flat)
         self.module = copy.deepcopy(module).to(self.flat.device, self.flat.dtype)
+        self._modes = Modes(self.module)
 
     def begin(self, seeds: Sequence[Seed]) -> None:
         """Sets the models' streams for the random layers of one step."""
@@ -54,14 +57,14 @@ class LoopGradients:
 
     def forward(self, inputs: Tensor) -> Tensor:
         """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
-        self.module.eval()
+        self._modes.evaluate()
         with torch.no_grad():
             parts = inputs.unflatten(0, (self.models, -1))
             return torch.cat([torch.func.functional_call(self.module, self._one(n), (parts[n],)) for n in range(self.models)])
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
-        self.module.train()
+        self._modes.train()
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
         done = []
@@ -78,6 +81,14 @@ class LoopGradients:
             return None
         norms, left = (torch.stack([getattr(one, name) for one in done]) for name in ("norms", "left"))
         return Clipped(norms=norms, left=left, finite=all(one.finite for one in done))
+
+    def example_gradients(self, rows: Rows) -> list[dict[str, Tensor]]:
+        """For each model, name to `(rows, ...)`: the gradient of each example."""
+        self._modes.train()
+        inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
+        labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
+        parts = [Rows(inputs=inputs[n], labels=labels[n], mask=rows.mask[n], copies=rows.copies) for n in range(self.models)]
+        return [self._example_gradients(*self._split(n), part) for n, part in enumerate(parts)]
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         trainable = {slot.name for slot in self.layout.slots}
@@ -103,10 +114,10 @@ class LoopGradients:
         found = self._example_gradients(trained, fixed, rows)
         squares: dict[str, Tensor] = {}
         for slot in self.layout.slots:
-            accumulate(squares, owner(slot.name), found[slot.name].flatten(1).square().sum(-1))
+            accumulate(squares, owner(slot.name), found[slot.name].reshape(len(rows.mask), -1).square().sum(-1))
         clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(squares))
         for slot in self.layout.slots:
-            flat = found[slot.name].flatten(1)
+            flat = found[slot.name].reshape(len(rows.mask), -1)
             flat = torch.where(clipped.norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
             slot.view(total)[model].add_((factors[owner(slot.name)] @ flat).view(slot.shape))
         return clipped

@@ -25,16 +25,18 @@ from audit.engine.compiled_mlp import COMPILE, SOURCE, chain_of, worth_compiling
 from audit.engine.device import find_device
 from audit.engine.dispatch import why_one_by_one
 from audit.engine.dp_options import Technique
+from audit.engine.examine import Behaviour, examine
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.microbatches import planned_rows
 from audit.engine.parameter_layout import Layout
-from audit.engine.sampling import ALIGNMENT, Law
-from audit.models.build import initialised, refuse_mixing_layers, refuse_mixing_outputs
+from audit.engine.sampling import ALIGNMENT, Law, aligned
+from audit.models.build import starting
 
 log = logging.getLogger(__name__)
 
 PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
 
+_PROBED = 64
 _CACHE_BYTES = 5 * 2**20
 _PASS_BYTES = 2**28
 # parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
@@ -83,6 +85,7 @@ class Arrangement:
         planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes.
         workers: chunks trained at the same time, each on a thread of its own.
         one_by_one: the models need the slow path.
+        draws: their forward pass draws random numbers by other means than layers.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
         compiled: the models are chains whose sums compiled code makes.
         products: type of the products on the way forward and back, None for that of the parameters.
@@ -96,6 +99,7 @@ class Arrangement:
     row_bytes: int
     compiled: bool = False
     products: torch.dtype | None = None
+    draws: bool = False
 
 
 def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = None) -> Arrangement:
@@ -106,11 +110,9 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
     """
     device = find_device(job.device)
     shape = job.dataset.train.inputs.shape[1:]
-    module = initialised(job.model, shape, job.dataset.classes, job.seeds[0].child("init"))
+    module = starting(job.model, shape, job.dataset.classes, job.seeds[0].child("init"), job.start)
     probe = _probe(job)
-    if isinstance(job.mechanism, DpSgd):
-        refuse_mixing_layers(module)
-        refuse_mixing_outputs(module, probe)
+    behaviour = examine(module, probe, job.dataset.classes, private=isinstance(job.mechanism, DpSgd))
     state = stacked_state([module], settings.dtype, device)
     probe = probe.to(device, settings.dtype)
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
@@ -122,9 +124,9 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
         slow, row_bytes, rows = False, 0, settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     else:
-        slow = settings.one_by_one or why_one_by_one(module, state, probe) is not None
-        row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe, job.dataset.classes)
-        rows = settings.rows or _rows(law, row_bytes)
+        slow = settings.one_by_one or _alone(behaviour) or why_one_by_one(module, state, probe) is not None
+        row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe[:2], job.dataset.classes)
+        rows = settings.rows or (_whole_batch(law) if behaviour.mixes else _rows(law, row_bytes))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
         if slow and PRECISIONS[settings.precision] is not None:
             log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
@@ -135,6 +137,7 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
         planned=planned_rows(law),
         workers=min(workers, -(-len(job.seeds) // chunk)),
         one_by_one=slow,
+        draws=bool(behaviour.draws),
         row_bytes=row_bytes,
         compiled=compiled,
         products=None if slow else PRECISIONS[settings.precision],
@@ -164,13 +167,20 @@ def _compiled(job: TrainingJob, settings: Settings, technique: Technique, module
     return library(SOURCE) is not None
 
 
+def _alone(behaviour: Behaviour) -> bool:
+    """True where the models cannot share a forward pass, which is said once."""
+    if behaviour.why_alone is not None:
+        log.warning("the models are trained one after another, which is slower: %s", behaviour.why_alone)
+    return behaviour.why_alone is not None
+
+
 def _probe(job: TrainingJob) -> torch.Tensor:
-    """Two records of the job, or as many zeros of their shape where it has fewer."""
+    """Up to 64 records of the job from all of it, at least two (zeros of their shape, where it has fewer), on the CPU."""
     sources = [job.dataset.train.inputs] + ([] if job.canaries.records is None else [job.canaries.records.inputs])
-    found = np.concatenate([source[:2] for source in sources])[:2]
+    found = np.concatenate([source[:: max(1, len(source) // _PROBED)][:_PROBED] for source in sources])[:_PROBED]
     if len(found) < 2:
         found = np.zeros((2, *job.dataset.train.inputs.shape[1:]), dtype=np.float32)
-    return torch.from_numpy(np.array(found))
+    return torch.from_numpy(np.array(found)).float()
 
 
 def _rows(law: Law, row_bytes: int) -> int:
@@ -178,6 +188,11 @@ def _rows(law: Law, row_bytes: int) -> int:
         return planned_rows(law)
     most = max(ALIGNMENT, _PASS_BYTES // row_bytes // ALIGNMENT * ALIGNMENT)
     return min(planned_rows(law), most)
+
+
+def _whole_batch(law: Law) -> int:
+    """Rows that hold any batch, so that a model which mixes records sees each batch whole: eight standard deviations more."""
+    return aligned(min(law.population, math.ceil(law.mean + 8.0 * math.sqrt(max(law.mean, 1.0)))))
 
 
 def _fitting(models: int, model_bytes: int, device: torch.device) -> int:

@@ -11,10 +11,10 @@ from audit.core.claims import Claim, LowerBound, Outcome, Verdict
 from audit.core.data import Array, Executed
 from audit.core.mechanism import DpSgd, Mechanism
 from audit.core.results import Check, Status
+from audit.engine.clip_check import RECOMPUTATION_LIMIT
 
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
 Z_LIMIT = 5.0  # standard errors beyond which an executed quantity counts as different: false alarm below 1e-6
-RECOMPUTATION_LIMIT = 1e-3  # of the clip norm: rounding of single precision stays far below, a wrong norm far above
 
 
 def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed: bool = True) -> Verdict:
@@ -88,6 +88,8 @@ def check_executed(mechanism: Mechanism, executed: Executed) -> tuple[Check, ...
     checks = [_steps(mechanism, executed), *_batches(mechanism, executed)]
     if isinstance(mechanism, DpSgd):
         checks += [_noise(mechanism, executed), _clip(executed), *_recomputed(executed), *_counts(executed)]
+    else:
+        checks += _recomputed_sums(executed)
     return tuple(checks)
 
 
@@ -158,6 +160,17 @@ def _recomputed(executed: Executed) -> list[Check]:
         f"largest difference {_decade(float(found.max()))} of the clip norm"
     )
     return [_row("clipping-recomputed", "Clipping, recomputed", value, bool(found.max() <= RECOMPUTATION_LIMIT))]
+
+
+def _recomputed_sums(executed: Executed) -> list[Check]:
+    found = executed.recomputed[executed.recomputed >= 0]
+    if not len(found):
+        return []
+    value = (
+        f"summed gradients of {len(found)} models recomputed by plain autograd; "
+        f"largest difference {_decade(float(found.max()))} of their norm"
+    )
+    return [_row("gradients-recomputed", "Gradients, recomputed", value, bool(found.max() <= RECOMPUTATION_LIMIT))]
 
 
 def _decade(value: float) -> str:

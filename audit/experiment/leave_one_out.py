@@ -23,14 +23,12 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError, DataError
-from audit.core.evaluation import Calibrated, Fidelity, Spread
+from audit.core.evaluation import Calibrated, Spread
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.stats.bounds import roc
-from audit.stats.scoring import signals
 
 FPRS = (0.01, 0.001)
-_TOLERATED = 1.5  # times what the most unusual reference deviates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -203,54 +201,6 @@ def precision(tpr: float, fpr: float, prior: float) -> float | None:
     return tpr * prior / called if called > 0 else None
 
 
-def fidelity(target: TargetView, included: Array, references: ReferenceView) -> Fidelity:
-    """Compares accuracy and losses of a target with those of its references, on members and non-members.
-
-    The auditor knows the target's coins `(m,)`; the attack never sees this. References match where the target is
-    no further from the pool of them than 1.5 times the furthest reference is from the others, both in the
-    distribution of losses and in accuracy (there within one record).
-
-    Raises:
-        DataError: no logits or labels, or fewer than three references.
-    """
-    if target.logits is None or references.logits is None or target.labels is None or len(references) < 3:
-        raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
-    everyone = np.concatenate([target.logits[None], references.logits])
-    coins = np.concatenate([np.asarray(included, dtype=bool)[None], np.asarray(references.included, dtype=bool)])
-    losses = signals.cross_entropy(everyone, target.labels)
-    right = signals.correct(everyone, target.labels)
-    accuracy = np.array([[_mean(hit[mine]), _mean(hit[~mine])] for hit, mine in zip(right, coins, strict=True)])
-    pool = np.arange(1, len(everyone))
-    distance = _distance(losses, coins, 0, pool)
-    rest = [(int(one), np.delete(pool, one - 1)) for one in pool]
-    typical = max(_distance(losses, coins, one, others) for one, others in rest)
-    gap, usual = _gap(accuracy, 0, pool), max(_gap(accuracy, one, others) for one, others in rest)
-    matches = distance <= _TOLERATED * typical and gap <= _TOLERATED * usual + 1 / len(target.labels)
-    theirs = (_mean(accuracy[1:, 0]), _mean(accuracy[1:, 1]))
-    found = (
-        "references resemble the target"
-        if matches
-        else "references do not resemble the target: a weak result speaks of the attack, not of the model"
-    )
-    figures = (
-        f"accuracy on members and non-members {accuracy[0, 0]:.3f} and {accuracy[0, 1]:.3f} (references {theirs[0]:.3f} and "
-        f"{theirs[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to {typical:.3f})"
-    )
-    return Fidelity(
-        target_accuracy=(float(accuracy[0, 0]), float(accuracy[0, 1])),
-        reference_accuracy=theirs,
-        distance=distance,
-        typical=typical,
-        matches=bool(matches),
-        sentence=f"{found}; {figures}",
-    )
-
-
-def _gap(accuracy: Array, one: int, others: Array) -> float:
-    """How far one model's accuracy lies from the mean of others, on members or on non-members, the larger."""
-    return float(np.abs(accuracy[one] - accuracy[others].mean(axis=0)).max())
-
-
 def _as_target(models: ReferenceView, labels: Array | None, one: int) -> tuple[TargetView, ReferenceView]:
     """One model as the target, without its coins, and all others as its references."""
     seen = {field.name: getattr(models, field.name) for field in fields(models) if field.name != "included"}
@@ -288,17 +238,6 @@ def _overlaps(flagged: Array, included: Array) -> tuple[float, float]:
                 expected = one.mean() * two.mean()
                 chances.append(expected / (one.mean() + two.mean() - expected))
     return _mean(np.array(overlaps)), _mean(np.array(chances))
-
-
-def _distance(losses: Array, included: Array, one: int, others: Array) -> float:
-    """Kolmogorov-Smirnov distance of one model's losses to those of others; members or non-members, the larger."""
-    found = []
-    for side in (included, ~included):
-        mine, theirs = np.sort(losses[one][side[one]]), np.sort(losses[others][side[others]])
-        points = np.concatenate([mine, theirs])
-        gap = np.searchsorted(mine, points, "right") / len(mine) - np.searchsorted(theirs, points, "right") / len(theirs)
-        found.append(float(np.abs(gap).max()))
-    return max(found)
 
 
 def _mean(values: Array) -> float:

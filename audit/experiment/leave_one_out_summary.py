@@ -17,6 +17,7 @@ from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread,
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.experiment import leave_one_out
+from audit.experiment.resemblance import Resemblance
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
 LEAST_REFERENCES = 3  # of the fidelity check
@@ -141,10 +142,9 @@ def _fidelity(models: Models) -> Fidelity | None:
     views, runs = models.views, models.runs
     if views.logits is None or len(views) - runs < LEAST_REFERENCES:
         return None
-    references = ReferenceView(included=views.included[runs:], logits=views.logits[runs:])
+    references = Resemblance(ReferenceView(included=views.included[runs:], logits=views.logits[runs:]), models.labels)
     found = [
-        leave_one_out.fidelity(TargetView(labels=models.labels, logits=views.logits[run]), views.included[run], references)
-        for run in range(runs)
+        references.of(TargetView(labels=models.labels, logits=views.logits[run]), views.included[run]) for run in range(runs)
     ]
     return max(found, key=lambda one: (not one.matches, one.distance))
 

@@ -52,9 +52,18 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
 
 
 def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
-    """`build` with every random draw of the initialisation taken from `seed`; the global stream is left as it was."""
+    """`build` with every random draw of the initialisation taken from `seed`; the global stream is left as it was.
+
+    The model is in training mode; layers that the factory left in evaluation mode (of a model in training mode) stay there: a
+    frozen backbone is then a fixed function of each record alone, its BatchNorm uses the statistics it came with.
+    """
     with seeded(seed):
-        return build(spec, input_shape, classes)
+        module = build(spec, input_shape, classes)
+    held = [layer for layer in module.modules() if not layer.training] if module.training else []
+    module.train()
+    for layer in held:
+        layer.training = False
+    return module
 
 
 def starting(
@@ -109,36 +118,24 @@ def refuse_mixing_layers(module: nn.Module) -> None:
     """Nothing, or `UnsupportedMechanism` naming the first layer whose output for one example depends on other examples.
 
     Clipping bounds what one example adds to the sum only where each example has a gradient of its own.
-    Instance normalisation is fine unless it keeps running statistics, which are released unprotected.
+    Instance normalisation is fine unless it keeps running statistics, which are released unprotected. Batch normalisation is
+    fine in evaluation mode, where it is one affine map for all records.
     """
     for path, layer in module.named_modules():
         where = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not isinstance(layer, nn.modules.instancenorm._InstanceNorm):
+        steady = not layer.training and getattr(layer, "running_mean", None) is not None
+        instance = isinstance(layer, nn.modules.instancenorm._InstanceNorm)
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not instance and not steady:
             raise UnsupportedMechanism(
                 f"{where} mixes the examples of a batch, so no clipping of one example's gradient bounds its influence; "
-                "use nn.GroupNorm or nn.LayerNorm in its place"
+                "use nn.GroupNorm or nn.LayerNorm in its place, or keep a pretrained one in evaluation mode (layer.eval() in "
+                "the factory), where it is a fixed map of each example"
             )
-        if isinstance(layer, nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats:
+        if instance and layer.track_running_stats and layer.training:
             raise UnsupportedMechanism(
                 f"{where} keeps running statistics of the examples, which would be released without noise; "
                 "use track_running_stats=False, or nn.GroupNorm"
             )
-
-
-def refuse_mixing_outputs(module: nn.Module, probe: torch.Tensor) -> None:
-    """Nothing, or `UnsupportedMechanism` where the output for one record of `probe` depends on the other records."""
-    if len(probe) < 2:
-        return
-    training = module.training
-    module.eval()
-    with torch.no_grad():
-        together, alone = module(probe), torch.cat([module(probe[:1]), module(probe[1:])])
-    module.train(training)
-    if together.shape != alone.shape or not torch.allclose(together, alone, rtol=1e-3, atol=1e-4, equal_nan=True):
-        raise UnsupportedMechanism(
-            "the model's output for a record changes with the other records of the batch, so no clipping of one example's "
-            "gradient bounds its influence; look for operations over the batch axis in its forward()"
-        )
 
 
 def _from_factory(spec: Mapping[str, Any]) -> nn.Module:

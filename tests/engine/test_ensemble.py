@@ -21,34 +21,11 @@ from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.schedule import Settings
 from audit.models.build import initialised, parameter_count
 from tests.engine import cases
+from tests.engine.twin import slow_training
 
 QUIET = DpSgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=3)
 NOISY = DpSgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
 DOUBLE = Settings(dtype=torch.float64)
-
-
-def slow_training(job: TrainingJob, model: int) -> dict[str, np.ndarray]:
-    """One model of `job` without noise, trained with plain modules and torch.optim on the sampler's batches."""
-    data, mechanism = job.dataset, job.mechanism
-    clip_norm = mechanism.clip_norm if isinstance(mechanism, DpSgd) else None
-    inputs = torch.from_numpy(np.concatenate([data.train.inputs, job.canaries.records.inputs])).double()
-    labels = torch.from_numpy(np.concatenate([data.train.labels, job.canaries.records.labels]))
-    module = initialised(job.model, data.train.inputs.shape[1:], data.classes, job.seeds[model].child("init")).double()
-    options = dict(job.optimizer)
-    kind, rate = options.pop("kind"), options.pop("learning_rate")
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    makers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    optimizer = makers[kind](trained, lr=rate, **options)
-    law = Law(population=len(inputs), rate=mechanism.sample_rate)
-    seeds = (job.seeds[model].child("batches"),)
-    block = EnsembleSampler(law, seeds, job.included[model : model + 1], as_gradients=False).block()
-    for step in range(mechanism.steps):
-        batch = block.index[step, 0, : block.counts[step, 0]]
-        total, _ = cases.slow_sum(module, inputs[batch], labels[batch], clip_norm)
-        for parameter, part in zip(trained, total, strict=True):
-            parameter.grad = part / (mechanism.sample_rate * len(inputs))
-        optimizer.step()
-    return {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
 
 
 def assert_same(first: TrainedModels, second: TrainedModels, *, exact: bool) -> None:

@@ -14,9 +14,10 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.mechanism import DpSgd
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
+from audit.engine.examine import examine
 from audit.engine.observe import logits
 from audit.experiment.judge import check_executed
-from audit.models.build import build, initialised, parameter_count, refuse_mixing_layers, refuse_mixing_outputs
+from audit.models.build import build, initialised, parameter_count, refuse_mixing_layers
 from tests.engine import cases
 
 
@@ -134,5 +135,5 @@ def test_layers_that_mix_examples_are_refused_by_path(layer: nn.Module, named: s
 
 def test_mixing_in_forward_is_found_by_trying() -> None:
     with pytest.raises(UnsupportedMechanism, match="batch axis"):
-        refuse_mixing_outputs(cases.Mixing(), torch.randn(4, 5))
-    refuse_mixing_outputs(cases.UsedTwice(), torch.randn(4, 5))
+        examine(cases.Mixing(), torch.randn(4, 5), 3, private=True)
+    examine(cases.UsedTwice(), torch.randn(4, 5), 3, private=True)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from audit.core.errors import ExecutionMismatch
 from audit.core.mechanism import DpSgd, NonPrivate
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
@@ -45,6 +46,9 @@ def test_norms_measured_too_small_are_caught(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(MatrixLayer, "squared_norms", small)
     monkeypatch.setattr("audit.engine.schedule.why_one_by_one", lambda *_: None)
+    with pytest.raises(ExecutionMismatch, match=r"step 3, model 0 .*differs from plain autograd's by 1 of its size"):
+        train(cases.job(NOISY), cases.silent)
+    monkeypatch.setattr("audit.engine.clip_check._EARLY_STEP", -1)  # whatever the first steps did not show is reported
     executed = train(cases.job(NOISY), cases.silent).executed
     assert {check.code: check.status for check in check_executed(NOISY, executed)}["clipping"] == "checked"  # its own word
     assert executed.recomputed.max() == pytest.approx(1.0, abs=0.05)
@@ -69,8 +73,10 @@ def test_which_examples_does_not_depend_on_the_chunk_and_training_is_left_alone(
 def test_regression_and_plain_training() -> None:
     job = cases.job(NOISY, data=cases.dataset((5,), classes=0))
     assert (train(job, cases.silent).executed.recomputed < 1e-4).all()
-    plain = train(replace(job, mechanism=NonPrivate(sample_rate=0.3, steps=3)), cases.silent).executed
-    assert (plain.recomputed == -1).all()
+    without = NonPrivate(sample_rate=0.3, steps=3)
+    plain = train(replace(job, mechanism=without), cases.silent).executed
+    assert (plain.recomputed >= 0).all() and (plain.recomputed < 1e-4).all()
+    assert {check.code: check.status for check in check_executed(without, plain)}["gradients-recomputed"] == "checked"
     nothing = train(replace(job, mechanism=replace(NOISY, steps=0)), cases.silent).executed
     assert (nothing.recomputed == -1).all()
     assert "clipping-recomputed" not in {check.code for check in check_executed(NOISY, nothing)}

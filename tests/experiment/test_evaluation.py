@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -11,8 +12,11 @@ from attacks.scorers.lira import Lira
 from attacks.scorers.loss import Loss
 from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError, DataError
+from audit.core.evaluation import Fidelity
 from audit.core.seeds import Seed
 from audit.experiment import leave_one_out
+from audit.experiment.resemblance import Resemblance
+from audit.stats.scoring import signals
 
 SEED = Seed(3)
 
@@ -125,17 +129,61 @@ def views(scale: float) -> tuple[TargetView, Array, ReferenceView]:
     return TargetView(labels=labels, logits=logits[0]), included[0], ReferenceView(included=included[1:], logits=logits[1:])
 
 
+def fidelity(target: TargetView, coins: Array, references: ReferenceView) -> Fidelity:
+    return Resemblance(references, target.labels).of(target, coins)
+
+
 def test_fidelity_tells_when_references_are_of_another_kind() -> None:
-    same = leave_one_out.fidelity(*views(1.0))
+    same = fidelity(*views(1.0))
     assert same.matches
     assert same.target_accuracy[0] == pytest.approx(same.reference_accuracy[0], abs=0.06)
-    other = leave_one_out.fidelity(*views(4.0))
+    other = fidelity(*views(4.0))
     assert not other.matches
     assert other.distance > other.typical
     assert "speaks of the attack, not of the model" in other.sentence
     target, coins, references = views(1.0)
     with pytest.raises(DataError, match="fidelity"):
-        leave_one_out.fidelity(TargetView(labels=target.labels), coins, references)
+        fidelity(TargetView(labels=target.labels), coins, references)
+
+
+def naive_distance(losses: Array, coins: Array, one: int, others: Array) -> float:
+    """The largest gap between two distributions, looked for at every loss of either."""
+    gaps = []
+    for side in (coins, ~coins):
+        mine, theirs = losses[one][side[one]], losses[others][side[others]]
+        gaps += [abs((mine <= x).mean() - (theirs <= x).mean()) for x in np.concatenate([mine, theirs])]
+    return float(max(gaps))
+
+
+@pytest.mark.parametrize("decimals", [1, 8], ids=["ties", "no ties"])
+def test_fidelity_equals_a_naive_comparison(decimals: int) -> None:
+    target, coins, references = views(1.3)
+    rounded = replace(references, logits=np.round(references.logits, decimals))
+    own = replace(target, logits=np.round(target.logits, decimals))
+    seen = fidelity(own, coins, rounded)
+    losses = signals.cross_entropy(np.concatenate([own.logits[None], rounded.logits]), target.labels)
+    sides = np.concatenate([coins[None], references.included])
+    pool = np.arange(1, 7)
+    assert seen.distance == pytest.approx(naive_distance(losses, sides, 0, pool), abs=1e-12)
+    typical = max(naive_distance(losses, sides, int(one), np.delete(pool, one - 1)) for one in pool)
+    assert seen.typical == pytest.approx(typical, abs=1e-12)
+
+
+def test_fidelity_of_many_runs_sorts_the_references_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, coins, references = views(1.0)
+    sorted_numbers = 0
+    honest = np.sort
+
+    def counting(values: Array) -> Array:
+        nonlocal sorted_numbers
+        sorted_numbers += values.size
+        return honest(values)
+
+    monkeypatch.setattr("audit.experiment.resemblance.np.sort", counting)
+    resemblance = Resemblance(references, target.labels)
+    for _ in range(20):
+        resemblance.of(target, coins)
+    assert sorted_numbers == (2 * 6 + 20) * 600  # the pool, each reference, each run: nothing times anything
 
 
 def test_one_model_is_not_enough() -> None:

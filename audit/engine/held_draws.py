@@ -1,0 +1,62 @@
+"""Random operations, seen and held still: what a module draws, and what it computes apart from that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# operations that fill a tensor with independent draws, by the number that takes a draw's place
+_FILLS: Mapping[str, float] = {
+    "bernoulli": 1.0,
+    "bernoulli_": 1.0,
+    "rand": 0.5,
+    "rand_like": 0.5,
+    "randn": 0.5,
+    "randn_like": 0.5,
+    "normal": 0.5,
+    "normal_": 0.5,
+    "uniform": 0.5,
+    "uniform_": 0.5,
+    "exponential": 0.5,
+    "exponential_": 0.5,
+}
+
+
+class HeldDraws(TorchDispatchMode):
+    """A scope on the CPU in which every draw of a random operation is the same number.
+
+    Dropout then passes everything (scaled alike everywhere), so that what a module computes can be compared between batches
+    of other orders and sizes.
+
+    Attributes:
+        drawn: names of the operations that drew from torch's stream.
+        free: those among them that could not be held, such as `randperm`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn: set[str] = set()
+        self.free: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = dict(kwargs or {})
+        if torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **given)
+        before = torch.get_rng_state()  # the tag says "may draw": fused attention carries it without any dropout
+        result = func(*args, **given)
+        if torch.equal(before, torch.get_rng_state()):
+            return result
+        name = func.overloadpacket.__name__
+        self.drawn.add(name)
+        if name == "native_dropout":
+            return args[0].clone(), torch.ones_like(result[1])
+        if name not in _FILLS or not isinstance(result, Tensor):
+            self.free.add(name)
+            return result
+        return result.fill_(_FILLS[name])

@@ -1,0 +1,100 @@
+"""Whether a target resembles its references: in accuracy, and in the distribution of its losses.
+
+What one reference deviates from the others is compared with what the target deviates. All references are sorted once, so the
+cost grows with models x records, and that of a further target with its records.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.errors import DataError
+from audit.core.evaluation import Fidelity
+from audit.stats.scoring import signals
+
+_TOLERATED = 1.5  # times what the most unusual reference deviates
+_LEAST = 3
+
+
+class Resemblance:
+    """The references of several targets, `(R, m)` losses and coins, against which each target is held.
+
+    Raises:
+        DataError: no logits, or fewer than three references.
+    """
+
+    def __init__(self, references: ReferenceView, labels: Array | None) -> None:
+        if references.logits is None or labels is None or len(references) < _LEAST:
+            raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
+        self._labels = labels
+        coins = np.asarray(references.included, dtype=bool)
+        losses = signals.cross_entropy(references.logits, labels)
+        self._pools = tuple(np.sort(losses[side]) for side in (coins, ~coins))
+        self._accuracy = _accuracies(signals.correct(references.logits, labels), coins)
+        self.typical = max(self._distance(one, mine, inside=True) for one, mine in zip(losses, coins, strict=True))
+        """Largest distance of a reference to the others."""
+        others = (self._accuracy.sum(axis=0) - self._accuracy) / (len(coins) - 1)
+        self._usual_gap = float(np.abs(self._accuracy - others).max())
+
+    def of(self, target: TargetView, included: Array) -> Fidelity:
+        """Compares accuracy and losses of a target with those of the references, on members and non-members.
+
+        The auditor knows the target's coins `(m,)`; the attack never sees this. References match where the target is
+        no further from the pool of them than 1.5 times the furthest reference is from the others, both in the
+        distribution of losses and in accuracy (there within one record).
+
+        Raises:
+            DataError: the target has no logits.
+        """
+        if target.logits is None:
+            raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
+        coins = np.asarray(included, dtype=bool)
+        own = _accuracies(signals.correct(target.logits[None], self._labels), coins[None])[0]
+        distance = self._distance(signals.cross_entropy(target.logits[None], self._labels)[0], coins, inside=False)
+        theirs = self._accuracy.mean(axis=0)
+        gap = float(np.abs(own - theirs).max())
+        matches = distance <= _TOLERATED * self.typical and gap <= _TOLERATED * self._usual_gap + 1 / len(self._labels)
+        verdict = (
+            "references resemble the target"
+            if matches
+            else "references do not resemble the target: a weak result speaks of the attack, not of the model"
+        )
+        figures = (
+            f"accuracy on members and non-members {own[0]:.3f} and {own[1]:.3f} (references {theirs[0]:.3f} and "
+            f"{theirs[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to {self.typical:.3f})"
+        )
+        return Fidelity(
+            target_accuracy=(float(own[0]), float(own[1])),
+            reference_accuracy=(float(theirs[0]), float(theirs[1])),
+            distance=distance,
+            typical=self.typical,
+            matches=bool(matches),
+            sentence=f"{verdict}; {figures}",
+        )
+
+    def _distance(self, losses: Array, coins: Array, *, inside: bool) -> float:
+        """Kolmogorov-Smirnov distance of one model's losses to those of the references; members or non-members, the larger.
+
+        With `inside` the model is one of the references, and its losses are taken out of their pool. Between two of its
+        own losses its distribution stands still and the other one only rises, so the largest gap lies at one of them
+        or just before it.
+        """
+        gaps = []
+        for side, pool in zip((coins, ~coins), self._pools, strict=True):
+            mine = np.sort(losses[side])
+            rest = len(pool) - len(mine) if inside else len(pool)
+            for edge in ("left", "right"):
+                below = np.searchsorted(mine, mine, edge)
+                others = np.searchsorted(pool, mine, edge) - (below if inside else 0)
+                gaps.append(float(np.abs(below / len(mine) - others / rest).max()))
+        return max(gaps)
+
+
+def _accuracies(right: Array, coins: Array) -> Array:
+    """`(models, 2)` share of records that are classified right, among members and among non-members."""
+    return np.array([[_mean(hit[mine]), _mean(hit[~mine])] for hit, mine in zip(right, coins, strict=True)])
+
+
+def _mean(values: Array) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
