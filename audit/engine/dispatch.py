@@ -218,7 +218,7 @@ def sum_of_squares(gradients: Mapping[str, Tensor]) -> Tensor:
 
 
 def _same(left: Tensor, right: Tensor, rounding: float = 0.0) -> bool:
-    """True where only rounding stands between them, by each number and by the size of all; `rounding` is that of larger ones."""
+    """True where only rounding stands between them, by each number and the size of all; `rounding` is that of larger ones."""
     if left.shape != right.shape:
         return False
     share = _SAME.get(right.dtype, 3e-2)
