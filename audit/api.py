@@ -16,11 +16,13 @@ from audit.bounds import claim_test
 from audit.bounds import power as planning
 from audit.bounds import simulation as simulations
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, CertifiedBound, Estimate, LowerBound
 from audit.core.data import Array, Scores
-from audit.core.errors import AssumptionError, ConfigError, DataError
+from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Event, dp_sgd
 from audit.core.game import Access, Assumption, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism
 from audit.core.protocols import Estimator
 from audit.core.results import RocCurve
 from audit.core.seeds import Seed
@@ -41,7 +43,7 @@ def lower_bound(
     game: Game | str = "one_run",
     estimator: str | Mapping[str, Any] = "auto",
     family: str | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Event | None = None,
     seed: int = 0,
     certificates: int | None = None,
 ) -> CertifiedBound:
@@ -93,7 +95,7 @@ def delta_lower_bound(
     game: Game | str = "one_run",
     estimator: str | Mapping[str, Any] = "auto",
     family: str | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Event | None = None,
     seed: int = 0,
 ) -> float:
     """The largest delta such that (epsilon, delta)-DP is refuted: the estimator's own tests, inverted in delta.
@@ -125,7 +127,7 @@ def certify(
     confidence: float = 0.95,
     game: Game | str = "one_run",
     estimators: tuple[str, ...] | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Event | None = None,
     repetitions: int = simulations.REPETITIONS,
 ) -> tuple[Certificate, ...]:
     """How often "the largest of these bounds over so many attacks" is wrong, by simulating that very path at this size.
@@ -151,7 +153,7 @@ def step_bound(
     member_steps: ArrayLike,
     nonmember_steps: ArrayLike,
     *,
-    mechanism: DpSgd,
+    mechanism: Event,
     delta: float,
     confidence: float = 0.95,
     seed: int = 0,
@@ -175,8 +177,17 @@ def step_bound(
 
     Raises:
         DataError: a side is empty or holds NaN.
+        UnsupportedMechanism: the mechanism is not DP-SGD.
     """
-    one = replace(mechanism, steps=1, sample_rate=1.0 if sampling_seen else mechanism.sample_rate)
+    claimed = noisy_steps(mechanism)
+    if claimed is None:
+        raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {mechanism}; build the mechanism by dp_sgd(...)")
+    one = dp_sgd(
+        noise_multiplier=claimed.noise_multiplier,
+        clip_norm=claimed.clip_norm,
+        sample_rate=1.0 if sampling_seen else claimed.sample_rate,
+        steps=1,
+    )
     found = lower_bound(
         member_steps,
         nonmember_steps,
@@ -187,12 +198,10 @@ def step_bound(
         mechanism=one,
         seed=seed,
     )
-    composed = functools.partial(
-        dp_sgd_curve.epsilon_floor, sample_rate=mechanism.sample_rate, steps=mechanism.steps, delta=delta
-    )
+    composed = functools.partial(dp_sgd_curve.epsilon_floor, sample_rate=claimed.sample_rate, steps=claimed.steps, delta=delta)
     epsilon = composed(found.parameter if found.parameter is not None else math.inf)
     top = max(epsilon, composed(dp_sgd_curve.LEAST_NOISE))
-    return replace(found, epsilon=epsilon, ceiling=top, selected=f"{found.selected}; composed over {mechanism.steps} steps")
+    return replace(found, epsilon=epsilon, ceiling=top, selected=f"{found.selected}; composed over {claimed.steps} steps")
 
 
 def estimates(
@@ -255,7 +264,7 @@ def plan(
     confidence: float = 0.95,
     power: float = planning.POWER,
     estimators: tuple[str, ...] | None = None,
-    mechanism: Mechanism | None = None,
+    mechanism: Event | None = None,
 ) -> tuple[planning.PlanRow, ...]:
     """What an audit with so many scores could show, and the smallest true epsilon it would catch with chance `power`.
 
@@ -277,7 +286,7 @@ def plan(
     return planning.plan(chosen, [rules], question, mechanism=mechanism)
 
 
-def _scores(member_scores: ArrayLike, nonmember_scores: ArrayLike, game: Game | str, mechanism: Mechanism | None) -> Scores:
+def _scores(member_scores: ArrayLike, nonmember_scores: ArrayLike, game: Game | str, mechanism: Event | None) -> Scores:
     """Both sides together, with the game that they come from."""
     members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
     included = np.arange(len(members) + len(nonmembers)) < len(members)

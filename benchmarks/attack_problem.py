@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from audit.core.data import Array, Canaries, Dataset, Records, ReferenceView
+from audit.core.events import sgd
 from audit.core.game import Access
-from audit.core.mechanism import NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 
@@ -98,7 +98,7 @@ def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
         canaries=Canaries(kind="held_out", description="all records", records=pool, identifiers=np.arange(records)),
         included=included,
         seeds=tuple(seed.child("model", one) for one in range(len(included))),
-        mechanism=NonPrivate(sample_rate=rate, steps=round(EPOCHS / rate)),
+        mechanism=sgd(sample_rate=rate, steps=round(EPOCHS / rate)),
         model=MODEL,
         optimizer={"kind": "adam", "learning_rate": 1e-3},
         access=Access.FINAL_MODEL,

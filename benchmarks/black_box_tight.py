@@ -25,9 +25,11 @@ import torch
 
 from audit import plugins
 from audit.accounting import calibration
+from audit.core.adjacency import Adjacency
 from audit.core.data import Dataset, ReferenceView, Scores, TargetView
+from audit.core.event_reading import phases
+from audit.core.events import sgd
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.data import load
@@ -61,7 +63,7 @@ def fitted(kind: str, root: str, seed: int) -> dict[str, np.ndarray]:
         canaries=maker.make(source, 1, 1, Seed(seed)),
         included=np.zeros((1, 1), dtype=bool),
         seeds=(Seed(seed).child("pretrained"),),
-        mechanism=NonPrivate(sample_rate=0.1, steps=600),
+        mechanism=sgd(sample_rate=0.1, steps=600),
         model=KINDS[kind],
         optimizer={"kind": "adam", "learning_rate": 1e-3},
         access=Access.FINAL_MODEL,
@@ -133,12 +135,13 @@ def main() -> None:
     spent = time.process_time() - began
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {spent:.0f} CPU s")
     start = " from pretrained weights" if options.pretrained else ""
+    ((noise, _, _),) = phases(mechanism)
     print(
         f"{options.model}{start}: {options.runs} runs ({included.sum()} with the canary), {options.steps} full-batch steps, "
-        f"noise multiplier {mechanism.noise_multiplier:.2f}, claim ({claim.epsilon:.2f}, {DELTA:g}); "
+        f"noise multiplier {noise:.2f}, claim ({claim.epsilon:.2f}, {DELTA:g}); "
         f"mean test accuracy {accuracy:.3f}; AUC {found.auc:.3f}"
     )
-    mu, sides = float(np.sqrt(options.steps)) / mechanism.noise_multiplier, (int(included.sum()), int((~included).sum()))
+    mu, sides = float(np.sqrt(options.steps)) / noise, (int(included.sum()), int((~included).sum()))
     law = Law(kind="gaussian", parameter=mu, delta=DELTA)
     print(
         f"  limits: with scores that lose nothing of what the steps hold ({mu:.2f}-GDP), the median of any valid bound is at "

@@ -33,7 +33,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from audit import plugins
 from audit.core.data import ReferenceView, TrainedModels
-from audit.core.mechanism import NonPrivate
+from audit.core.events import sgd
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.engine.compile_c import compiler, library
@@ -85,8 +85,8 @@ def accuracy_of(one: TrainingJob, done: TrainedModels | list[nn.Module]) -> floa
 def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
     """Model-step times of our engine, with and without privacy, and of Opacus; interleaved, medians, ratios."""
     one = problem.job
-    plain = replace(one, mechanism=NonPrivate(sample_rate=one.mechanism.sample_rate, steps=one.mechanism.steps))
-    models, steps = len(one.seeds), one.mechanism.steps
+    plain = replace(one, mechanism=sgd(sample_rate=one.sample_rate, steps=one.steps))
+    models, steps = len(one.seeds), one.steps
     runs: dict[str, tuple[Callable[[], TrainedModels | list[nn.Module]], int]] = {
         "ours, DP-SGD": (lambda: train(one, silent), models),
         "ours, not private": (lambda: train(plain, silent), models),
@@ -136,7 +136,7 @@ def compiles(one: TrainingJob) -> bool:
 def operations(one: TrainingJob) -> float:
     """Floating-point operations of the products of one model-step: forward, signals back, one sum of gradients."""
     module = fresh(one, 0)
-    mean = one.mechanism.sample_rate * (len(one.dataset.train) + len(one.canaries))
+    mean = one.sample_rate * (len(one.dataset.train) + len(one.canaries))
     with FlopCounterMode(display=False) as counter:
         module(torch.zeros(8, *one.dataset.train.inputs.shape[1:])).sum().backward()
     return counter.get_total_flops() / 8 * mean
@@ -165,7 +165,7 @@ def lira(repeats: int, models: int, epochs: int) -> None:
                 seen = ReferenceView(included=one.included, logits=outputs)
                 leave_one_out.leave_one_out(attack, seen, dataset.pool.labels, Seed(0))
     member = (outputs.argmax(-1) == dataset.pool.labels)[one.included].mean()
-    print(f"\n17-model problem: {models} models, {one.mechanism.steps} steps, {repeats} repeats, attack included")
+    print(f"\n17-model problem: {models} models, {one.steps} steps, {repeats} repeats, attack included")
     for kind, some in taken.items():
         cpu, wall = (statistics.median(getattr(t, name) for t in some) for name in ("cpu", "wall"))
         print(f"  ours{kind}: {cpu:.1f} s CPU, {wall:.1f} s wall")

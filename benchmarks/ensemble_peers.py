@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.core.data import Canaries, Dataset, Records
+from audit.core.events import dp_sgd, sgd
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.engine.sampling import EnsembleSampler, Law
@@ -85,9 +85,9 @@ def job(
     population = len(dataset.train) + len(dataset.pool)
     rate = batch / population
     mechanism = (
-        DpSgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=rate, steps=steps)
+        dp_sgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=rate, steps=steps)
         if private
-        else NonPrivate(sample_rate=rate, steps=steps)
+        else sgd(sample_rate=rate, steps=steps)
     )
     return TrainingJob(
         dataset=dataset,
@@ -103,7 +103,7 @@ def job(
 
 def batches(one: TrainingJob, model: int) -> Iterator[np.ndarray]:
     """The batches that our engine draws for one model."""
-    law = Law(population=len(one.dataset.train) + len(one.canaries), rate=one.mechanism.sample_rate)
+    law = Law(population=len(one.dataset.train) + len(one.canaries), rate=one.sample_rate)
     sampler = EnsembleSampler(law, (one.seeds[model].child("batches"),), one.included[model : model + 1], as_gradients=False)
     while True:
         block = sampler.block()
@@ -120,8 +120,8 @@ def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
     inputs, labels = tensors(one)
-    mechanism = one.mechanism
-    assert isinstance(mechanism, DpSgd)
+    mechanism = one.noisy
+    assert mechanism is not None
     done = []
     for index in range(models):
         plain = fresh(one, index)
@@ -158,7 +158,7 @@ def plain_loop(one: TrainingJob, models: int) -> list[nn.Module]:
         maker = torch.optim.Adam if one.optimizer["kind"] == "adam" else torch.optim.SGD
         optimizer = maker(module.parameters(), lr=one.optimizer["learning_rate"])
         drawn = batches(one, index)
-        for _ in range(one.mechanism.steps):
+        for _ in range(one.steps):
             rows = torch.from_numpy(next(drawn))
             optimizer.zero_grad(set_to_none=True)
             F.cross_entropy(module(inputs[rows]), labels[rows]).backward()

@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from audit import plugins
+from audit.core.adjacency import Adjacency
 from audit.core.data import Scores
+from audit.core.events import dp_sgd
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 from audit.stats.bounds.score_distributions import Law
 
@@ -51,9 +52,9 @@ def played(law: Law, included: np.ndarray, seed: Seed, *, one_run: bool) -> Scor
     )
     mechanism = None
     if law.kind == "gaussian":
-        mechanism = DpSgd(noise_multiplier=2 / law.parameter, clip_norm=1.0, sample_rate=1.0, steps=4)
+        mechanism = dp_sgd(noise_multiplier=2 / law.parameter, clip_norm=1.0, sample_rate=1.0, steps=4)
     elif law.kind == "null":
-        mechanism = DpSgd(noise_multiplier=1e6, clip_norm=1.0, sample_rate=1.0, steps=4)
+        mechanism = dp_sgd(noise_multiplier=1e6, clip_norm=1.0, sample_rate=1.0, steps=4)
     values = law.draw(included, seed.child("scores").numpy())
     return Scores(values=values, included=included, game=game, mechanism=mechanism)
 

@@ -34,6 +34,7 @@ import torch
 from real_problems import Recipe
 
 from audit.core.data import Array
+from audit.core.event_reading import sample_rate, steps
 from audit.core.game import Access
 from audit.core.seeds import Seed
 from audit.execution import code
@@ -113,7 +114,7 @@ def page(name: str, recipes: list[Recipe], results: list[dict[str, Any]], option
         f"![ROC of attacks on {name}, both axes logarithmic](images/results-{name}.png)",
         "| training | steps | sample rate | accuracy: members | others | test |\n|---|---|---|---|---|---|\n"
         + "\n".join(
-            f"| {title(recipe)} | {recipe.mechanism.steps} | {recipe.mechanism.sample_rate:.4f} | "
+            f"| {title(recipe)} | {steps(recipe.mechanism)} | {sample_rate(recipe.mechanism):.4f} | "
             + " | ".join(f"{result['accuracy'][side]:.3f}" for side in ("members", "others", "test"))
             + " |"
             for recipe, result in zip(recipes, results, strict=True)

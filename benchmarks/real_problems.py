@@ -16,9 +16,11 @@ from white_box import taken_part
 
 from audit import plugins
 from audit.accounting import calibration
+from audit.core import event_reading
+from audit.core.adjacency import Adjacency
 from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.events import Event, sgd
 from audit.core.game import Access
-from audit.core.mechanism import Adjacency, Mechanism, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.data import load
@@ -101,7 +103,7 @@ class Recipe:
 
     name: str
     epsilon: float | None
-    mechanism: Mechanism
+    mechanism: Event
     optimizer: Mapping[str, Any]
 
     @property
@@ -149,7 +151,7 @@ def _location30(root: Path, problem: Problem, seed: Seed) -> Dataset:
 def recipes(problem: Problem, epsilons: list[float]) -> list[Recipe]:
     """Training without privacy, then DP-SGD with the noise that the PLD accountant asks for at each epsilon."""
     rate = problem.batch / (problem.pool / 2)
-    plain = NonPrivate(sample_rate=rate, steps=round(problem.epochs / rate))
+    plain = sgd(sample_rate=rate, steps=round(problem.epochs / rate))
     found = [Recipe(name="without-dp", epsilon=None, mechanism=plain, optimizer=problem.plain)]
     rate = problem.private_batch / (problem.pool / 2)
     accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
@@ -237,11 +239,11 @@ def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) ->
     if trained.products is None or trained.initial is None:
         raise SystemExit("the trainer recorded no products")
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}
-    law = Law(population=len(half.train) + GRADIENTS, rate=recipe.mechanism.sample_rate)
+    law = Law(population=len(half.train) + GRADIENTS, rate=event_reading.sample_rate(recipe.mechanism))
     batches = tuple(one.child("batches") for one in job.seeds)
     return {
         "included": included,
-        "took": taken_part(law, recipe.mechanism.steps, batches, included),
+        "took": taken_part(law, event_reading.steps(recipe.mechanism), batches, included),
         "products": trained.products,
         "weight_products": observe.weight_products(trained.initial, final, canaries),
         "seconds": np.asarray(time.process_time() - began),

@@ -9,9 +9,10 @@ import numpy as np
 from real_problems import DELTA, Recipe, claim
 
 from audit import api, plugins
+from audit.core.adjacency import Adjacency
 from audit.core.data import Array, ReferenceView, Scores, TargetView
+from audit.core.event_reading import noisy_steps
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 from audit.experiment import figures, leave_one_out
 from audit.stats.bounds import roc
@@ -147,7 +148,7 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
 
 def step_bound(members: Array, nonmembers: Array, recipe: Recipe, *, sampling_seen: bool) -> Any:
     """The bound from single steps of the run, each step of each canary a trial."""
-    if not isinstance(recipe.mechanism, DpSgd):
+    if noisy_steps(recipe.mechanism) is None:
         raise SystemExit("single steps are those of DP-SGD")
     return api.step_bound(
         members,

@@ -50,8 +50,8 @@ def main() -> None:
 
 def game(runs: int) -> Any:
     """One canary a run."""
+    from audit.core.adjacency import Adjacency
     from audit.core.game import Access, Game, Inclusion
-    from audit.core.mechanism import Adjacency
 
     return Game(adjacency=Adjacency.ADD_REMOVE, access=Access.ALL_STEPS, inclusion=Inclusion.COINS, canaries=1, runs=runs)
 
@@ -60,8 +60,8 @@ def proofs(row: tuple[str, float, float], draws: int, most: int) -> list[float]:
     """Runs until the claim is refuted, ascending; infinite where it is not within `most`."""
     from audit import plugins
     from audit.bounds import power
+    from audit.core.adjacency import Adjacency
     from audit.core.claims import Claim
-    from audit.core.mechanism import Adjacency
 
     family, claimed, truth = row
     estimator = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})

@@ -21,9 +21,10 @@ import torch
 
 from audit import api, plugins
 from audit.accounting import calibration
+from audit.core.adjacency import Adjacency
 from audit.core.data import Array, Canaries, Dataset, ReferenceView, Scores, TargetView
+from audit.core.events import Repeated
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.data import load
@@ -41,7 +42,7 @@ SCORERS = {Access.ALL_STEPS: "gradient_product", Access.FINAL_WEIGHTS: "weight_d
 
 
 def observed(
-    source: Dataset, canaries: Canaries, mechanism: DpSgd, hidden: int, seed: Seed
+    source: Dataset, canaries: Canaries, mechanism: Repeated, hidden: int, seed: Seed
 ) -> tuple[Array, dict[Access, TargetView]]:
     """The coins of one run and what each adversary sees of it."""
     included = seed.child("coins").numpy().random((1, len(canaries))) < 0.5
@@ -108,8 +109,8 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     steps = views[Access.ALL_STEPS].products
     single = api.step_bound(steps[included].ravel(), steps[~included].ravel(), mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
-    law = Law(population=len(source.train) + canaries, rate=mechanism.sample_rate)
-    (took,) = taken_part(law, mechanism.steps, (seed.child("run").child("batches"),), included[None])
+    law = Law(population=len(source.train) + canaries, rate=options.sample_rate)
+    (took,) = taken_part(law, mechanism.count, (seed.child("run").child("batches"),), included[None])
     single = api.step_bound(steps[took], steps[~took], mechanism=mechanism, delta=DELTA, sampling_seen=True)
     found[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
     return found

@@ -8,7 +8,6 @@ import numpy as np
 
 from audit import plugins
 from audit.core.data import Executed, TrainedModels
-from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 
 
@@ -26,8 +25,8 @@ class HalfNoise:
     admits: bool = True
 
     def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
-        assert isinstance(job.mechanism, DpSgd)
-        trained = honest(job, progress, noise_multiplier=job.mechanism.noise_multiplier / 2)
+        assert job.noisy is not None
+        trained = honest(job, progress, noise_multiplier=job.noisy.noise_multiplier / 2)
         if self.admits:
             return trained
         told: Executed = replace(trained.executed, noise_multiplier=trained.executed.noise_multiplier * 2)
@@ -39,7 +38,7 @@ class TwiceTheRate:
     """Samples every record twice as often as was accounted for, as if accumulation steps had been forgotten."""
 
     def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
-        return honest(job, progress, sample_rate=2 * job.mechanism.sample_rate)
+        return honest(job, progress, sample_rate=2 * job.sample_rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class FixedBatches:
 
     def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
         trained = honest(job, progress)
-        size = round(job.mechanism.sample_rate * float(np.mean(trained.executed.population)))
+        size = round(job.sample_rate * float(np.mean(trained.executed.population)))
         told = replace(trained.executed, batch_sizes=np.full_like(trained.executed.batch_sizes, size))
         return replace(trained, executed=told)
 

@@ -9,8 +9,8 @@ import numpy as np
 from attacks.signals import reading
 from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ObservationError
+from audit.core.event_reading import noisy_steps
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.stats.scoring import normal
@@ -42,11 +42,10 @@ class GradientProduct:
                 "use canaries dirac_gradient or random_gradient with access all_steps (final_weights: weight_difference)"
             )
         products = reading.products(target.products, "gradient_product", per_step=True)
-        mechanism = target.mechanism
-        noisy_steps = isinstance(mechanism, DpSgd) and mechanism.noise_multiplier > 0 and products.shape[1] > 1
-        if not (noisy_steps and isinstance(mechanism, DpSgd)):
+        claimed = noisy_steps(target.mechanism)
+        if claimed is None or claimed.noise_multiplier == 0 or products.shape[1] == 1:
             return np.asarray(products.sum(axis=1))
-        steps = normal.log_likelihood_ratio_subsampled_gaussian(products, mechanism.noise_multiplier, mechanism.sample_rate)
+        steps = normal.log_likelihood_ratio_subsampled_gaussian(products, claimed.noise_multiplier, claimed.sample_rate)
         return np.asarray(steps.sum(axis=1))
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.core.mechanism import Adjacency, DpSgd
+from audit.core.events import Repeated, dp_sgd
 from audit.core.protocols import Accountant
 from audit.core.results import Trajectory
 
@@ -26,7 +27,7 @@ def calibrate_noise(
     steps: int,
     clip_norm: float = 1.0,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
-) -> DpSgd:
+) -> Repeated:
     """DP-SGD with about the least noise whose claim stays within `target_epsilon` at `delta`.
 
     Guarantee:
@@ -40,8 +41,8 @@ def calibrate_noise(
     """
     checks.positive(target_epsilon, "target_epsilon")
 
-    def with_noise(noise: float) -> DpSgd:
-        return DpSgd(noise_multiplier=noise, clip_norm=clip_norm, sample_rate=sample_rate, steps=steps)
+    def with_noise(noise: float) -> Repeated:
+        return dp_sgd(noise_multiplier=noise, clip_norm=clip_norm, sample_rate=sample_rate, steps=steps)
 
     def excess(noise: float) -> float:
         """Logarithm of the claim over the target: negative is within the budget."""
@@ -111,7 +112,7 @@ def _bracket(excess: Callable[[float], float], target: float) -> _Bracket:
 
 
 def steps_within(
-    accountant: Accountant, mechanism: DpSgd, *, target_epsilon: float, delta: float, adjacency: Adjacency, most: int = 10**7
+    accountant: Accountant, mechanism: Repeated, *, target_epsilon: float, delta: float, adjacency: Adjacency, most: int = 10**7
 ) -> int:
     """The largest number of steps of `mechanism` (its own count is ignored) whose claim stays within `target_epsilon`.
 
@@ -121,7 +122,7 @@ def steps_within(
     checks.positive(target_epsilon, "target_epsilon")
 
     def within(steps: int) -> bool:
-        return accountant.claim(replace(mechanism, steps=steps), delta=delta, adjacency=adjacency).epsilon <= target_epsilon
+        return accountant.claim(replace(mechanism, count=steps), delta=delta, adjacency=adjacency).epsilon <= target_epsilon
 
     if not within(1):
         return 0
@@ -136,18 +137,20 @@ def steps_within(
     return low
 
 
-def trajectory(accountant: Accountant, mechanism: DpSgd, *, delta: float, adjacency: Adjacency, points: int = 40) -> Trajectory:
+def trajectory(
+    accountant: Accountant, mechanism: Repeated, *, delta: float, adjacency: Adjacency, points: int = 40
+) -> Trajectory:
     """The claim after each of about `points` step counts, evenly spaced, the last being the whole training.
 
     The name in the result is the claim's source. A running maximum is taken, since what is released stays released.
     """
     if points < 1:
         raise ConfigError(f"points is {points}; expected at least 1")
-    count = min(points, max(mechanism.steps, 1))
-    steps = sorted({math.ceil(mechanism.steps * (index + 1) / count) for index in range(count)})
+    count = min(points, max(mechanism.count, 1))
+    steps = sorted({math.ceil(mechanism.count * (index + 1) / count) for index in range(count)})
     source, epsilons = "", [0.0]
     for step in steps:
-        claim = accountant.claim(replace(mechanism, steps=step), delta=delta, adjacency=adjacency)
+        claim = accountant.claim(replace(mechanism, count=step), delta=delta, adjacency=adjacency)
         source = claim.source
         epsilons.append(max(epsilons[-1], claim.epsilon))
     return Trajectory(accountant=source, steps=tuple(steps), epsilon=tuple(epsilons[1:]))

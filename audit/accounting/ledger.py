@@ -19,10 +19,11 @@ from typing import Any
 
 from audit.accounting import resolve
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import AuditError, ConfigError, DataError, OutputError
-from audit.core.events import decode, encode, words
-from audit.core.mechanism import Adjacency, Composed, Event, Laplace, Repeated
+from audit.core.event_forms import decode, encode
+from audit.core.events import Composed, Event, Laplace, Repeated, words
 from audit.core.protocols import Accountant
 from audit.core.results import BudgetLedger, BudgetRelease, Trajectory
 
@@ -94,7 +95,7 @@ class Ledger:
         """
         parts = (*(release.event for release in self.releases), *planned)
         event = parts[0] if len(parts) == 1 else Composed(parts=parts)
-        return accountant.claim(event, delta=self.delta, adjacency=self.adjacency)  # type: ignore[arg-type]
+        return accountant.claim(event, delta=self.delta, adjacency=self.adjacency)
 
     def remaining(self, accountant: Accountant) -> float:
         """Budget minus what is spent, at least 0. What still fits is a matter of composition: ask `affords`."""
@@ -169,7 +170,7 @@ def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, w
         scale: of the Laplace noise added to each figure; an epsilon of at most `times / (records * scale)` in all.
 
     >>> accuracy_release("validation", records=1000, scale=0.05).event
-    Laplace(noise_multiplier=50.0)
+    Laplace(unit='example', noise_multiplier=50.0)
     """
     if records < 1:
         raise ConfigError(f"records is {records}; expected at least 1")

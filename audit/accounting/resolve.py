@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit import plugins
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import single_phase
-from audit.core.mechanism import Adjacency, Event
+from audit.core.event_reading import single_phase
+from audit.core.events import Event
 from audit.core.protocols import Accountant, Side
 
 PACKAGE = "audit.accounting.accountants"

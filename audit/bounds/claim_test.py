@@ -15,8 +15,9 @@ from audit.core import checks
 from audit.core.claims import LowerBound
 from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Event
 from audit.core.game import Game
-from audit.core.mechanism import DpSgd, Mechanism
 from audit.core.protocols import Estimator, Refuter
 from audit.core.seeds import Seed
 from audit.stats.bounds import roots
@@ -69,12 +70,12 @@ def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> t
 
 
 @functools.lru_cache(maxsize=256)
-def family_of(estimator: Estimator, game: Game, mechanism: Mechanism | None, delta: float) -> str | None:
+def family_of(estimator: Estimator, game: Game, mechanism: Event | None, delta: float) -> str | None:
     """The trade-off family inside which an estimator's bounds hold, or None."""
     return probe(estimator, game, mechanism, delta).family
 
 
-def probe(estimator: Estimator, game: Game, mechanism: Mechanism | None, delta: float, confidence: float = 0.5) -> LowerBound:
+def probe(estimator: Estimator, game: Game, mechanism: Event | None, delta: float, confidence: float = 0.5) -> LowerBound:
     """A bound on a few scores that show nothing: what kind of bound it is."""
     count = min(max(game.canaries * game.runs, 2), PROBE)
     included = np.arange(count) % 2 == 0
@@ -114,15 +115,16 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
     return math.exp(roots.last_rejected(refuted, start=lowest, stride=4.0, largest=0.0, resolution=1e-6))
 
 
-def _delta_inside(family: str, parameter: float | None, mechanism: Mechanism | None, epsilon: float) -> float:
+def _delta_inside(family: str, parameter: float | None, mechanism: Event | None, epsilon: float) -> float:
     """Delta at `epsilon` of the member of a family with this parameter (mu, or the noise multiplier), from below."""
     if family == "gdp":
         return tradeoff.delta_of_gdp(parameter or 0.0, epsilon)
-    if family != "dp_sgd" or not isinstance(mechanism, DpSgd) or parameter is None:
+    claimed = noisy_steps(mechanism)
+    if family != "dp_sgd" or claimed is None or parameter is None:
         raise UnsupportedMechanism(f"the delta of the family '{family}' is not known; bound epsilon instead")
 
     def above(log_delta: float) -> bool:
-        return dp_sgd_curve.epsilon_floor(parameter, mechanism.sample_rate, mechanism.steps, math.exp(log_delta)) > epsilon
+        return dp_sgd_curve.epsilon_floor(parameter, claimed.sample_rate, claimed.steps, math.exp(log_delta)) > epsilon
 
     lowest = math.log(LEAST_DELTA)
     if not above(lowest):

@@ -16,8 +16,8 @@ from audit.core import checks
 from audit.core.claims import Claim
 from audit.core.data import Scores
 from audit.core.errors import ConfigError
+from audit.core.events import Event
 from audit.core.game import Game, Inclusion
-from audit.core.mechanism import Mechanism
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.stats.curves import tradeoff
@@ -83,7 +83,7 @@ class PlanRow:
     hours: float | None = None
 
 
-def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Mechanism | None = None) -> Scores:
+def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = None) -> Scores:
     """Scores as the best attack on a mu-GDP mechanism would give them in `game`, with as many members as coins give on average.
 
     Copies of a canary show as many times mu.
@@ -94,7 +94,7 @@ def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Mechanism | None 
     return Scores(values=values, included=included, game=game, attack="ideal", mechanism=mechanism)
 
 
-def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None) -> float:
+def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Event | None = None) -> float:
     """The epsilon that perfect scores would prove with half of the canaries planted."""
     count = max(2, game.canaries * game.runs)
     included = np.arange(count) < count // 2
@@ -103,7 +103,7 @@ def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Mec
 
 
 def bounds_at(
-    estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None
+    estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Event | None = None
 ) -> tuple[float, ...]:
     """Bounds of `question.draws` simulated audits of a Gaussian mechanism whose true epsilon is `epsilon`, sorted."""
     mu = tradeoff.mu_of_gdp(epsilon, question.delta)
@@ -122,7 +122,7 @@ class Asked:
     estimator: Estimator
     game: Game
     question: Question
-    mechanism: Mechanism | None = None
+    mechanism: Event | None = None
 
     def caught(self, epsilon: float, draw: int) -> bool:
         """Whether simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
@@ -160,13 +160,13 @@ def _of_estimator(draw: int) -> Seed:
     return Seed(0).child("plan estimator", draw % NULLS)
 
 
-def power_at(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Mechanism | None = None) -> float:
+def power_at(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Event | None = None) -> float:
     """The share of simulated audits that refute `question.claim` when the true epsilon is `epsilon`."""
     return Asked(estimator=estimator, game=game, question=question, mechanism=mechanism).power(epsilon)
 
 
 def detectable(
-    estimator: Estimator, game: Game, question: Question, mechanism: Mechanism | None = None, *, tolerance: float = 0.05
+    estimator: Estimator, game: Game, question: Question, mechanism: Event | None = None, *, tolerance: float = 0.05
 ) -> float:
     """The smallest true epsilon that this audit catches with the wanted power, from above to `tolerance`; infinite if none.
 
@@ -192,7 +192,7 @@ def detectable(
 
 
 def scores_needed(
-    estimator: Estimator, game: Game, truth: float, question: Question, mechanism: Mechanism | None = None
+    estimator: Estimator, game: Game, truth: float, question: Question, mechanism: Event | None = None
 ) -> int | None:
     """How many scores (runs where a run has one canary, else canaries) catch a mechanism of true epsilon `truth`.
 
@@ -253,7 +253,7 @@ def plan(
     games: Sequence[Game],
     question: Question,
     *,
-    mechanism: Mechanism | None = None,
+    mechanism: Event | None = None,
     seconds_per_model: float | None = None,
 ) -> tuple[PlanRow, ...]:
     """One row for each game and each estimator whose assumptions that game grants."""
@@ -270,7 +270,7 @@ def plan(
 
 
 def _row(
-    name: str, estimator: Estimator, game: Game, question: Question, *, mechanism: Mechanism | None, hours: float | None
+    name: str, estimator: Estimator, game: Game, question: Question, *, mechanism: Event | None, hours: float | None
 ) -> PlanRow:
     found = detectable(estimator, game, question, mechanism)
     probe = found if math.isfinite(found) else max(question.claim, 1.0)

@@ -20,8 +20,8 @@ from audit.bounds import power as planning
 from audit.core import checks
 from audit.core.claims import Certificate, Claim, Detectable
 from audit.core.data import Scores
+from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
-from audit.core.mechanism import Mechanism
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.stats.bounds.score_distributions import Law
@@ -63,7 +63,7 @@ class Path:
     text: str = field(init=False)
     attacks: tuple[tuple[Estimator, ...], ...] = field(compare=False)
     game: Game = field(compare=False)
-    mechanism: Mechanism | None = field(compare=False)
+    mechanism: Event | None = field(compare=False)
     delta: float = field(compare=False)
     level: float = field(compare=False)
     together: bool = field(default=False, compare=False)

@@ -15,7 +15,8 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from reports.words.rounding import down, near, up
 
 if TYPE_CHECKING:
-    from audit.core.mechanism import Adjacency, DpSgd
+    from audit.core.adjacency import Adjacency
+    from audit.core.events import Repeated
     from audit.core.protocols import Accountant
 
 USUAL = ("rdp_classic", "rdp", "renyi", "pld", "reference")
@@ -86,6 +87,7 @@ def noise(
 ) -> int:
     """The least noise multiplier that keeps a training within a budget, by every accountant."""
     from audit.accounting.calibration import calibrate_noise
+    from audit.core.event_reading import phases
 
     relation = _relation(adjacency)
     rows: list[dict[str, Any]] = []
@@ -95,9 +97,8 @@ def noise(
                 one, target_epsilon=target_epsilon, delta=delta, sample_rate=rate, steps=steps, adjacency=relation
             )
             claim = one.claim(found, delta=delta, adjacency=relation)
-            rows.append(
-                {"accountant": name, "noise_multiplier": found.noise_multiplier, "epsilon": claim.epsilon, "note": _caveat(one)}
-            )
+            ((noise, _, _),) = phases(found)
+            rows.append({"accountant": name, "noise_multiplier": noise, "epsilon": claim.epsilon, "note": _caveat(one)})
         except (UnsupportedMechanism, ConfigError) as error:
             rows.append({"accountant": name, "noise_multiplier": None, "epsilon": None, "note": str(error)})
     if as_json:
@@ -155,14 +156,14 @@ def _caveat(accountant: Accountant) -> str:
     return "" if side == "upper" else f"{'a lower bound' if side == 'lower' else 'an estimate'}: the budget may be exceeded"
 
 
-def _dp_sgd(noise_multiplier: float, rate: float, count: int) -> DpSgd:
-    from audit.core.mechanism import DpSgd
+def _dp_sgd(noise_multiplier: float, rate: float, count: int) -> Repeated:
+    from audit.core.events import dp_sgd
 
-    return DpSgd(noise_multiplier=noise_multiplier, clip_norm=1.0, sample_rate=rate, steps=count)
+    return dp_sgd(noise_multiplier=noise_multiplier, clip_norm=1.0, sample_rate=rate, steps=count)
 
 
 def _relation(name: str) -> Adjacency:
-    from audit.core.mechanism import Adjacency
+    from audit.core.adjacency import Adjacency
 
     if name not in list(Adjacency):
         raise ConfigError(f"--adjacency is '{name}'; expected one of {', '.join(Adjacency)}")
@@ -170,7 +171,7 @@ def _relation(name: str) -> Adjacency:
 
 
 def _draw_epsilon(
-    path: Path, accountants: list[tuple[str, Accountant]], mechanism: DpSgd, delta: float, relation: Adjacency
+    path: Path, accountants: list[tuple[str, Accountant]], mechanism: Repeated, delta: float, relation: Adjacency
 ) -> None:
     from audit.accounting.calibration import trajectory
     from audit.accounting.regression import files

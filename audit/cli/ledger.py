@@ -17,7 +17,7 @@ from reports.words.rounding import down, plural, up
 
 if TYPE_CHECKING:
     from audit.accounting.ledger import Release
-    from audit.core.mechanism import Event
+    from audit.core.events import Event
     from audit.core.results import AuditReport, BudgetLedger
     from audit.experiment.spec import Experiment
 
@@ -47,7 +47,7 @@ def create(
 ) -> int:
     """Start an empty ledger."""
     from audit.accounting import ledger
-    from audit.core.mechanism import Adjacency
+    from audit.core.adjacency import Adjacency
 
     if adjacency not in list(Adjacency):
         raise ConfigError(f"--adjacency is '{adjacency}'; expected one of {', '.join(Adjacency)}")
@@ -198,7 +198,7 @@ def _event(
 ) -> Event:
     """The one release that the options describe: a training, a metric, or whatever a file says."""
     from audit.accounting import ledger
-    from audit.core.mechanism import DpSgd, Repeated
+    from audit.core.events import Repeated, dp_sgd
 
     groups: dict[str, Sequence[Any]] = {
         "--noise, --rate and --steps": (noise, rate, steps),
@@ -213,14 +213,14 @@ def _event(
     if records is not None and scale is not None:
         return ledger.accuracy_release("metric", records=records, scale=scale, times=times).event
     if noise is not None and rate is not None and steps is not None:
-        one: Event = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+        one: Event = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     else:
-        one = _read(event) if event is not None else DpSgd(noise_multiplier=0, clip_norm=1, sample_rate=1, steps=0)
+        one = _read(event) if event is not None else dp_sgd(noise_multiplier=0, clip_norm=1, sample_rate=1, steps=0)
     return one if times == 1 else Repeated(mechanism=one, count=times)
 
 
 def _read(path: Path) -> Event:
-    from audit.core.events import decode
+    from audit.core.event_forms import decode
 
     try:
         stored = json.loads(path.read_text())

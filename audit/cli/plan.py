@@ -10,6 +10,7 @@ import typer
 
 from audit.cli import plan_power
 from audit.cli.printing import AsJson, print_json, stdout_console
+from audit.core import event_reading
 from audit.core.errors import ConfigError
 from reports.words.rounding import down, up
 
@@ -133,8 +134,8 @@ def bytes_needed(experiment: Experiment) -> int:
     for recipe, play in experiment.pairs:
         asked = Asked.by([attack for _, attack in play.attacks])
         logits = len(experiment.dataset.test) * per_record + play.count * asked.most_kept(experiment.dataset.classes) * 4
-        products = play.count * recipe.mechanism.steps * 4 if play.access.value == "all_steps" else 0
-        total += play.models * (experiment.parameters * 4 + logits + products + recipe.mechanism.steps * 8)
+        products = play.count * event_reading.steps(recipe.mechanism) * 4 if play.access.value == "all_steps" else 0
+        total += play.models * (experiment.parameters * 4 + logits + products + event_reading.steps(recipe.mechanism) * 8)
     return 2 * total
 
 

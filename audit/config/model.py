@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from audit.core.adjacency import Adjacency
 from audit.core.game import Access
-from audit.core.mechanism import Adjacency
 
 VERSION = 1
 

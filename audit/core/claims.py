@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from audit.core.adjacency import Adjacency
 from audit.core.game import Assumption, Game
-from audit.core.mechanism import Adjacency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from audit.core import checks
 from audit.core.errors import DataError
+from audit.core.events import Event
 from audit.core.game import Game
-from audit.core.mechanism import Mechanism
 
 Array = NDArray[Any]
 
@@ -157,7 +157,7 @@ class TargetView:
     hidden: Array | None = None
     trajectory: Array | None = None
     boundary: Array | None = None
-    mechanism: Mechanism | None = None
+    mechanism: Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -197,7 +197,7 @@ class Scores:
     included: Array
     game: Game
     attack: str = ""
-    mechanism: Mechanism | None = None
+    mechanism: Event | None = None
 
     def __post_init__(self) -> None:
         values = checks.frozen(self.values, np.float64)

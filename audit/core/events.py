@@ -1,207 +1,250 @@
-"""Events in other words: as a list of DP-SGD phases, or in the vocabulary of a library that is handed in."""
+"""What happens to the data, as a tree of values: the same one feeds the trainer and the accountant.
+
+Leaves are releases, each of them about one unit of privacy; the other nodes sample, repeat or compose them. `dp_sgd` and
+`sgd` build the trees of the two usual trainings.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable, Mapping
-from types import ModuleType
-from typing import Any, get_args
+from dataclasses import dataclass, fields
+from typing import Literal
 
-import numpy as np
+from audit.core import checks
+from audit.core.errors import ConfigError
 
-from audit.core.errors import DataError, UnsupportedMechanism
-from audit.core.mechanism import (
-    Composed,
-    Concentrated,
-    DpSgd,
-    Event,
-    Exponential,
-    Gaussian,
-    Laplace,
-    NonPrivate,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-    SampledWithoutReplacement,
-)
-
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in get_args(Event)}
-Phase = tuple[float, float, int]
-"""Noise multiplier, sample rate, steps: as given, without conversion."""
+Unit = Literal["example", "user", "client", "document"]
+"""Whose contribution a release bounds: one record, or all records of one user, client or document."""
 
 
-def phases(event: Event) -> tuple[Phase, ...]:
-    """The event as phases of DP-SGD, in order.
+class Event:
+    """Something that was done with the data; what it costs is for an accountant to say."""
 
-    Raises:
-        UnsupportedMechanism: it has another mechanism in it.
+    __slots__ = ()
 
-    >>> phases(Repeated(mechanism=PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0), sample_rate=0.1), count=5))
-    ((2.0, 0.1, 5),)
+    def __str__(self) -> str:
+        return words(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Event):
+    """A leaf of the tree. `unit`: whose contribution it bounds, called a record in what follows."""
+
+    unit: Unit = "example"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonPrivate(Release):
+    """A release that shows what it was computed from: no noise, no guarantee."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian(Release):
+    """One Gaussian release of a sum.
+
+    Attributes:
+        noise_multiplier: standard deviation over the l2 bound on one record's contribution; no unit. Under replace-one a
+            record's change is twice its bound.
+        clip_norm: that bound, in units of the sum; no accountant needs it, who executes the event does.
     """
-    match event:
-        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
-            return ((noise, rate, steps),)
-        case Gaussian(noise_multiplier=noise):
-            return ((noise, 1.0, 1),)
-        case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
-            return ((noise, rate, 1),)
-        case Repeated(mechanism=inner, count=count):
-            found = phases(inner)
-            if len(found) == 1:
-                noise, rate, steps = found[0]
-                return ((noise, rate, steps * count),)
-            return found * count
-        case Composed(parts=parts):
-            return tuple(phase for part in parts for phase in phases(part))
-    raise UnsupportedMechanism(f"{event} is not made of DP-SGD phases only, and this accountant knows nothing else")
+
+    noise_multiplier: float
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.positive(self.clip_norm, "clip_norm")
 
 
-def single_phase(event: Event) -> Phase:
-    """The event as one phase of DP-SGD.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laplace(Release):
+    """One Laplace release. `noise_multiplier`: scale over the l1 bound on one record's contribution (change twice that
+    under replace-one)."""
 
-    Raises:
-        UnsupportedMechanism: it is made of several, or of something else.
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomizedResponse(Release):
+    """A record's own category, or with probability `noise_parameter` one of `buckets` drawn uniformly.
+
+    References:
+        Warner 1965. Kairouz, Bonawitz, Ramage 2016, arXiv 1602.07387.
     """
-    found = phases(event)
-    if len(found) == 1:
-        return found[0]
-    raise UnsupportedMechanism(f"{event} has {len(found)} phases; this accountant takes exactly one")
+
+    noise_parameter: float
+    buckets: int
+
+    def __post_init__(self) -> None:
+        checks.probability(self.noise_parameter, "noise_parameter")
+        if self.buckets < 1:
+            raise ConfigError(f"buckets is {self.buckets}; expected at least 1")
 
 
-def kinds(event: Event) -> frozenset[type]:
-    """The classes of the event and of all its parts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponential(Release):
+    """The exponential mechanism at its usual scale, epsilon-DP for the adjacency at hand (bounded range epsilon).
 
-    >>> sorted(kind.__name__ for kind in kinds(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3)))
-    ['Gaussian', 'Repeated']
+    References:
+        McSherry, Talwar 2007. Dong, Durfee, Rogers 2020, arXiv 1909.13830.
     """
-    inside = (event.mechanism,) if hasattr(event, "mechanism") else getattr(event, "parts", ())
-    return frozenset({type(event)}).union(*(kinds(part) for part in inside))
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.epsilon, "epsilon")
 
 
-def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
-    """What `makers[type(event)](event, *folded children)` gives, from the leaves up.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproximateDp(Release):
+    """Any mechanism known only to be (epsilon, delta)-DP for the adjacency at hand."""
 
-    Raises:
-        UnsupportedMechanism: there is no maker for some part.
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.epsilon, "epsilon")
+        checks.probability(self.delta, "delta")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concentrated(Release):
+    """Any mechanism known only to be rho-zCDP for the adjacency at hand.
+
+    References:
+        Bun, Steinke 2016, arXiv 1605.02065.
     """
-    maker = makers.get(type(event))
-    if maker is None:
-        raise UnsupportedMechanism(f"{type(event).__name__} cannot be expressed in this library")
-    children: tuple[Any, ...] = ()
-    if hasattr(event, "mechanism"):
-        children = (fold(event.mechanism, makers),)
-    elif hasattr(event, "parts"):
-        children = tuple(fold(part, makers) for part in event.parts)
-    return maker(event, *children)
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.rho, "rho")
 
 
-def dp_events(event: Event, library: ModuleType | Any) -> Any:
-    """The event in the vocabulary of dp-accounting, whose module is handed in; numbers as they are, without conversion."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoissonSampled(Event):
+    """A mechanism that sees each record with probability `sample_rate`, independently."""
 
-    def sampled(rate: float, noise: float) -> Any:
-        return library.PoissonSampledDpEvent(rate, library.GaussianDpEvent(noise))
+    mechanism: Event
+    sample_rate: float
 
-    makers: dict[type, Callable[..., Any]] = {
-        NonPrivate: lambda one: library.NonPrivateDpEvent(),
-        DpSgd: lambda one: library.SelfComposedDpEvent(sampled(one.sample_rate, one.noise_multiplier), one.steps),
-        Gaussian: lambda one: library.GaussianDpEvent(one.noise_multiplier),
-        Laplace: lambda one: library.LaplaceDpEvent(one.noise_multiplier),
-        RandomizedResponse: lambda one: library.RandomizedResponseDpEvent(one.noise_parameter, one.buckets),
-        Concentrated: lambda one: library.ZCDpEvent(one.rho),
-        PoissonSampled: lambda one, inner: library.PoissonSampledDpEvent(one.sample_rate, inner),
-        SampledWithoutReplacement: lambda one, inner: library.SampledWithoutReplacementDpEvent(
-            one.population, one.batch, inner
-        ),
-        Repeated: lambda one, inner: library.SelfComposedDpEvent(inner, one.count),
-        Composed: lambda one, *parts: library.ComposedDpEvent(list(parts)),
-    }
-    if hasattr(library, "ExponentialMechanismDpEvent"):  # newer than 0.6.0
-        makers[Exponential] = lambda one: library.ExponentialMechanismDpEvent(one.epsilon)
-    return fold(event, makers)
+    def __post_init__(self) -> None:
+        checks.probability(self.sample_rate, "sample_rate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledWithoutReplacement(Event):
+    """A mechanism that sees `batch` of `population` records, drawn uniformly."""
+
+    mechanism: Event
+    population: int
+    batch: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.batch <= self.population or self.population < 1:
+            raise ConfigError(f"a batch of {self.batch} from {self.population} records; expected 0 <= batch <= population >= 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated(Event):
+    """A mechanism run `count` times on the same data, each run possibly chosen after seeing those before."""
+
+    mechanism: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        if not self.count >= 0:
+            raise ConfigError(f"count is {self.count}; expected at least 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed(Event):
+    """Mechanisms run one after the other on the same data."""
+
+    parts: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel(Event):
+    """Mechanisms run on disjoint parts of the data, split by a rule that does not look at other records.
+
+    One record reaches one part, so under add/remove and zero-out the costliest part is the cost of all.
+    Replacing a record can touch two parts.
+
+    References:
+        McSherry 2009, "Privacy integrated queries".
+    """
+
+    parts: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped(Event):
+    """A mechanism held against `size` records that change together (group privacy)."""
+
+    mechanism: Event
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigError(f"size is {self.size}; expected at least 1")
+
+
+def dp_sgd(*, noise_multiplier: float, clip_norm: float, sample_rate: float, steps: int, unit: Unit = "example") -> Repeated:
+    """Return the event of DP-SGD: `steps` times, a Poisson batch, clipped gradients, Gaussian noise on their sum.
+
+    Args:
+        noise_multiplier: noise standard deviation divided by the clip norm; no unit.
+        clip_norm: l2 bound on one record's gradient over all parameters together.
+        sample_rate: probability that a record takes part in a step.
+        steps: number of noisy steps released.
+        unit: of privacy; "client" is DP-FedAvg.
+
+    References:
+        Abadi et al. 2016, arXiv 1607.00133, Algorithm 1. McMahan et al. 2018, arXiv 1710.06963.
+
+    >>> dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=0.01, steps=100).count
+    100
+    """
+    _count(steps)
+    step = Gaussian(noise_multiplier=noise_multiplier, clip_norm=clip_norm, unit=unit)
+    return Repeated(mechanism=PoissonSampled(mechanism=step, sample_rate=sample_rate), count=steps)
+
+
+def sgd(*, sample_rate: float, steps: int, unit: Unit = "example") -> Repeated:
+    """Return the event of plain stochastic gradient training on Poisson batches: no clipping, no noise, no guarantee."""
+    _count(steps)
+    return Repeated(mechanism=PoissonSampled(mechanism=NonPrivate(unit=unit), sample_rate=sample_rate), count=steps)
 
 
 def words(event: Event) -> str:
-    """The event as a person would say it.
+    """Return the event as a person would say it.
 
-    >>> words(Repeated(mechanism=DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=1000), count=5))
+    >>> words(Repeated(mechanism=dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=1000), count=5))
     '5 times DP-SGD (noise 1, rate 0.01, 1,000 steps)'
     """
     match event:
-        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
-            return f"DP-SGD (noise {noise:g}, rate {rate:g}, {steps:,} steps)"
-        case NonPrivate(steps=steps):
-            return f"training without noise ({steps:,} steps)"
+        case Repeated(mechanism=PoissonSampled(mechanism=Gaussian() as leaf, sample_rate=rate), count=count):
+            return f"DP-SGD (noise {leaf.noise_multiplier:g}, rate {rate:g}, {count:,} steps{_about(leaf)})"
+        case Repeated(mechanism=PoissonSampled(mechanism=NonPrivate() as bare), count=count):
+            return f"training without noise ({count:,} steps{_about(bare)})"
         case Gaussian(noise_multiplier=noise) | Laplace(noise_multiplier=noise):
-            return f"{type(event).__name__} release (noise {noise:g})"
+            return f"{type(event).__name__} release (noise {noise:g}{_about(event)})"
         case Repeated(mechanism=inner, count=count):
             return f"{count:,} times {words(inner)}"
         case Composed(parts=parts):
             return "; then ".join(words(part) for part in parts) or "nothing"
-    values = ((one.name, getattr(event, one.name)) for one in dataclasses.fields(event))
-    said = (f"{name} {words(value)}" if isinstance(value, Event) else f"{name} {value}" for name, value in values)
-    return f"{type(event).__name__} ({', '.join(said)})"
+    values = ((field.name, getattr(event, field.name)) for field in fields(event) if field.name != "unit")  # type: ignore[arg-type]
+    texts = (f"{name} {words(value) if isinstance(value, Event) else value}" for name, value in values)
+    return f"{type(event).__name__} ({', '.join(texts)}{_about(event)})"
 
 
-def number(value: Any) -> Any:
-    """A JSON value as the number that it stands for: "nan", "inf" and "-inf" are strings, other types are tagged."""
-    if isinstance(value, str):
-        return float(value)
-    if isinstance(value, Mapping) and "float32" in value:
-        return np.float32(value["float32"])
-    return value
+def _about(event: Event) -> str:
+    return f", about one {event.unit}" if isinstance(event, Release) and event.unit != "example" else ""
 
 
-def decode(stored: Mapping[str, Any], *, unchecked: bool = False) -> Event:
-    """The event that a JSON object describes; `unchecked` leaves out its own validation.
-
-    >>> decode({"kind": "Gaussian", "noise_multiplier": 2.0})
-    Gaussian(noise_multiplier=2.0)
-    """
-    if stored.get("kind") not in _KINDS:
-        raise DataError(f"an event of kind {stored.get('kind')!r}; expected one of {', '.join(_KINDS)}")
-    kind = _KINDS[stored["kind"]]
-    values: dict[str, Any] = {}
-    for name, value in stored.items():
-        if name == "kind":
-            continue
-        if name == "mechanism":
-            values[name] = decode(value, unchecked=unchecked)
-        elif name == "parts":
-            values[name] = tuple(decode(part, unchecked=unchecked) for part in value)
-        else:
-            values[name] = number(value)
-    if not unchecked:
-        try:
-            built: Event = kind(**values)
-        except TypeError as error:
-            raise DataError(f"cannot read {dict(stored)} as an event: {error}") from error
-        return built
-    made: Event = object.__new__(kind)
-    for name, value in values.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
-def encode(event: Any) -> dict[str, Any]:
-    """The JSON object of an event; `decode` gives the event back."""
-    stored: dict[str, Any] = {"kind": type(event).__name__}
-    for one in dataclasses.fields(event):
-        value = getattr(event, one.name)
-        if one.name == "mechanism":
-            stored[one.name] = encode(value)
-        elif one.name == "parts":
-            stored[one.name] = [encode(part) for part in value]
-        else:
-            stored[one.name] = plain(value)
-    return stored
-
-
-def plain(value: Any) -> Any:
-    """A number as JSON that `number` reads back as the same number of the same type."""
-    if isinstance(value, np.float32):
-        return {"float32": float(value)}
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+def _count(steps: int) -> None:
+    if not steps >= 0:  # also where it is NaN
+        raise ConfigError(f"steps is {steps}; expected a count of at least 0")

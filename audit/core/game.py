@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.errors import AssumptionError, ConfigError
-from audit.core.mechanism import Adjacency
 
 
 class Access(StrEnum):

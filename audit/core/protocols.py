@@ -6,11 +6,15 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+from audit.core import event_reading
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
 from audit.core.data import Array, Canaries, Dataset, ReferenceView, Scores, TargetView, TrainedModels
+from audit.core.errors import UnsupportedMechanism
+from audit.core.event_reading import NoisySteps
+from audit.core.events import Event
 from audit.core.evidence import Evidence
 from audit.core.game import Access, Assumption
-from audit.core.mechanism import Adjacency, Mechanism
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 
@@ -41,13 +45,35 @@ class TrainingJob:
     canaries: Canaries
     included: Array
     seeds: tuple[Seed, ...]
-    mechanism: Mechanism
+    mechanism: Event
     model: Mapping[str, Any]
     optimizer: Mapping[str, Any]
     access: Access
     device: str = "cpu"
     start: Mapping[str, Array] | None = None
     checkpoints: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """How many steps have to be taken."""
+        return event_reading.steps(self.mechanism)
+
+    @property
+    def sample_rate(self) -> float:
+        """The chance of a record to take part in a step.
+
+        Raises:
+            UnsupportedMechanism: the mechanism has no one such rate.
+        """
+        rate = event_reading.sample_rate(self.mechanism)
+        if rate is None:
+            raise UnsupportedMechanism(f"{self.mechanism} has no one rate of Poisson sampling; this trainer needs one")
+        return rate
+
+    @property
+    def noisy(self) -> NoisySteps | None:
+        """Noise, clip norm, rate and steps where the mechanism is DP-SGD, else None."""
+        return event_reading.noisy_steps(self.mechanism)
 
 
 Progress = Callable[[int], None]
@@ -146,7 +172,7 @@ class Accountant(Protocol):
     without answering for it has an attribute `as_it_is` that is true.
     """
 
-    def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim: ...
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim: ...
 
 
 Work = Callable[..., Result]

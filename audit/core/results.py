@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.evaluation import Evaluation
+from audit.core.events import Event
 from audit.core.evidence import Watched
 from audit.core.game import Access, Game
-from audit.core.mechanism import Adjacency, Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +230,7 @@ class MechanismResult:
     """One training recipe: what it claims, what was shown of it, what it is good for."""
 
     name: str
-    mechanism: Mechanism | None
+    mechanism: Event | None
     claims: tuple[Claim, ...]
     trajectories: tuple[Trajectory, ...]
     bound_trajectories: tuple[BoundTrajectory, ...]

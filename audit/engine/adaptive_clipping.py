@@ -12,7 +12,7 @@ from torch import Tensor
 
 from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.mechanism import DpSgd
+from audit.core.event_reading import NoisySteps
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Clipped
@@ -39,7 +39,7 @@ class Quantile:
         if self.count_noise is not None:
             checks.nonnegative(self.count_noise, "count_noise")
 
-    def noise_on_count(self, mechanism: DpSgd, expected: float) -> float:
+    def noise_on_count(self, mechanism: NoisySteps, expected: float) -> float:
         """Standard deviation of the noise on the count of a batch of `expected` examples."""
         if self.count_noise is not None:
             return self.count_noise
@@ -93,7 +93,9 @@ class AdaptiveNorms:
     becomes `C * exp(-rate * (b - target))`. Each example enters the count as +1/2 or -1/2, one without a finite gradient as 0.
     """
 
-    def __init__(self, options: Quantile, mechanism: DpSgd, expected: float, seeds: tuple[Seed, ...], like: Tensor) -> None:
+    def __init__(
+        self, options: Quantile, mechanism: NoisySteps, expected: float, seeds: tuple[Seed, ...], like: Tensor
+    ) -> None:
         self._options = options
         self._expected = max(expected, 1e-300)
         self.count_noise = options.noise_on_count(mechanism, expected)

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from audit.core.data import Executed, TrainedModels
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
 from audit.engine.clip_check import Recomputation
@@ -68,13 +67,13 @@ class Chunk:
         self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
         self.seeds = job.seeds[part]
         self.included = np.asarray(job.included[part], dtype=bool)
-        self.private = job.mechanism if isinstance(job.mechanism, DpSgd) else None
-        self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.mechanism.sample_rate)
+        self.private = job.noisy
+        self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.sample_rate)
         self.recomputation: Recomputation | None = None
         self.models = self._initial(arrangement)
         # one step's sum, the same with noise, and the noise: kept, as fresh memory costs more than what is done in it
         self.total, self.noisy, self.added = (torch.zeros_like(self.models.flat) for _ in range(3))
-        self.optimizer = parse(job.optimizer).start(job.mechanism.steps)
+        self.optimizer = parse(job.optimizer).start(job.steps)
         self.copies = technique.copies
         self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
         self.averaged = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
@@ -104,12 +103,12 @@ class Chunk:
             slow, draws = arrangement.one_by_one, arrangement.draws
             models = gradients_of(modules[0], state, force_loop=slow, products=products, draws=draws)
         if not models.random:
-            self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.mechanism.steps)
+            self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.steps)
         return models
 
     def run(self, progress: Progress) -> TrainedModels:
         """All steps of all models of this chunk."""
-        job, count, steps = self.job, len(self.seeds), self.job.mechanism.steps
+        job, count, steps = self.job, len(self.seeds), self.job.steps
         initial = None
         if job.access in (Access.FINAL_WEIGHTS, Access.ALL_STEPS):
             trainable = {slot.name for slot in self.models.layout.slots}
@@ -234,7 +233,7 @@ class Chunk:
         )
 
     def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measured: _Measured) -> TrainedModels:
-        draws = self.models.layout.parameters * self.job.mechanism.steps if self.private is not None else 0
+        draws = self.models.layout.parameters * self.job.steps if self.private is not None else 0
         multiplier = np.zeros(len(self.seeds))
         if self.private is not None and draws:
             squares = measured.noise_norms.double().square().sum(0)
@@ -242,7 +241,7 @@ class Chunk:
             if self.adaptive is not None:
                 multiplier = np.array([self.adaptive.effective(one) for one in multiplier])
         executed = Executed(
-            steps=self.job.mechanism.steps,
+            steps=self.job.steps,
             batch_sizes=measured.batch_sizes,
             population=len(self.job.dataset.train) + self.included.sum(axis=1),
             noise_multiplier=multiplier,

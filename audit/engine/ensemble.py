@@ -31,7 +31,7 @@ def train(
     """The trained models of `job`, with a record of what was really done.
 
     Each step samples every record by its own coin (Poisson), clips each example's gradient over all parameters to
-    the clip norm, adds Gaussian noise to the sum and divides by the expected batch size. Without a `DpSgd`
+    the clip norm, adds Gaussian noise to the sum and divides by the expected batch size. Without DP-SGD for a
     mechanism there is no clipping and no noise. Models share nothing but kernel launches: the result of one
     depends on its seed alone.
 

@@ -16,7 +16,6 @@ import torch
 from torch import nn
 
 from audit.core.errors import ConfigError
-from audit.core.mechanism import DpSgd
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Rows, stacked_state
@@ -112,12 +111,12 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
     shape = job.dataset.train.inputs.shape[1:]
     module = starting(job.model, shape, job.dataset.classes, job.seeds[0].child("init"), job.start)
     probe = _probe(job)
-    behaviour = examine(module, probe, job.dataset.classes, private=isinstance(job.mechanism, DpSgd))
+    behaviour = examine(module, probe, job.dataset.classes, private=job.noisy is not None)
     state = stacked_state([module], settings.dtype, device)
     probe = probe.to(device, settings.dtype)
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     planted = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
-    law = Law(population=len(job.dataset.train) + planted, rate=job.mechanism.sample_rate)
+    law = Law(population=len(job.dataset.train) + planted, rate=job.sample_rate)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
     compiled = _compiled(job, settings, technique or Technique(), module)
     if compiled:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
@@ -161,7 +160,7 @@ def _compiled(job: TrainingJob, settings: Settings, technique: Technique, module
         if settings.compile == "on":
             log.warning("compile: on has no effect: %s", "; ".join(against))
         return False
-    examples = job.mechanism.steps * job.mechanism.sample_rate * (len(job.dataset.train) + len(job.canaries))
+    examples = job.steps * job.sample_rate * (len(job.dataset.train) + len(job.canaries))
     if settings.compile == "auto" and not worth_compiling(chain, examples):
         return False
     return library(SOURCE) is not None

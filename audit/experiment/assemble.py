@@ -10,10 +10,11 @@ from audit.accounting import calibration
 from audit.accounting.resolve import side_of
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.errors import ConfigError
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism, NonPrivate
+from audit.core.events import Event, dp_sgd, sgd
 from audit.core.protocols import Accountant, Attack
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
@@ -142,11 +143,11 @@ def _adjacency(config: Config, name: str) -> Adjacency:
 
 def _mechanism(
     config: Config, spec: MechanismSpec, rate: float, steps: int, accounting: tuple[Adjacency, Sequence[Accountant]]
-) -> Mechanism:
+) -> Event:
     if spec.kind == "non_private":
-        return NonPrivate(sample_rate=rate, steps=steps)
+        return sgd(sample_rate=rate, steps=steps)
     if spec.noise_multiplier is not None:
-        return DpSgd(noise_multiplier=spec.noise_multiplier, clip_norm=spec.clip_norm, sample_rate=rate, steps=steps)
+        return dp_sgd(noise_multiplier=spec.noise_multiplier, clip_norm=spec.clip_norm, sample_rate=rate, steps=steps)
     adjacency, accountants = accounting
     if not accountants:
         raise ConfigError(f"mechanism '{spec.name}' has a target_epsilon but no accountant is named to calibrate the noise")

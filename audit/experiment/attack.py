@@ -9,8 +9,9 @@ import numpy as np
 
 from audit.core.data import Array, Planting, ReferenceView, Scores, TargetView
 from audit.core.errors import ObservationError
+from audit.core.event_reading import first_steps
+from audit.core.events import Event
 from audit.core.game import Access, Game
-from audit.core.mechanism import Mechanism
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.execution.store import Store
@@ -68,7 +69,7 @@ class Round:
         Runs never serve as each other's reference: a guess that used another target's coins would break
         the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
         """
-        mechanism = self.recipe.mechanism if steps is None else replace(self.recipe.mechanism, steps=steps)
+        mechanism = self.recipe.mechanism if steps is None else first_steps(self.recipe.mechanism, steps)
         level = self.game.level(attack)
         reference = self._reference(level, steps)
         values = []
@@ -84,7 +85,7 @@ class Round:
             mechanism=mechanism,
         )
 
-    def _target(self, run: int, access: Access, steps: int | None, mechanism: Mechanism) -> TargetView:
+    def _target(self, run: int, access: Access, steps: int | None, mechanism: Event) -> TargetView:
         records = self.planting.canaries.records
         labels = None if records is None else records.labels
         return TargetView(labels=labels, mechanism=mechanism, **_shown(self.observed.of(run), access, steps))

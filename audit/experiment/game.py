@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.bounds import simulation as certificates
+from audit.core import event_reading
 from audit.core.claims import Certificate, Detectable, LowerBound
 from audit.core.data import Array, ReferenceView, Scores
 from audit.core.evaluation import Evaluation
@@ -176,7 +177,7 @@ def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[Boun
     """
     if one.observed.products is None or one.game.level(attack) is not Access.ALL_STEPS or one.game.stops:
         return []  # bounds of a fixed size say nothing of a sample that was chosen by what it showed
-    checkpoints = spread_over(one.recipe.mechanism.steps)
+    checkpoints = spread_over(event_reading.steps(one.recipe.mechanism))
     rows = []
     for steps in checkpoints:
         found = figures.bounds(

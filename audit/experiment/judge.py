@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from audit.core import event_reading
 from audit.core.claims import Claim, LowerBound, Outcome, Verdict
 from audit.core.data import Array, Executed
-from audit.core.mechanism import DpSgd, Mechanism
+from audit.core.event_reading import NoisySteps
+from audit.core.events import Event
 from audit.core.results import Check, Status
 from audit.engine.clip_check import RECOMPUTATION_LIMIT
 
@@ -76,7 +78,7 @@ def exit_code(outcome: Outcome | None, gates_met: bool) -> int:
     return 3 if outcome in (Outcome.OUT_OF_REACH, Outcome.INVALID) else 0
 
 
-def check_executed(mechanism: Mechanism, executed: Executed) -> tuple[Check, ...]:
+def check_executed(mechanism: Event, executed: Executed) -> tuple[Check, ...]:
     """What the trainer measured of itself against the mechanism that the accountants were given.
 
     Steps must agree exactly. The batch law is compared through the mean and the dispersion of realised
@@ -86,8 +88,9 @@ def check_executed(mechanism: Mechanism, executed: Executed) -> tuple[Check, ...
         value = "nothing was measured: models were trained by the user's own function"
         return (Check(code="execution", item="What was run", value=value, status=Status.GAP),)
     checks = [_steps(mechanism, executed), *_batches(mechanism, executed)]
-    if isinstance(mechanism, DpSgd):
-        checks += [_noise(mechanism, executed), _clip(executed), *_recomputed(executed), *_counts(executed)]
+    claimed = event_reading.noisy_steps(mechanism)
+    if claimed is not None:
+        checks += [_noise(claimed, executed), _clip(executed), *_recomputed(executed), *_counts(executed)]
     else:
         checks += _recomputed_sums(executed)
     return tuple(checks)
@@ -104,14 +107,15 @@ def check_finite(diverged: Array) -> Check:
     return Check(code="finite", item="Training", value=value, status=Status.GAP)
 
 
-def _steps(mechanism: Mechanism, executed: Executed) -> Check:
-    value = f"{executed.steps} taken, {mechanism.steps} accounted"
-    return _row("steps", "Steps", value, executed.steps == mechanism.steps)
+def _steps(mechanism: Event, executed: Executed) -> Check:
+    accounted = event_reading.steps(mechanism)
+    value = f"{executed.steps} taken, {accounted} accounted"
+    return _row("steps", "Steps", value, executed.steps == accounted)
 
 
-def _batches(mechanism: Mechanism, executed: Executed) -> list[Check]:
-    rate, draws = mechanism.sample_rate, executed.batch_sizes.size
-    if draws == 0:
+def _batches(mechanism: Event, executed: Executed) -> list[Check]:
+    rate, draws = event_reading.sample_rate(mechanism), executed.batch_sizes.size
+    if draws == 0 or rate is None:  # None: no law of Poisson batches to hold them against
         return []
     expected = rate * executed.population[:, None]
     variance = expected * (1 - rate)
@@ -129,7 +133,7 @@ def _batches(mechanism: Mechanism, executed: Executed) -> list[Check]:
     ]
 
 
-def _noise(mechanism: DpSgd, executed: Executed) -> Check:
+def _noise(mechanism: NoisySteps, executed: Executed) -> Check:
     found = executed.noise_multiplier
     error = mechanism.noise_multiplier / math.sqrt(2 * max(executed.noise_draws, 1))
     off = float(np.abs(found - mechanism.noise_multiplier).max())

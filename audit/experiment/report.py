@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from audit.core.claims import LowerBound
+from audit.core.event_reading import noisy_steps
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd
 from audit.core.results import (
     SCHEMA,
     AuditReport,
@@ -153,7 +153,8 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
         skipped = _family_above(result)
         if skipped is not None:
             found.append(skipped)
-        if isinstance(result.mechanism, DpSgd) and result.mechanism.noise_multiplier == 0:
+        noisy = noisy_steps(result.mechanism)
+        if noisy is not None and noisy.noise_multiplier == 0:
             found.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
     return tuple(found)
 

@@ -12,9 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from audit.accounting import calibration
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError
-from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
+from audit.core.event_reading import is_non_private, noisy_steps, unit
+from audit.core.events import Repeated
 from audit.core.protocols import Progress
 from audit.core.results import Check, LimitCurve, MechanismResult, Status, Trajectory
 from audit.execution.store import Store
@@ -52,7 +54,9 @@ def state(recipe: Recipe, experiment: Experiment) -> Stated:
     adjacency = adjacencies.pop()
     stated = [one.claim(recipe.mechanism, delta=experiment.delta, adjacency=adjacency) for one in recipe.accountants]
     finite = [claim for claim in stated if math.isfinite(claim.epsilon)]
-    claims = (*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite)
+    protected = unit(recipe.mechanism)
+    everything = [*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite]
+    claims = tuple(replace(claim, unit=protected) for claim in everything)
     return Stated(claims=claims, limit=limit_curve(recipe, adjacency))
 
 
@@ -61,8 +65,8 @@ def limit_curve(recipe: Recipe, adjacency: Adjacency) -> LimitCurve | None:
 
     It is the curve of one record's presence; the add direction is the same test with the roles exchanged.
     """
-    mechanism = recipe.mechanism
-    if not isinstance(mechanism, DpSgd) or mechanism.noise_multiplier == 0 or adjacency is not Adjacency.ADD_REMOVE:
+    mechanism = noisy_steps(recipe.mechanism)
+    if mechanism is None or mechanism.noise_multiplier == 0 or adjacency is not Adjacency.ADD_REMOVE:
         return None
     fpr = np.concatenate([[0.0], np.geomspace(LEAST_FPR, 1, LIMIT_POINTS - 1)])
     tpr = dp_sgd_curve.sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps).tpr(fpr)
@@ -104,7 +108,7 @@ def _merged(checks: Sequence[Check]) -> tuple[Check, ...]:
 
 def _trajectories(experiment: Experiment, recipe: Recipe, claims: Sequence[Claim]) -> tuple[Trajectory, ...]:
     """What each accountant charges over the steps; nothing for a mechanism without a guarantee."""
-    if isinstance(recipe.mechanism, NonPrivate) or not claims:
+    if not isinstance(recipe.mechanism, Repeated) or is_non_private(recipe.mechanism) or not claims:
         return ()
     return tuple(
         calibration.trajectory(accountant, recipe.mechanism, delta=experiment.delta, adjacency=claims[0].adjacency)

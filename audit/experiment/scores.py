@@ -8,11 +8,11 @@ import numpy as np
 
 from audit import plugins
 from audit.bounds import simulation as certificates
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Detectable, LowerBound, Verdict
 from audit.core.data import Array, Scores
 from audit.core.errors import UnsupportedMechanism
 from audit.core.game import Access, Assumption, Game, Inclusion
-from audit.core.mechanism import Adjacency
 from audit.core.protocols import Estimator
 from audit.core.results import AttackResult, AuditReport, Check, GameResult, MechanismResult, Status
 from audit.core.seeds import Seed

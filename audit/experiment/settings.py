@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 import numpy as np
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.mechanism import Adjacency
 from audit.core.seeds import Seed
 from audit.experiment import figures
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from audit.core import event_reading
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
+from audit.core.events import Event
 from audit.core.game import Access, Assumption
-from audit.core.mechanism import Adjacency, Mechanism
 from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Trainer
 from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
@@ -20,7 +22,7 @@ class Recipe:
     """One way to train, and who states what about it."""
 
     name: str
-    mechanism: Mechanism
+    mechanism: Event
     trainer: Trainer
     model: Mapping[str, object]
     optimizer: Mapping[str, object]
@@ -145,4 +147,4 @@ class Experiment:
     @property
     def model_steps(self) -> int:
         """Total work in model-steps, at most; for progress."""
-        return sum(play.models * recipe.mechanism.steps for recipe, play in self.pairs)
+        return sum(play.models * event_reading.steps(recipe.mechanism) for recipe, play in self.pairs)

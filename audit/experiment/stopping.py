@@ -18,9 +18,9 @@ from audit.bounds import claim_test
 from audit.core.claims import Claim, LowerBound, NegativeControl
 from audit.core.data import Scores
 from audit.core.errors import ConfigError
+from audit.core.events import Event
 from audit.core.evidence import Evidence, Watched
 from audit.core.game import Game
-from audit.core.mechanism import Mechanism
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.results import AttackResult
 from audit.core.seeds import Seed
@@ -116,7 +116,7 @@ def refuse(where: str, estimators: Sequence[tuple[str, Estimator]], runs: int, t
         )
 
 
-def refuse_unfit(game: Play, rules: Game, mechanism: Mechanism, delta: float) -> None:
+def refuse_unfit(game: Play, rules: Game, mechanism: Event, delta: float) -> None:
     """Nothing, or an error before anything is trained where no evidence could be had.
 
     Raises:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from audit.core import event_reading
 from audit.core.seeds import Seed
 from audit.experiment.insertion import plant
 from audit.experiment.job import Order, fit_and_observe
@@ -48,10 +49,10 @@ def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[]
     planting = plant(experiment, game, Seed(experiment.seed.root).child("timing"))
     shared = (experiment.dataset, planting.canaries)
     found = orders(experiment, recipe, game, planting)
-    first, total = max(found, key=lambda order: order.models), recipe.mechanism.steps
+    first, total = max(found, key=lambda order: order.models), event_reading.steps(recipe.mechanism)
 
     def seconds(order: Order, steps: int) -> float:
-        job = functools.partial(order.job, mechanism=replace(recipe.mechanism, steps=steps))
+        job = functools.partial(order.job, mechanism=event_reading.first_steps(recipe.mechanism, steps))
         start = clock()
         fit_and_observe(shared, replace(order, job=job), lambda done: None)
         return clock() - start

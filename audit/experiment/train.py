@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.core import event_reading
 from audit.core.data import Array, Canaries, Dataset, Executed, Planting
 from audit.core.errors import ObservationError
 from audit.core.game import Access
@@ -74,7 +75,7 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
     content = dataset_digest(experiment.dataset) + canaries_digest(canaries)
     initial = fitted_start(experiment, recipe, canaries, seed)
     asked = Asked.by([attack for _, attack in game.attacks])
-    copied, looks = multiplied(canaries), checkpoints(game, canaries, recipe.mechanism.steps)
+    copied, looks = multiplied(canaries), checkpoints(game, canaries, event_reading.steps(recipe.mechanism))
     found, running = [], code.digest(experiment.foreign)
     for rows in game.portions(experiment.models_per_job):
         make = functools.partial(
@@ -95,7 +96,7 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
             trainer=recipe.trainer,
             job=make,
             models=len(rows),
-            steps=recipe.mechanism.steps,
+            steps=event_reading.steps(recipe.mechanism),
             code=running,
             foreign=experiment.foreign,
             asked=asked,

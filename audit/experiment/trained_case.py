@@ -9,10 +9,10 @@ import numpy as np
 
 from attacks.signals import reading
 from audit import plugins
+from audit.core.adjacency import Adjacency
 from audit.core.data import Array, Scores, TargetView
 from audit.core.errors import ConfigError
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency
 from audit.core.protocols import Attack
 from audit.core.results import AttackResult
 from audit.data.members import Evidence

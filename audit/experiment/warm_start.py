@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from audit.core.data import Array, Canaries
+from audit.core.events import sgd
 from audit.core.game import Access
-from audit.core.mechanism import NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.experiment.spec import Experiment, Recipe
@@ -36,7 +36,7 @@ def fitted_start(experiment: Experiment, recipe: Recipe, canaries: Canaries, see
         canaries=canaries,
         included=np.zeros((1, len(canaries)), dtype=bool),
         seeds=(seed.child("fitted start"),),
-        mechanism=NonPrivate(sample_rate=rate, steps=canaries.fitted_start),
+        mechanism=sgd(sample_rate=rate, steps=canaries.fitted_start),
         model=recipe.model,
         optimizer=OPTIMIZER,
         access=Access.FINAL_MODEL,

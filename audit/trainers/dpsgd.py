@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from audit.core.data import TrainedModels
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
@@ -71,11 +70,11 @@ class DpSgdTrainer:
         """The trained models of `job`.
 
         Raises:
-            UnsupportedMechanism: the job is not `DpSgd`, or a layer of the model mixes examples.
+            UnsupportedMechanism: the job is not DP-SGD, or a layer of the model mixes examples.
         """
-        if not isinstance(job.mechanism, DpSgd):
+        if job.noisy is None:
             raise UnsupportedMechanism(
-                f"trainer 'dpsgd' clips and adds noise but the job demands {type(job.mechanism).__name__}; use trainer 'sgd'"
+                f"trainer 'dpsgd' clips and adds noise but the job demands {job.mechanism}; use trainer 'sgd'"
             )
         return train(job, progress, self._settings(), self._technique())
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from audit.core.data import Executed, TrainedModels
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_reading import NoisySteps
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd
 from audit.core.protocols import Progress, TrainingJob
 from audit.engine.chunk import training_tensors
 from audit.engine.clipping import example_losses
@@ -46,13 +46,11 @@ class OpacusTrainer:
         """The trained models of `job`.
 
         Raises:
-            UnsupportedMechanism: the job is not `DpSgd`, or a layer of the model mixes examples.
+            UnsupportedMechanism: the job is not DP-SGD, or a layer of the model mixes examples.
             ConfigError: Opacus is not installed.
         """
-        if not isinstance(job.mechanism, DpSgd):
-            raise UnsupportedMechanism(
-                f"trainer 'opacus' does DP-SGD but the job demands {type(job.mechanism).__name__}; use trainer 'sgd'"
-            )
+        if job.noisy is None:
+            raise UnsupportedMechanism(f"trainer 'opacus' does DP-SGD but the job demands {job.mechanism}; use trainer 'sgd'")
         try:
             from opacus import GradSampleModule
             from opacus.optimizers import DPOptimizer
@@ -67,8 +65,8 @@ class OpacusTrainer:
 
         parts = []
         for model in range(len(job.seeds)):
-            parts.append(_One(job, job.mechanism, model, wrap, DPOptimizer).run())
-            progress(job.mechanism.steps)
+            parts.append(_One(job, job.noisy, model, wrap, DPOptimizer).run())
+            progress(job.steps)
         return joined(parts)
 
 
@@ -78,7 +76,7 @@ class _One:
     def __init__(
         self,
         job: TrainingJob,
-        mechanism: DpSgd,
+        mechanism: NoisySteps,
         model: int,
         wrap: Callable[[nn.Module], nn.Module],
         optimizer: Callable[..., Any],

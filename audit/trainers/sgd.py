@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from audit.core.data import TrainedModels
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import NonPrivate
+from audit.core.event_reading import is_non_private
 from audit.core.protocols import Progress, TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -51,11 +51,11 @@ class SgdTrainer:
         """The trained models of `job`.
 
         Raises:
-            UnsupportedMechanism: the job is not `NonPrivate`.
+            UnsupportedMechanism: the job demands noise.
         """
-        if not isinstance(job.mechanism, NonPrivate):
+        if not is_non_private(job.mechanism):
             raise UnsupportedMechanism(
-                f"trainer 'sgd' trains without privacy but the job demands {type(job.mechanism).__name__}; use trainer 'dpsgd'"
+                f"trainer 'sgd' trains without privacy but the job demands {job.mechanism}; use trainer 'dpsgd'"
             )
         return train(job, progress, self._settings(), self._technique())
 

@@ -67,7 +67,7 @@ class UserFunction:
                     module, inputs[order], labels[order], seed=seed.child("user seed").integer() % 2**32, **self.arguments
                 )
             states.append(_state(module if returned is None else returned, module, self.function))
-            progress(job.mechanism.steps)
+            progress(job.steps)
         count = len(job.seeds)
         unknown = np.zeros(count)
         return TrainedModels(

@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import AuditError, DataError, OutputError
+from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
+from reports.formats._mechanisms import Written, written
 
 FILE = "report.json"
 TAG = "type"
@@ -96,7 +98,9 @@ class Json:
 
 @cache
 def _hints(kind: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    """Return the types of a class's fields; where it holds an event, those of the forms that files hold."""
+    hints = typing.get_type_hints(kind)
+    return {name: Written | None if Event in typing.get_args(hint) else hint for name, hint in hints.items()}
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
@@ -119,6 +123,8 @@ def _encode(value: Any, kind: Any, where: str) -> Any:
     members = _members(kind)
     if len(members) == 1:
         kind = members[0]
+    if isinstance(value, Event):
+        value = written(value)
     if value is None or isinstance(value, bool | str):  # StrEnum is a str
         return value.value if isinstance(value, StrEnum) else value
     if kind is float and isinstance(value, int | float):
@@ -165,7 +171,8 @@ def _tagged(value: Any, members: tuple[Any, ...], where: str) -> Any:
     name = value.get(TAG) if isinstance(value, dict) else None
     if name not in known:
         raise DataError(f"{FILE}: {where} has {TAG} {name!r}; expected one of {', '.join(sorted(known))}")
-    return _object({key: one for key, one in value.items() if key != TAG}, known[name], where)
+    built = _object({key: one for key, one in value.items() if key != TAG}, known[name], where)
+    return built.event() if isinstance(built, Written) else built
 
 
 def _object(value: Any, kind: Any, where: str) -> Any:

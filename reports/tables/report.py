@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from audit.core.mechanism import DpSgd, Mechanism, NonPrivate
+from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
+from audit.core.events import Event
 from audit.core.results import AuditReport, MechanismResult
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone
@@ -82,23 +83,27 @@ def claims(mechanism: MechanismResult) -> Table:
     )
 
 
-def parameters(mechanism: Mechanism) -> tuple[tuple[Text, ...], ...]:
+def parameters(mechanism: Event) -> tuple[tuple[Text, ...], ...]:
     """The parameters of a mechanism as rows of two."""
-    match mechanism:
-        case DpSgd():
-            return (
-                ("Mechanism", "DP-SGD: Poisson batches, clipped gradients, Gaussian noise on the sum"),
-                ("Noise multiplier", f"{significant(mechanism.noise_multiplier)} times the clip norm"),
-                ("Clip norm", f"{significant(mechanism.clip_norm)} (l2, over all parameters)"),
-                ("Sample rate", f"{significant(mechanism.sample_rate)} per record and step"),
-                ("Steps", count(mechanism.steps)),
-            )
-        case NonPrivate():
-            return (
-                ("Mechanism", "Plain stochastic gradient training: no clipping, no noise, no guarantee"),
-                ("Sample rate", f"{significant(mechanism.sample_rate)} per record and step"),
-                ("Steps", count(mechanism.steps)),
-            )
+    rate = sample_rate(mechanism)
+    sampled = () if rate is None else (("Sample rate", f"{significant(rate)} per {_record(mechanism)} and step"),)
+    noisy = noisy_steps(mechanism)
+    if noisy is not None:
+        return (
+            ("Mechanism", "DP-SGD: Poisson batches, clipped gradients, Gaussian noise on the sum"),
+            ("Noise multiplier", f"{significant(noisy.noise_multiplier)} times the clip norm"),
+            ("Clip norm", f"{significant(noisy.clip_norm)} (l2, over all parameters)"),
+            *sampled,
+            ("Steps", count(noisy.steps)),
+        )
+    plain = "Plain stochastic gradient training: no clipping, no noise, no guarantee"
+    name = plain if is_non_private(mechanism) else f"{mechanism}"
+    return (("Mechanism", name), *sampled, ("Steps", count(steps(mechanism))))
+
+
+def _record(mechanism: Event) -> str:
+    """Return the word for what is sampled."""
+    return "record" if (protected := unit(mechanism)) == "example" else protected
 
 
 def mechanism_table(mechanism: MechanismResult) -> Table | None:

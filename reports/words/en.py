@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
 from audit.core.game import Access, Assumption, Game, Inclusion
-from audit.core.mechanism import Adjacency
 from audit.core.results import Status
 from reports.pages.blocks import Tone
 

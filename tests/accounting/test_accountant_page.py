@@ -15,11 +15,12 @@ from audit.accounting.regression import suite as battery
 from audit.accounting.regression.answers import Run
 from audit.accounting.regression.reproductions import reproduction
 from audit.accounting.regression.suite import Case, Finding, Question
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import DataError, UnsupportedMechanism
-from audit.core.mechanism import Adjacency, Event, Gaussian
+from audit.core.events import Event, Gaussian
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CASES = {case.id: case for case in battery.load()}
 
 

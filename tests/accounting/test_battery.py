@@ -18,10 +18,11 @@ from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression import suite
 from audit.accounting.regression.suite import Case, Finding, Question
 from audit.accounting.resolve import FunctionAccountant
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
-from audit.core.events import decode, encode
-from audit.core.mechanism import Adjacency, DpSgd, Event, Gaussian, Repeated
+from audit.core.event_forms import decode, encode
+from audit.core.events import Event, Gaussian, Repeated, dp_sgd
 from audit.stats.curves import renyi
 from audit.stats.curves.pld import subsampled_gaussian_epsilon
 
@@ -283,7 +284,7 @@ def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
 
 
 def case_of(kind: str = "bracket", **more: object) -> Case:
-    event = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=3)
+    event = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=3)
     ask = Question(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     asks = (ask, replace(ask, event=Repeated(mechanism=event, count=2))) if kind == "relation" else (ask,)
     return Case(id="x", group="g", kind=kind, asks=asks, reason="r" * 20, catches="c" * 20, **more)  # type: ignore[arg-type]

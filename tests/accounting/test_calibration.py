@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from audit import plugins
 from audit.accounting.calibration import calibrate_noise, trajectory
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError
-from audit.core.mechanism import Adjacency, DpSgd, Mechanism
+from audit.core.event_reading import single_phase
+from audit.core.events import Event, dp_sgd
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
 
@@ -26,9 +28,9 @@ class Formula:
     floor: float = 0.0
     stair: float = 0.0
 
-    def claim(self, mechanism: Mechanism, *, delta: float, adjacency: Adjacency) -> Claim:
-        assert isinstance(mechanism, DpSgd)
-        epsilon = mechanism.steps * mechanism.sample_rate / mechanism.noise_multiplier**self.power
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        noise, rate, steps = single_phase(mechanism)
+        epsilon = steps * rate / noise**self.power
         if self.stair:
             epsilon = math.ceil(epsilon / self.stair) * self.stair
         return Claim(epsilon=max(epsilon, self.floor), delta=delta, adjacency=adjacency, source="formula")
@@ -50,7 +52,7 @@ def test_a_staircase_stops_on_the_safe_side() -> None:
     accountant = Formula(stair=0.7)
     found = calibrate_noise(accountant, target_epsilon=2.0, delta=1e-5, sample_rate=0.1, steps=100)
     assert accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon == pytest.approx(1.4)
-    assert found.noise_multiplier == pytest.approx(10 / 1.4, rel=1e-6)
+    assert single_phase(found)[0] == pytest.approx(10 / 1.4, rel=1e-6)
 
 
 def test_a_floor_above_the_target_is_an_error_that_says_so() -> None:
@@ -62,7 +64,7 @@ def test_a_floor_above_the_target_is_an_error_that_says_so() -> None:
 def test_against_published_calibrations(kind: str, known: float) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": kind})
     found = calibrate_noise(accountant, target_epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=1000)
-    assert found.noise_multiplier == pytest.approx(known, rel=2e-3)
+    assert single_phase(found)[0] == pytest.approx(known, rel=2e-3)
     assert accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon <= 1.0
     assert (found.sample_rate, found.steps, found.clip_norm) == (0.01, 1000, 1.0)
 
@@ -76,7 +78,7 @@ def test_targets_that_make_no_sense(bad: float) -> None:
 @pytest.mark.parametrize("points", [1, 7, 40])
 def test_a_trajectory_rises_to_the_claim(points: int) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
-    mechanism = DpSgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=33)
+    mechanism = dp_sgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=33)
     found = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE, points=points)
     whole = accountant.claim(mechanism, delta=1e-5, adjacency=ADD_REMOVE)
     assert found.steps[-1] == 33 and found.epsilon[-1] == whole.epsilon and found.accountant == whole.source
@@ -86,6 +88,6 @@ def test_a_trajectory_rises_to_the_claim(points: int) -> None:
 
 def test_a_trajectory_of_no_steps() -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
-    mechanism = DpSgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=0)
+    mechanism = dp_sgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=0)
     found = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE)
     assert (found.steps, found.epsilon) == ((0,), (0.0,))

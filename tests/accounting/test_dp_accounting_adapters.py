@@ -7,15 +7,16 @@ import math
 import pytest
 
 from audit import plugins
+from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
+from audit.core.events import dp_sgd, sgd
 
 ADD_REMOVE, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 
 def claim(kind: str, noise: float, rate: float, steps: int, *, delta: float = 1e-5, adjacency: Adjacency = ADD_REMOVE) -> float:
     accountant = plugins.build("audit.accounting.accountants", {"kind": kind})
-    mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+    mechanism = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     return accountant.claim(mechanism, delta=delta, adjacency=adjacency).epsilon
 
 
@@ -56,7 +57,7 @@ def test_edges(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["rdp", "rdp_classic", "pld"])
 def test_plain_training_claims_nothing(kind: str) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": kind})
-    found = accountant.claim(NonPrivate(sample_rate=0.1, steps=5), delta=1e-5, adjacency=ADD_REMOVE)
+    found = accountant.claim(sgd(sample_rate=0.1, steps=5), delta=1e-5, adjacency=ADD_REMOVE)
     assert found.epsilon == math.inf
     assert "dp-accounting" in found.source
 
@@ -68,7 +69,7 @@ def test_the_grid_follows_the_loss_of_one_step() -> None:
 
 def test_the_library_warns_in_the_note_and_not_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
-    mechanism = DpSgd(noise_multiplier=0.6, clip_norm=1.0, sample_rate=0.1, steps=300)
+    mechanism = dp_sgd(noise_multiplier=0.6, clip_norm=1.0, sample_rate=0.1, steps=300)
     assert "left out" in accountant.claim(mechanism, delta=1e-5, adjacency=ADD_REMOVE).note
     assert capsys.readouterr().err == ""
 
@@ -76,7 +77,7 @@ def test_the_library_warns_in_the_note_and_not_on_stderr(capsys: pytest.CaptureF
 def test_a_smaller_delta_costs_more_and_optimistic_is_below_pessimistic() -> None:
     assert claim("pld", 1.0, 0.05, 100, delta=1e-6) > claim("pld", 1.0, 0.05, 100, delta=1e-5)
     optimistic = plugins.build("audit.accounting.accountants", {"kind": "pld", "pessimistic": False})
-    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.05, steps=100)
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.05, steps=100)
     low = optimistic.claim(mechanism, delta=1e-5, adjacency=ADD_REMOVE).epsilon
     assert 0 < low < claim("pld", 1.0, 0.05, 100)
 

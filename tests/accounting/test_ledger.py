@@ -11,14 +11,15 @@ import pytest
 from audit import plugins
 from audit.accounting import ledger
 from audit.accounting.ledger import BudgetExceeded, Ledger, Release, accuracy_release
+from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.mechanism import Adjacency, DpSgd, Repeated
+from audit.core.events import Repeated, dp_sgd
 
 ORACLE = plugins.build("audit.accounting.accountants", {"kind": "reference"})
 
 
-def training(steps: int) -> DpSgd:
-    return DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=steps)
+def training(steps: int) -> Repeated:
+    return dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=steps)
 
 
 def book(budget: float = 3.0) -> Ledger:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from audit.accounting import resolve
+from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.mechanism import (
-    Adjacency,
+from audit.core.events import (
     ApproximateDp,
     Composed,
-    DpSgd,
     Event,
     Exponential,
     Gaussian,
@@ -19,10 +18,11 @@ from audit.core.mechanism import (
     RandomizedResponse,
     Repeated,
     SampledWithoutReplacement,
+    dp_sgd,
 )
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
-D = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=1000)
+D = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=1000)
 
 
 def ask(spec: str, event: Event, delta: float = 1e-5, adjacency: Adjacency = ADD) -> float:
@@ -84,12 +84,12 @@ def test_autodp_asks_for_the_tighter_theorem_where_it_holds() -> None:
 
 
 def test_jax_privacy_takes_phases_and_batches_of_fixed_size() -> None:
-    phases = Composed(parts=(D, DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.01, steps=500)))
+    phases = Composed(parts=(D, dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.01, steps=500)))
     assert 1.83 < ask("jax_privacy,accountant=rdp", phases) < 2.4
     step = SampledWithoutReplacement(mechanism=Gaussian(noise_multiplier=1.0), population=100, batch=50)
     fixed = ask("jax_privacy", step, adjacency=REPLACE)
     assert fixed == pytest.approx(8.9815, rel=1e-4)  # where dp-accounting, asked without doubling, says 4.086
-    other_rate = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.02, steps=500)
+    other_rate = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.02, steps=500)
     with pytest.raises(UnsupportedMechanism, match="one rate"):
         ask("jax_privacy", Composed(parts=(D, other_rate)))
     with pytest.raises(UnsupportedMechanism, match="fixed size"):

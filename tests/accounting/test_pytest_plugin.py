@@ -31,7 +31,7 @@ CHOICE = 'cases=["grid-q0.01-s1-t1000-d1e-05", "edge-D", "laplace-b1-t1-d1e-05"]
 def run(folder: Path, spec: str, options: str = CHOICE) -> subprocess.CompletedProcess[str]:
     (folder / "my_library.py").write_text(MINE)
     (folder / "test_mine.py").write_text(SUITE.format(spec=spec, options=options))
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     code = f"import sys; sys.path[:0] = [{str(folder)!r}, {str(root)!r}]; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
     arguments = [
         "-p",

@@ -15,7 +15,7 @@ from attacks.signals.augmented import views_of
 from audit import plugins
 from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ConfigError, ObservationError
-from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.stats.bounds.roc import auc
 from audit.stats.scoring import signals
@@ -259,7 +259,7 @@ def test_label_only() -> None:
 
 
 def test_gradient_product() -> None:
-    mechanism = DpSgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.2, steps=5)
+    mechanism = dp_sgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.2, steps=5)
     products = np.random.default_rng(0).standard_normal((M, 5))
     nothing = ReferenceView(included=np.empty((0, M), dtype=bool))
 
@@ -269,11 +269,11 @@ def test_gradient_product() -> None:
 
     found = score("gradient_product", TargetView(products=products, mechanism=mechanism), nothing)
     np.testing.assert_allclose(found, each(ratio), rtol=1e-9)
-    summed = score("gradient_product", TargetView(products=products, mechanism=NonPrivate(sample_rate=0.2, steps=5)), nothing)
+    summed = score("gradient_product", TargetView(products=products, mechanism=sgd(sample_rate=0.2, steps=5)), nothing)
     np.testing.assert_allclose(summed, products.sum(axis=1))
     once = score("gradient_product", TargetView(products=products[:, :1], mechanism=mechanism), nothing)
     np.testing.assert_allclose(once, products[:, 0])
-    certain = DpSgd(noise_multiplier=1e-3, clip_norm=1.0, sample_rate=1.0, steps=5)
+    certain = dp_sgd(noise_multiplier=1e-3, clip_norm=1.0, sample_rate=1.0, steps=5)
     assert np.isfinite(score("gradient_product", TargetView(products=products, mechanism=certain), nothing)).all()
 
 
@@ -303,7 +303,7 @@ def test_gradient_product_reaches_the_optimal_auc_of_the_gaussian_mechanism() ->
     steps, noise = 4, 2.0
     included = random.random(40_000) < 0.5
     products = included[:, None] + noise * random.standard_normal((len(included), steps))
-    mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
+    mechanism = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
     nothing = ReferenceView(included=np.empty((0, len(included)), dtype=bool))
     found = score("gradient_product", TargetView(products=products, mechanism=mechanism), nothing)
     best = NormalDist().cdf(math.sqrt(steps) / noise / math.sqrt(2))

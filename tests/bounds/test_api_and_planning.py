@@ -11,15 +11,16 @@ import pytest
 from audit import api, plugins
 from audit.bounds import power
 from audit.bounds import simulation as certificates
+from audit.core.adjacency import Adjacency
 from audit.core.data import Scores
 from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
+from audit.core.events import dp_sgd
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 
 DRAW = np.random.default_rng(0)
 MEMBERS, NONMEMBERS = DRAW.normal(2, 1, 300), DRAW.normal(0, 1, 300)
-SGD = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+SGD = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=4)
 
 
 def game(**changes: object) -> Game:
@@ -128,7 +129,7 @@ def test_every_way_to_a_threshold(threshold_by: str) -> None:
 
 @pytest.mark.parametrize("name", ["one_run_fdp", "product_channel"])
 def test_families_of_sampled_training(name: str) -> None:
-    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=10)
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=10)
     draw = np.random.default_rng(1)
     rules = game(canaries=400, runs=1, independent_noise=True)
     included = draw.random(400) < 0.5

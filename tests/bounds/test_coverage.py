@@ -13,9 +13,10 @@ import pytest
 from scipy import stats
 
 from audit import plugins
+from audit.core.adjacency import Adjacency
 from audit.core.data import Scores
+from audit.core.events import dp_sgd
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 from audit.stats.bounds.score_distributions import Law
 
@@ -60,7 +61,7 @@ def audited(spec: dict[str, Any], law: Law, size: int, draw: int) -> tuple[Score
         canaries=len(included),
         independent_noise=True,
     )
-    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    mechanism = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
     values = law.draw(included, seed.child("scores").numpy())
     return Scores(values=values, included=included, game=game, mechanism=mechanism), seed
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from audit.bounds.estimators.fdp_rank import FdpRank
+from audit.core.adjacency import Adjacency
 from audit.core.data import Scores
+from audit.core.events import dp_sgd
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 
 
@@ -21,7 +22,7 @@ def scores(values: np.ndarray, included: np.ndarray) -> Scores:
         references=0,
         independent_noise=True,
     )
-    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=1)
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=1)
     return Scores(values=values, included=included, game=game, mechanism=mechanism)
 
 

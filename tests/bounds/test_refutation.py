@@ -12,20 +12,21 @@ import pytest
 
 from audit import plugins
 from audit.bounds import claim_test, group_privacy
+from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import Repeated, dp_sgd
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.protocols import Refuter
 from audit.core.seeds import Seed
 from audit.stats.bounds import one_run_guesses, rank_exact, ranks
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
 PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
-FULL = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
-SAMPLED = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=8)
-SPECS: list[tuple[dict[str, Any], DpSgd]] = [
+FULL = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+SAMPLED = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=8)
+SPECS: list[tuple[dict[str, Any], Repeated]] = [
     *[({"kind": name}, FULL) for name in plugins.names(PACKAGE)],
     ({"kind": "one_run", "calibration": "each"}, FULL),
     ({"kind": "rank_exact", "family": "gdp"}, FULL),
@@ -42,7 +43,7 @@ def label(value: Any) -> str:
     return "-".join(map(str, value.values())) if isinstance(value, dict) else "full" if value is FULL else "sampled"
 
 
-def scores(mu: float, seed: int, count: int = 160, mechanism: DpSgd | None = FULL, **changes: Any) -> Scores:
+def scores(mu: float, seed: int, count: int = 160, mechanism: Repeated | None = FULL, **changes: Any) -> Scores:
     rules = Game(
         adjacency=Adjacency.ADD_REMOVE,
         access=Access.ALL_STEPS,
@@ -57,7 +58,7 @@ def scores(mu: float, seed: int, count: int = 160, mechanism: DpSgd | None = FUL
 
 
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
-def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], mechanism: DpSgd) -> None:
+def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     estimator = plugins.build(PACKAGE, spec)
     for seed, mu in enumerate((0.0, 1.5, 3.0)):
         drawn = scores(mu, seed, mechanism=mechanism)
@@ -136,7 +137,7 @@ def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
 
 
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
-def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], mechanism: DpSgd) -> None:
+def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     if spec["kind"] == "sequential":
         pytest.skip("bets on a grid of epsilon")
     drawn = scores(3.0, 5, 200, mechanism)

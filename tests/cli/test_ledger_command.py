@@ -17,7 +17,7 @@ from audit.cli import report as report_command
 from audit.cli.app import answer
 from audit.cli.ledger import Entry
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.mechanism import DpSgd
+from audit.core.events import dp_sgd
 from reports.formats import json as report_json
 from reports.pages import document
 from reports.pages.blocks import Table
@@ -143,7 +143,7 @@ def test_the_trajectory_is_drawn(book: Path, tmp_path: Path) -> None:
 
 def experiment() -> Any:
     """What `Entry` reads of an experiment."""
-    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=300)
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=300)
     return SimpleNamespace(recipes=(SimpleNamespace(name="dp-sgd", mechanism=mechanism),))
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from audit import config
 from audit.cli import app, plan_power
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.mechanism import Adjacency
 from audit.experiment import assemble
 from tests.tiny import CONFIG
 

@@ -8,9 +8,10 @@ import pytest
 
 from audit import plugins
 from audit.accounting import resolve
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import AuditError, UnsupportedMechanism
-from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
+from audit.core.events import dp_sgd, sgd
 from audit.stats.curves.pld import subsampled_gaussian_epsilon
 from audit.stats.curves.tradeoff import epsilon_of_gdp
 
@@ -23,7 +24,7 @@ PLAIN = "composition_theorems"  # adds releases up one by one, whatever they are
 
 def ask(name: str, noise: float, rate: float, steps: int, *, delta: float = 1e-5) -> Claim:
     accountant = plugins.build("audit.accounting.accountants", {"kind": name})
-    mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+    mechanism = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     try:
         claim: Claim = accountant.claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
     except UnsupportedMechanism as error:
@@ -87,7 +88,7 @@ def test_no_noise_and_no_release(name: str) -> None:
 @pytest.mark.parametrize("name", CHECKED)
 def test_plain_training_has_no_guarantee(name: str) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": name})
-    training = NonPrivate(sample_rate=0.1, steps=10)
+    training = sgd(sample_rate=0.1, steps=10)
     assert accountant.claim(training, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).epsilon == math.inf
 
 
@@ -95,7 +96,7 @@ def test_plain_training_has_no_guarantee(name: str) -> None:
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
 def test_refuses_a_delta_that_means_nothing(name: str, delta: float) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": name})
-    mechanism = DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=10)
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=10)
     with pytest.raises(AuditError, match="delta"):
         accountant.claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
 
@@ -103,7 +104,7 @@ def test_refuses_a_delta_that_means_nothing(name: str, delta: float) -> None:
 @pytest.mark.parametrize("name", CHECKED)
 def test_replace_one_is_dearer_or_refused(name: str) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": name})
-    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    mechanism = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
     try:
         claim = accountant.claim(mechanism, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
     except UnsupportedMechanism:

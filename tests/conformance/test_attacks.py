@@ -13,7 +13,7 @@ from attacks.signals import reading
 from audit import plugins
 from audit.core.data import Array, ReferenceView, TargetView
 from audit.core.errors import ObservationError
-from audit.core.mechanism import DpSgd
+from audit.core.events import dp_sgd
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.stats.scoring import signals
@@ -81,10 +81,11 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
 def gradient_toy(records: int = 400, steps: int = 60) -> Toy:
     """Inner products as Poisson-subsampled DP-SGD releases them for orthogonal canaries."""
     random = np.random.default_rng(4)
-    mechanism = DpSgd(noise_multiplier=0.8, clip_norm=1.0, sample_rate=0.3, steps=steps)
+    noise, rate = 0.8, 0.3
+    mechanism = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     included = random.random(records) < 0.5
-    sampled = included[:, None] & (random.random((records, steps)) < mechanism.sample_rate)
-    products = sampled + mechanism.noise_multiplier * random.standard_normal((records, steps))
+    sampled = included[:, None] & (random.random((records, steps)) < rate)
+    products = sampled + noise * random.standard_normal((records, steps))
     return Toy(
         target=TargetView(products=products, weight_products=products.sum(axis=1), mechanism=mechanism),
         reference=ReferenceView(included=np.empty((0, records), dtype=bool)),

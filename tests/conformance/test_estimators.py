@@ -12,17 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit import plugins
+from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.data import Scores
 from audit.core.errors import AssumptionError, DataError
+from audit.core.events import dp_sgd
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 
 PACKAGE = "audit.bounds.estimators"
 NAMES = plugins.names(PACKAGE)
 DELTA = 1e-5
-FULL_BATCH = DpSgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)  # is 1-GDP
+FULL_BATCH = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)  # is 1-GDP
 
 
 def game(count: int, **changes: Any) -> Game:

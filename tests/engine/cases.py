@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.core.data import Canaries, Dataset, Records
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Event, dp_sgd
 from audit.core.game import Access
-from audit.core.mechanism import Mechanism
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 
@@ -365,7 +367,7 @@ def dataset(shape: tuple[int, ...], train: int = 40, pool: int = 12, classes: in
 
 
 def job(
-    mechanism: Mechanism,
+    mechanism: Event,
     *,
     model: Mapping[str, Any] | None = None,
     data: Dataset | None = None,
@@ -387,6 +389,13 @@ def job(
         optimizer=optimizer or {"kind": "sgd", "learning_rate": 0.5},
         access=access,
     )
+
+
+def varied(mechanism: Event, **changes: Any) -> Event:
+    """Return the event of a DP-SGD training with other noise, clip norm, rate or steps."""
+    noisy = noisy_steps(mechanism)
+    assert noisy is not None
+    return dp_sgd(**{**asdict(noisy), **changes})
 
 
 def silent(_: int) -> None:

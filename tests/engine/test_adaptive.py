@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 
 from audit.core.data import Canaries
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.mechanism import DpSgd
+from audit.core.events import dp_sgd
 from audit.engine.adaptive_clipping import AdaptiveNorms, Quantile, noise_on_sum
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -23,7 +22,7 @@ from audit.models.build import initialised
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
-QUIET = DpSgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)
+QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)
 DOUBLE = Settings(dtype=torch.float64)
 ADAPTIVE = Technique(clipping="adaptive", quantile=Quantile(target=0.3, rate=0.7, count_noise=1.5))
 
@@ -61,7 +60,10 @@ def test_steps_equal_a_slow_loop(name: str) -> None:
 
 
 def test_the_clip_norm_settles_at_the_quantile() -> None:
-    job = cases.job(replace(QUIET, clip_norm=20.0, steps=60), optimizer={"kind": "sgd", "learning_rate": 1e-6})
+    job = cases.job(
+        dp_sgd(noise_multiplier=0.0, clip_norm=20.0, sample_rate=0.3, steps=60),
+        optimizer={"kind": "sgd", "learning_rate": 1e-6},
+    )
     technique = Technique(clipping="adaptive", quantile=Quantile(target=0.7, rate=0.3, count_noise=0.0))
     done = train(job, cases.silent, DOUBLE, technique)
     data = job.dataset
@@ -79,7 +81,7 @@ def test_the_sum_and_the_count_are_the_accounted_release() -> None:
         noise = noise_on_sum(total, count)
         assert noise > total
         assert math.hypot(1.0 / noise, 0.5 / count) == pytest.approx(1.0 / total, rel=1e-12)
-    mechanism = DpSgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
+    mechanism = dp_sgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
     technique = Technique(clipping="adaptive", quantile=Quantile(count_noise=0.7))
     executed = train(cases.job(mechanism, models=6), cases.silent, None, technique).executed
     checks = {check.code: check for check in check_executed(mechanism, executed)}
@@ -94,7 +96,7 @@ def test_the_sum_and_the_count_are_the_accounted_release() -> None:
 def test_too_little_noise_on_the_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the split the count would be released for nothing: what was measured then contradicts the accounting."""
     monkeypatch.setattr("audit.engine.adaptive_clipping.noise_on_sum", lambda total, count: total)
-    mechanism = DpSgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
+    mechanism = dp_sgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
     technique = Technique(clipping="adaptive", quantile=Quantile(count_noise=0.7))
     executed = train(cases.job(mechanism, models=6), cases.silent, None, technique).executed
     assert {check.code: check.status for check in check_executed(mechanism, executed)}["noise"] == "failed"
@@ -108,7 +110,7 @@ def test_too_little_noise_on_the_counts_is_caught(monkeypatch: pytest.MonkeyPatc
         self._drawn = self._drawn / 2
 
     monkeypatch.setattr(AdaptiveNorms, "__init__", quieter)
-    mechanism = DpSgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
+    mechanism = dp_sgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
     technique = Technique(clipping="adaptive", quantile=Quantile(count_noise=0.7))
     executed = train(cases.job(mechanism, models=6), cases.silent, None, technique).executed
     checks = {check.code: check.status for check in check_executed(mechanism, executed)}
@@ -130,7 +132,7 @@ def test_no_game_that_can_be_played_grants_independent_canaries_of_one_run() -> 
 
 
 def test_bits_do_not_depend_on_the_chunk_and_a_fixed_clip_is_left_alone() -> None:
-    job = cases.job(replace(QUIET, noise_multiplier=1.0), models=4)
+    job = cases.job(cases.varied(QUIET, noise_multiplier=1.0), models=4)
     technique = Technique(clipping="adaptive")
     whole, parts = (train(job, cases.silent, Settings(model_chunk=chunk), technique) for chunk in (4, 1))
     for name, value in whole.weights.items():
@@ -157,4 +159,6 @@ def test_bad_options_are_named(options: dict, message: str) -> None:
 
 def test_a_count_that_costs_more_than_is_accounted_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"more than 0\.5"):
-        DpSgdTrainer(clipping="adaptive", count_noise=0.5).fit(cases.job(replace(QUIET, noise_multiplier=1.0)), cases.silent)
+        DpSgdTrainer(clipping="adaptive", count_noise=0.5).fit(
+            cases.job(cases.varied(QUIET, noise_multiplier=1.0)), cases.silent
+        )

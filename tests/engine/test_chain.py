@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 from audit.core.data import Canaries, TrainedModels
 from audit.core.errors import ConfigError, DataError
-from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.engine import compile_c
@@ -31,8 +32,8 @@ from audit.trainers.dpsgd import DpSgdTrainer
 from audit.trainers.sgd import SgdTrainer
 from tests.engine import cases
 
-NOISY = DpSgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
-QUIET = replace(NOISY, noise_multiplier=0.0)
+NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
+QUIET = cases.varied(NOISY, noise_multiplier=0.0)
 ON = Settings(compile="on")
 SHAPES = {
     "logistic": ((), (5,)),
@@ -136,8 +137,8 @@ def same(first: TrainedModels, second: TrainedModels) -> bool:
     return all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
 
 
-@pytest.mark.parametrize("mechanism", [NOISY, NonPrivate(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
-def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: DpSgd | NonPrivate) -> None:
+@pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
+def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) -> None:
     optimizer = {"kind": "adam", "learning_rate": 0.01}
     job = cases.job(mechanism, models=5, model={"kind": "mlp", "hidden": [9, 7]}, optimizer=optimizer)
     plain, whole = train(job, cases.silent), train(job, cases.silent, ON)
@@ -155,7 +156,7 @@ def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: DpSgd | No
         assert same(whole, train(job, cases.silent, ON))
     finally:
         torch.set_num_threads(threads)
-    if isinstance(mechanism, DpSgd):
+    if noisy_steps(mechanism) is not None:
         assert 0 <= whole.executed.recomputed.max() < 1e-5
         np.testing.assert_allclose(whole.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)
 
@@ -274,7 +275,7 @@ def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
     assert not arrange(long(job), Settings()).compiled
     chain = chain_of(build({"kind": "mlp", "hidden": [64]}, (64,), 10))
     assert chain is not None and not worth_compiling(chain, 100 * 128) and worth_compiling(chain, 1000 * 128)
-    jobs = [cases.job(replace(NOISY, steps=steps), models=models) for steps in (10**4, 10**5, 10**6) for models in (1, 200)]
+    jobs = [cases.job(replace(NOISY, count=steps), models=models) for steps in (10**4, 10**5, 10**6) for models in (1, 200)]
     decided = [arrange(one, auto).compiled for one in jobs]
     assert decided[::2] == decided[1::2] and set(decided) == {True, False}
 
@@ -344,7 +345,7 @@ def test_memory_is_guarded() -> None:
 def test_the_trainers_take_the_option() -> None:
     job = cases.job(NOISY)
     assert same(DpSgdTrainer(compile="on").fit(job, cases.silent), train(job, cases.silent, ON))
-    plain = replace(job, mechanism=NonPrivate(sample_rate=0.3, steps=4))
+    plain = replace(job, mechanism=sgd(sample_rate=0.3, steps=4))
     assert same(SgdTrainer(compile="on").fit(plain, cases.silent), train(plain, cases.silent, ON))
     for trainer in (DpSgdTrainer, SgdTrainer):
         with pytest.raises(ConfigError, match="compile is 'yes'; expected one of off, auto, on"):

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from audit.core.data import Canaries
+from audit.core.events import dp_sgd, sgd
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -20,9 +20,9 @@ from audit.engine.schedule import Settings
 from tests.engine import cases
 from tests.engine.pretend_device import PRETENDED, MixedDevicesError, pretended
 
-NOISY = DpSgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=4)
-QUIET = DpSgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=8)
-PLAIN = NonPrivate(sample_rate=0.3, steps=4)
+NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=4)
+QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=8)
+PLAIN = sgd(sample_rate=0.3, steps=4)
 # moving a module to a device without data unties shared parameters, which moving it to a GPU does not
 UNTIED = ("tied",)
 SLOW = ("gru", "lstm", "recurrent")
@@ -78,7 +78,7 @@ def test_planted_gradients_are_seen_at_every_step(planted: dict[str, Any]) -> No
     job = cases.job(NOISY, models=2, canaries=canaries, access=Access.ALL_STEPS)
     with pretended():
         done = train(replace(job, device="cuda"), cases.silent)
-    assert done.products is not None and done.products.shape == (2, 3, NOISY.steps)
+    assert done.products is not None and done.products.shape == (2, 3, NOISY.count)
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "sequences", "gru"])
@@ -108,7 +108,7 @@ def test_the_pretended_device_sees_what_is_left_behind() -> None:
 
 @pytest.mark.gpu
 @absent
-@pytest.mark.parametrize("mechanism", [QUIET, replace(PLAIN, steps=8)], ids=["dpsgd", "plain"])
+@pytest.mark.parametrize("mechanism", [QUIET, replace(PLAIN, count=8)], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
 def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
     double = Settings(dtype=torch.float64)
@@ -121,7 +121,7 @@ def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
 @pytest.mark.gpu
 @absent
 def test_noise_on_a_gpu_has_the_stated_size_and_repeats() -> None:
-    job = job_of("mlp", replace(NOISY, steps=200))
+    job = job_of("mlp", replace(NOISY, count=200))
     first, again = (train(job, cases.silent) for _ in range(2))
     np.testing.assert_allclose(first.executed.noise_multiplier, 1.5, rtol=0.05)
     for parameter, value in first.weights.items():

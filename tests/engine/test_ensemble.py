@@ -11,8 +11,8 @@ from scipy import stats
 
 from audit.core.data import Canaries, TrainedModels
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.engine.ensemble import train
 from audit.engine.layers import Tape
@@ -23,8 +23,8 @@ from audit.models.build import initialised, parameter_count
 from tests.engine import cases
 from tests.engine.twin import slow_training
 
-QUIET = DpSgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=3)
-NOISY = DpSgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
+QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=3)
+NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
 DOUBLE = Settings(dtype=torch.float64)
 
 
@@ -36,9 +36,9 @@ def assert_same(first: TrainedModels, second: TrainedModels, *, exact: bool) -> 
             np.testing.assert_allclose(first.weights[name], second.weights[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("mechanism", [QUIET, NonPrivate(sample_rate=0.3, steps=3)], ids=["dpsgd", "plain"])
+@pytest.mark.parametrize("mechanism", [QUIET, sgd(sample_rate=0.3, steps=3)], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
-def test_steps_without_noise_equal_a_slow_loop(name: str, mechanism: DpSgd | NonPrivate) -> None:
+def test_steps_without_noise_equal_a_slow_loop(name: str, mechanism: Repeated) -> None:
     spec, shape = cases.MODELS[name]
     job = cases.job(mechanism, model=spec, data=cases.dataset(shape), models=2)
     done = train(job, cases.silent, DOUBLE)
@@ -57,7 +57,7 @@ def test_steps_without_noise_equal_a_slow_loop(name: str, mechanism: DpSgd | Non
     ids=["momentum", "adam", "adamw"],
 )
 def test_optimisers_equal_those_of_torch(options: dict) -> None:
-    job = cases.job(replace(QUIET, steps=8), models=2, optimizer=options)
+    job = cases.job(replace(QUIET, count=8), models=2, optimizer=options)
     done = train(job, cases.silent, DOUBLE)
     for model in range(2):
         for parameter, value in slow_training(job, model).items():
@@ -142,12 +142,12 @@ def test_training_leaves_the_global_stream_alone() -> None:
 
 def test_noise_has_the_right_variance_in_every_parameter() -> None:
     steps, models, rate = 60, 24, 0.3
-    mechanism = DpSgd(noise_multiplier=2.0, clip_norm=0.5, sample_rate=rate, steps=steps)
+    mechanism = dp_sgd(noise_multiplier=2.0, clip_norm=0.5, sample_rate=rate, steps=steps)
     data = cases.dataset((5,))
     learning_rate = 0.7
     optimizer = {"kind": "sgd", "learning_rate": learning_rate}
     # clipping to next to nothing leaves the noise alone: weights move by a random walk of known variance
-    mechanism = replace(mechanism, noise_multiplier=2.0 * 0.5 / 1e-9, clip_norm=1e-9)
+    mechanism = dp_sgd(noise_multiplier=2.0 * 0.5 / 1e-9, clip_norm=1e-9, sample_rate=rate, steps=steps)
     job = cases.job(mechanism, data=data, models=models, optimizer=optimizer)
     done = train(job, cases.silent, DOUBLE)
     assert done.initial is not None
@@ -168,7 +168,7 @@ def test_noise_has_the_right_variance_in_every_parameter() -> None:
 
 
 def test_what_was_executed_is_recorded() -> None:
-    job = cases.job(replace(NOISY, steps=100), models=6)
+    job = cases.job(replace(NOISY, count=100), models=6)
     done = train(job, cases.silent).executed
     draws = parameter_count(job.model, (5,), 3) * 100
     assert done.steps == 100 and done.noise_draws == draws
@@ -196,12 +196,12 @@ def test_a_poisoned_record_is_skipped_and_counted(value: float) -> None:
     law = Law(population=52, rate=0.3)
     block = EnsembleSampler(law, tuple(s.child("batches") for s in job.seeds), job.included, as_gradients=False).block()
     for model in range(3):
-        drawn = sum(0 in block.index[step, model, : block.counts[step, model]] for step in range(NOISY.steps))
+        drawn = sum(0 in block.index[step, model, : block.counts[step, model]] for step in range(NOISY.count))
         assert done.executed.skipped[model] == drawn
 
 
 def test_a_diverging_model_does_not_touch_the_others() -> None:
-    job = cases.job(NonPrivate(sample_rate=0.3, steps=12), model={"kind": "mlp", "hidden": [8], "activation": "relu"})
+    job = cases.job(sgd(sample_rate=0.3, steps=12), model={"kind": "mlp", "hidden": [8], "activation": "relu"})
     healthy = train(job, cases.silent)
     coins = np.array(job.included)
     records = cases.records((5,), 12, 2)
@@ -220,7 +220,7 @@ def test_a_diverging_model_does_not_touch_the_others() -> None:
 
 def test_the_divisor_is_public() -> None:
     """The update is divided by a constant that says nothing about the coins or the realised batch."""
-    mechanism = DpSgd(noise_multiplier=0.0, clip_norm=1e-3, sample_rate=1.0, steps=1)
+    mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=1e-3, sample_rate=1.0, steps=1)
     job = cases.job(mechanism, optimizer={"kind": "sgd", "learning_rate": 1.0})
     none = replace(job, included=np.zeros_like(job.included))
     done = train(none, cases.silent, DOUBLE)
@@ -247,7 +247,7 @@ class TestGradientCanaries:
     def test_products_have_the_right_mean_and_variance(self, kind: str) -> None:
         parameters = parameter_count({"kind": "mlp", "hidden": [8]}, (5,), 3)
         canaries = getattr(self, kind)(10, parameters)
-        mechanism = DpSgd(noise_multiplier=0.8, clip_norm=3.0, sample_rate=0.3, steps=60)
+        mechanism = dp_sgd(noise_multiplier=0.8, clip_norm=3.0, sample_rate=0.3, steps=60)
         job = cases.job(mechanism, canaries=canaries, models=20)
         done = train(job, cases.silent)
         assert done.products is not None and done.products.shape == (20, 10, 60) and done.products.dtype == np.float32
@@ -278,9 +278,9 @@ class TestGradientCanaries:
         parameters = parameter_count({"kind": "logistic"}, (5,), 3)
         canaries = getattr(self, kind)(6, parameters)
         mechanism = (
-            DpSgd(noise_multiplier=0.0, clip_norm=2.5, sample_rate=0.4, steps=20)
+            dp_sgd(noise_multiplier=0.0, clip_norm=2.5, sample_rate=0.4, steps=20)
             if private
-            else NonPrivate(sample_rate=0.4, steps=20)
+            else sgd(sample_rate=0.4, steps=20)
         )
         job = cases.job(mechanism, canaries=canaries, model={"kind": "logistic"}, models=4)
         done = train(job, cases.silent, DOUBLE)
@@ -295,7 +295,7 @@ class TestGradientCanaries:
         assert (done.executed.batch_sizes.sum(1) > extra[:20].sum((0, 2))).all()
 
     def test_a_canary_moves_exactly_its_coordinate(self) -> None:
-        mechanism = DpSgd(noise_multiplier=0.0, clip_norm=2.0, sample_rate=1.0, steps=1)
+        mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=2.0, sample_rate=1.0, steps=1)
         canaries = Canaries(kind="dirac", description="", coordinates=np.array([15, 3]), orthogonal=True)
         job = cases.job(
             mechanism, canaries=canaries, model={"kind": "logistic"}, models=1, optimizer={"kind": "sgd", "learning_rate": 1.0}
@@ -340,7 +340,7 @@ def test_mixing_in_the_forward_pass_is_refused() -> None:
 
 
 def test_batch_normalisation_trains_without_privacy() -> None:
-    job = cases.job(NonPrivate(sample_rate=0.3, steps=5), model=cases.factory("normalised"), models=2)
+    job = cases.job(sgd(sample_rate=0.3, steps=5), model=cases.factory("normalised"), models=2)
     done = train(job, cases.silent)
     assert (done.weights["body.1.running_mean"][0] != 0).any()
     assert (done.weights["body.1.running_mean"][0] != done.weights["body.1.running_mean"][1]).any()
@@ -358,11 +358,11 @@ def test_an_absent_device_is_a_config_error() -> None:
 def test_progress_counts_model_steps() -> None:
     seen: list[int] = []
     train(cases.job(NOISY, models=5), seen.append, Settings(model_chunk=2))
-    assert sum(seen) == 5 * NOISY.steps
+    assert sum(seen) == 5 * NOISY.count
 
 
 def test_no_steps_is_a_model_as_initialised() -> None:
-    done = train(cases.job(replace(NOISY, steps=0)), cases.silent)
+    done = train(cases.job(replace(NOISY, count=0)), cases.silent)
     assert done.initial is not None
     for name, value in done.initial.items():
         np.testing.assert_array_equal(value, done.weights[name])
@@ -370,8 +370,8 @@ def test_no_steps_is_a_model_as_initialised() -> None:
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["together", "one by one"])
-@pytest.mark.parametrize("mechanism", [NOISY, NonPrivate(sample_rate=0.3, steps=6)], ids=["dpsgd", "plain"])
-def test_dropout_draws_from_each_models_own_stream(mechanism: DpSgd | NonPrivate, raw: bool) -> None:
+@pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=6)], ids=["dpsgd", "plain"])
+def test_dropout_draws_from_each_models_own_stream(mechanism: Repeated, raw: bool) -> None:
     model = {"factory": "tests.engine.cases:dropping", "arguments": {"raw": raw}}
     job = cases.job(mechanism, model=model)
     before = torch.random.get_rng_state()
@@ -385,7 +385,7 @@ def test_dropout_draws_from_each_models_own_stream(mechanism: DpSgd | NonPrivate
 
 def test_attention_that_drops_draws_from_each_models_own_stream() -> None:
     model = {"factory": "tests.engine.cases:attending", "arguments": {"dropout": 0.5}}
-    job = cases.job(replace(NOISY, steps=3), model=model)
+    job = cases.job(replace(NOISY, count=3), model=model)
     before = torch.random.get_rng_state()
     whole = train(job, cases.silent)
     assert torch.equal(before, torch.random.get_rng_state())
@@ -409,6 +409,6 @@ def test_dropout_keeps_its_share_and_scale() -> None:
 def test_a_game_without_shared_records_trains() -> None:
     data = cases.dataset((5,))
     empty = replace(data, train=data.train.take(np.arange(0)))
-    done = train(cases.job(replace(NOISY, sample_rate=0.6), data=empty), cases.silent)
+    done = train(cases.job(cases.varied(NOISY, sample_rate=0.6), data=empty), cases.silent)
     assert all(np.isfinite(value).all() for value in done.weights.values())
     assert (done.executed.batch_sizes.sum(1) > 0).all()

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from audit.core.errors import AuditError, ExecutionMismatch
+from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.protocols import TrainingJob
 from audit.engine.clip_check import RECOMPUTATION_LIMIT
 from audit.engine.clipping import Clip, Rows, stacked_state
@@ -22,12 +22,12 @@ from audit.engine.schedule import Settings
 from tests.engine import cases, users
 from tests.engine.twin import slow_training
 
-QUIET = DpSgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.3, steps=4)
-PLAIN = NonPrivate(sample_rate=0.3, steps=4)
+QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.3, steps=4)
+PLAIN = sgd(sample_rate=0.3, steps=4)
 DOUBLE = Settings(dtype=torch.float64)
 
 
-def job_of(name: str, mechanism: DpSgd | NonPrivate, **changes: object) -> TrainingJob:
+def job_of(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
     shape = tuple(int(size) for size in users.first_kind(name))
     job = cases.job(mechanism, model=users.spec(name), data=cases.dataset(shape), models=3)
     return replace(job, **changes)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_what_cannot_be_trained_at_all_is_refused_without_privacy_too(name: str)
 
 
 @pytest.mark.parametrize("mechanism", [replace(QUIET, noise_multiplier=1.0), PLAIN], ids=["dpsgd", "plain"])
-def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: DpSgd | NonPrivate) -> None:
+def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: Repeated) -> None:
     job = job_of("functional_dropout", mechanism)
     before = torch.random.get_rng_state()
     whole, again, alone = (train(job, cases.silent, Settings(model_chunk=chunk)) for chunk in (3, 3, 1))
@@ -81,7 +81,7 @@ def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: DpS
 
 def test_adapters_and_frozen_layers_take_the_fast_path(caplog: pytest.LogCaptureFixture) -> None:
     for name in ("lora", "frozen_convolutions", "frozen_backbone", "no_gradient", "positions_leading"):
-        train(job_of(name, replace(QUIET, steps=1)), cases.silent)
+        train(job_of(name, replace(QUIET, count=1)), cases.silent)
     assert "one after another" not in caplog.text
 
 
@@ -96,7 +96,7 @@ def test_an_engine_that_trains_something_else_is_stopped_after_the_first_steps(m
     monkeypatch.setattr("audit.engine.schedule.why_one_by_one", lambda *_: None)
     monkeypatch.setattr(LinearLayer, "forward", lambda self, inputs: 1.5 * honest(self, inputs))
     steps = []
-    for mechanism in (replace(QUIET, steps=50, clip_norm=1e9), replace(PLAIN, steps=50)):
+    for mechanism in (replace(QUIET, count=50, clip_norm=1e9), replace(PLAIN, count=50)):
         with pytest.raises(ExecutionMismatch, match="step 3, model 0"):
             train(cases.job(mechanism, access=Access.FINAL_WEIGHTS), steps.append)
     assert sum(steps) == 0  # progress is reported ten times a second

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine.ensemble import train
 from audit.engine.schedule import Settings
 from tests.engine import cases, fuzz
@@ -18,7 +18,7 @@ FEW, MANY = range(12), range(12, 400)
 SEEDS = [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)]
 
 
-def compare(seed: int, mixes: bool, mechanism: DpSgd | NonPrivate) -> None:
+def compare(seed: int, mixes: bool, mechanism: Repeated) -> None:
     spec = {"factory": "tests.engine.fuzz:Fuzzed", "arguments": {"seed": seed, "mixes": mixes}}
     job = cases.job(mechanism, model=spec, data=cases.dataset(fuzz.SHAPE), models=2)
     done = train(job, cases.silent, DOUBLE)
@@ -32,12 +32,12 @@ def compare(seed: int, mixes: bool, mechanism: DpSgd | NonPrivate) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_modules_train_like_the_slow_loop(seed: int) -> None:
     clip_norm = (0.05, 1.0, 1e9)[seed % 3]
-    compare(seed, False, DpSgd(noise_multiplier=0.0, clip_norm=clip_norm, sample_rate=0.2, steps=3))
+    compare(seed, False, dp_sgd(noise_multiplier=0.0, clip_norm=clip_norm, sample_rate=0.2, steps=3))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_modules_that_mix_records_are_refused_under_privacy_and_trained_as_they_are_without(seed: int) -> None:
     with pytest.raises(UnsupportedMechanism, match="other records of the batch"):
-        compare(seed, True, DpSgd(noise_multiplier=0.0, clip_norm=1.0, sample_rate=0.2, steps=3))
+        compare(seed, True, dp_sgd(noise_multiplier=0.0, clip_norm=1.0, sample_rate=0.2, steps=3))
     if seed % 3 == 0:
-        compare(seed, True, NonPrivate(sample_rate=0.2, steps=3))
+        compare(seed, True, sgd(sample_rate=0.2, steps=3))

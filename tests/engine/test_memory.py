@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from audit.core.mechanism import DpSgd
+from audit.core.events import dp_sgd
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
 from audit.engine.chunk import Chunk
@@ -22,7 +21,7 @@ from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.schedule import Settings, arrange
 from tests.engine import cases
 
-NOISY = DpSgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=6)
+NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=6)
 CPU = "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."
 
 
@@ -71,7 +70,7 @@ def test_one_model_that_does_not_fit_is_an_error_that_says_so(monkeypatch: pytes
 
 def test_one_model_goes_on_with_fewer_rows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """An allocator that grants at most 16 rows: every example still takes part, clipped as before, with the same noise."""
-    many = cases.job(replace(NOISY, sample_rate=0.9), data=cases.dataset((5,), train=200), models=3)
+    many = cases.job(cases.varied(NOISY, sample_rate=0.9), data=cases.dataset((5,), train=200), models=3)
     plenty = train(many, cases.silent)
     honest, granted, heard = TapeGradients.add_sum, [], []
 

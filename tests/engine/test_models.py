@@ -11,7 +11,7 @@ from torch import nn
 
 from audit.core.data import Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.mechanism import DpSgd
+from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
 from audit.engine.examine import examine
@@ -98,7 +98,7 @@ def test_every_kind_trains_privately_and_learns(name: str) -> None:
         inputs -= 1.5
     data = replace(data, train=Records(inputs=inputs, labels=labels))
     slow = name in ("recurrent", "wide_resnet")
-    mechanism = DpSgd(noise_multiplier=0.3, clip_norm=1.0, sample_rate=0.2, steps=20 if slow else 40)
+    mechanism = dp_sgd(noise_multiplier=0.3, clip_norm=1.0, sample_rate=0.2, steps=20 if slow else 40)
     job = cases.job(
         mechanism, model=spec, data=data, models=2, optimizer={"kind": "adam", "learning_rate": 0.04 if slow else 0.02}
     )

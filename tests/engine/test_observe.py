@@ -8,8 +8,8 @@ import torch
 
 from audit.core.data import Canaries
 from audit.core.errors import DataError, ObservationError
+from audit.core.events import dp_sgd, sgd
 from audit.core.game import Access
-from audit.core.mechanism import DpSgd, NonPrivate
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
 from audit.engine.observe import logits, weight_products
@@ -33,12 +33,12 @@ def test_logits_are_those_of_each_model_alone(name: str) -> None:
 
 
 def test_regression_has_one_output() -> None:
-    done = train(cases.job(NonPrivate(sample_rate=0.5, steps=2), data=cases.dataset((5,), classes=0)), cases.silent)
+    done = train(cases.job(sgd(sample_rate=0.5, steps=2), data=cases.dataset((5,), classes=0)), cases.silent)
     assert logits({"kind": "mlp", "hidden": [8]}, done.weights, cases.records((5,), 7, 0).inputs, 0).shape == (3, 7, 1)
 
 
 def test_a_diverged_model_is_named() -> None:
-    done = train(cases.job(NonPrivate(sample_rate=0.5, steps=1)), cases.silent)
+    done = train(cases.job(sgd(sample_rate=0.5, steps=1)), cases.silent)
     weights = {name: np.array(value) for name, value in done.weights.items()}
     weights["0.bias"][1] = np.nan
     with pytest.raises(ObservationError, match=r"1 of 3 models .*model 1"):
@@ -46,7 +46,7 @@ def test_a_diverged_model_is_named() -> None:
 
 
 def test_outputs_that_are_not_the_classes_are_refused() -> None:
-    done = train(cases.job(NonPrivate(sample_rate=0.5, steps=0), model=cases.factory("used_twice")), cases.silent)
+    done = train(cases.job(sgd(sample_rate=0.5, steps=0), model=cases.factory("used_twice")), cases.silent)
     with pytest.raises(ObservationError, match="3 outputs but the data has 5 classes"):
         logits(cases.factory("used_twice"), done.weights, cases.records((5,), 7, 0).inputs, 5)
 
@@ -59,7 +59,7 @@ def test_weight_products_show_what_a_canary_moved(dense: bool) -> None:
         if dense
         else Canaries(kind="dirac", description="", coordinates=np.array([0, 5, 15, 17]), orthogonal=True)
     )
-    mechanism = DpSgd(noise_multiplier=0.0, clip_norm=2.0, sample_rate=1.0, steps=5)
+    mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=2.0, sample_rate=1.0, steps=5)
     job = cases.job(
         mechanism,
         canaries=canaries,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from audit.core.errors import ConfigError
-from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.engine.clip_check import clipped_alone, plain_gradient
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
@@ -24,7 +24,7 @@ from tests.engine import cases
 
 COUNT, ROWS = 2, 16
 SHORT = Settings(precision="bfloat16")
-NOISY = DpSgd(noise_multiplier=1.0, clip_norm=0.4, sample_rate=0.3, steps=12)
+NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.4, sample_rate=0.3, steps=12)
 NAMES = ["mlp", "cnn", "wide_resnet", "tied", "used_twice", "sequences", "convolutions", "many_channels", "grouped"]
 
 
@@ -92,7 +92,7 @@ def test_plain_autograd_agrees_to_the_same_digits() -> None:
 @pytest.mark.parametrize("name", ["mlp", "cnn", "many_channels", "wide_resnet"])
 def test_bits_do_not_depend_on_the_chunk(name: str) -> None:
     spec, shape = cases.MODELS[name]
-    job = cases.job(replace(NOISY, steps=4), model=spec, data=cases.dataset(shape), models=4)
+    job = cases.job(replace(NOISY, count=4), model=spec, data=cases.dataset(shape), models=4)
     whole = train(job, cases.silent, SHORT)
     for chunk in (1, 3):
         parts = train(job, cases.silent, replace(SHORT, model_chunk=chunk))
@@ -113,7 +113,7 @@ def test_parameters_noise_and_records_of_what_was_done_stay_as_they_are() -> Non
 
 
 def test_training_without_privacy_takes_the_option_too() -> None:
-    job = cases.job(NonPrivate(sample_rate=0.3, steps=12))
+    job = cases.job(sgd(sample_rate=0.3, steps=12))
     plain, short = train(job, cases.silent), train(job, cases.silent, SHORT)
     for name, value in short.weights.items():
         assert not np.array_equal(value, plain.weights[name])
@@ -121,7 +121,7 @@ def test_training_without_privacy_takes_the_option_too() -> None:
 
 
 def test_what_has_no_effect_is_said_and_what_does_not_exist_refused(caplog: pytest.LogCaptureFixture) -> None:
-    job = cases.job(replace(NOISY, steps=2), model=cases.factory("raw"))
+    job = cases.job(replace(NOISY, count=2), model=cases.factory("raw"))
     with caplog.at_level(logging.WARNING):
         plain, short = train(job, cases.silent), train(job, cases.silent, SHORT)
     assert "precision: bfloat16 has no effect" in caplog.text

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from audit.core.errors import ExecutionMismatch
-from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -19,10 +19,10 @@ from audit.engine.schedule import Settings
 from audit.experiment.judge import check_executed
 from tests.engine import cases
 
-NOISY = DpSgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)
+NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)
 
 
-def check(job_mechanism: DpSgd, executed: object) -> str:
+def check(job_mechanism: Repeated, executed: object) -> str:
     found = {check.code: check.status for check in check_executed(job_mechanism, executed)}  # type: ignore[arg-type]
     return str(found["clipping-recomputed"])
 
@@ -73,11 +73,11 @@ def test_which_examples_does_not_depend_on_the_chunk_and_training_is_left_alone(
 def test_regression_and_plain_training() -> None:
     job = cases.job(NOISY, data=cases.dataset((5,), classes=0))
     assert (train(job, cases.silent).executed.recomputed < 1e-4).all()
-    without = NonPrivate(sample_rate=0.3, steps=3)
+    without = sgd(sample_rate=0.3, steps=3)
     plain = train(replace(job, mechanism=without), cases.silent).executed
     assert (plain.recomputed >= 0).all() and (plain.recomputed < 1e-4).all()
     assert {check.code: check.status for check in check_executed(without, plain)}["gradients-recomputed"] == "checked"
-    nothing = train(replace(job, mechanism=replace(NOISY, steps=0)), cases.silent).executed
+    nothing = train(replace(job, mechanism=replace(NOISY, count=0)), cases.silent).executed
     assert (nothing.recomputed == -1).all()
     assert "clipping-recomputed" not in {check.code for check in check_executed(NOISY, nothing)}
 
@@ -85,6 +85,6 @@ def test_regression_and_plain_training() -> None:
 def test_a_poisoned_example_is_zero_by_either_way() -> None:
     data = cases.dataset((5,))
     inputs = np.full_like(data.train.inputs, np.inf)
-    job = cases.job(replace(NOISY, sample_rate=0.9), data=replace(data, train=replace(data.train, inputs=inputs)))
+    job = cases.job(cases.varied(NOISY, sample_rate=0.9), data=replace(data, train=replace(data.train, inputs=inputs)))
     executed = train(job, cases.silent).executed
     assert (executed.skipped > 0).all() and torch.tensor(executed.recomputed).max() < 1e-4

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from audit.core.errors import ConfigError
-from audit.core.mechanism import DpSgd, NonPrivate
+from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.dispatch import gradients_of
@@ -22,7 +22,7 @@ from audit.models.build import initialised
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
-QUIET = DpSgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)
+QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)
 DOUBLE = Settings(dtype=torch.float64)
 
 
@@ -68,7 +68,7 @@ def test_per_layer_clipping_equals_a_slow_loop(name: str, force_loop: bool) -> N
 
 
 def test_per_layer_clipping_reaches_training_and_keeps_the_bound() -> None:
-    job = cases.job(replace(QUIET, clip_norm=0.01))
+    job = cases.job(cases.varied(QUIET, clip_norm=0.01))
     flat = train(job, cases.silent, DOUBLE)
     layered = train(job, cases.silent, DOUBLE, Technique(clipping="per_layer"))
     assert any(not np.allclose(flat.weights[name], layered.weights[name]) for name in flat.weights)
@@ -103,7 +103,10 @@ def test_augmented_views_are_flips_and_shifts_of_the_record() -> None:
 
 def test_augmented_training_does_not_depend_on_the_chunk() -> None:
     job = cases.job(
-        replace(QUIET, noise_multiplier=1.0), model={"kind": "cnn", "channels": [3]}, data=cases.dataset((2, 6, 6)), models=4
+        cases.varied(QUIET, noise_multiplier=1.0),
+        model={"kind": "cnn", "channels": [3]},
+        data=cases.dataset((2, 6, 6)),
+        models=4,
     )
     technique = Technique(copies=2, flip=True, shift=1)
     whole = train(job, cases.silent, Settings(), technique)
@@ -116,8 +119,8 @@ def test_augmented_training_does_not_depend_on_the_chunk() -> None:
 
 
 def test_averaged_weights_follow_their_definition() -> None:
-    job = cases.job(NonPrivate(sample_rate=0.3, steps=5))
-    path = [train(replace(job, mechanism=NonPrivate(sample_rate=0.3, steps=steps)), cases.silent, DOUBLE) for steps in range(6)]
+    job = cases.job(sgd(sample_rate=0.3, steps=5))
+    path = [train(replace(job, mechanism=sgd(sample_rate=0.3, steps=steps)), cases.silent, DOUBLE) for steps in range(6)]
     done = train(job, cases.silent, DOUBLE, Technique(averaging=0.25))
     for name, value in done.weights.items():
         average = path[0].weights[name]
@@ -159,7 +162,7 @@ def test_schedules_equal_those_of_torch(schedule: str, kind: str) -> None:
 
 
 def test_large_batches_in_several_passes_equal_one_pass() -> None:
-    job = cases.job(replace(QUIET, noise_multiplier=1.0, sample_rate=0.9), models=2)
+    job = cases.job(cases.varied(QUIET, noise_multiplier=1.0, sample_rate=0.9), models=2)
     one, several = (train(job, cases.silent, Settings(dtype=torch.float64, rows=rows)) for rows in (64, 16))
     for name, value in one.weights.items():
         np.testing.assert_allclose(value, several.weights[name], rtol=1e-9, atol=1e-12)

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from audit.core.mechanism import DpSgd
 from audit.core.protocols import TrainingJob
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.models.build import initialised
@@ -18,8 +17,8 @@ def slow_training(job: TrainingJob, model: int, *, whole_batches: bool = False) 
 
     With `whole_batches` the loss is of the batch as it is, else the sum of its examples' one by one.
     """
-    data, mechanism = job.dataset, job.mechanism
-    clip_norm = mechanism.clip_norm if isinstance(mechanism, DpSgd) else None
+    data = job.dataset
+    clip_norm = None if job.noisy is None else job.noisy.clip_norm
     inputs = torch.from_numpy(np.concatenate([data.train.inputs, job.canaries.records.inputs])).double()
     labels = torch.from_numpy(np.concatenate([data.train.labels, job.canaries.records.labels]))
     module = initialised(job.model, data.train.inputs.shape[1:], data.classes, job.seeds[model].child("init")).double()
@@ -28,10 +27,10 @@ def slow_training(job: TrainingJob, model: int, *, whole_batches: bool = False) 
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     makers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     optimizer = makers[kind](trained, lr=rate, **options)
-    law = Law(population=len(inputs), rate=mechanism.sample_rate)
+    law = Law(population=len(inputs), rate=job.sample_rate)
     seeds = (job.seeds[model].child("batches"),)
     block = EnsembleSampler(law, seeds, job.included[model : model + 1], as_gradients=False).block()
-    for step in range(mechanism.steps):
+    for step in range(job.steps):
         batch = block.index[step, 0, : block.counts[step, 0]]
         if whole_batches:
             loss = F.cross_entropy(module(inputs[batch]), labels[batch], reduction="sum")
@@ -39,6 +38,6 @@ def slow_training(job: TrainingJob, model: int, *, whole_batches: bool = False) 
         else:
             total, _ = cases.slow_sum(module, inputs[batch], labels[batch], clip_norm)
         for parameter, part in zip(trained, total, strict=True):
-            parameter.grad = part / (mechanism.sample_rate * len(inputs))
+            parameter.grad = part / (job.sample_rate * len(inputs))
         optimizer.step()
     return {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}

@@ -19,11 +19,12 @@ from audit.bounds.estimators.clopper_pearson import ClopperPearson
 from audit.bounds.estimators.gaussian import Gaussian
 from audit.bounds.estimators.one_run import OneRun
 from audit.config import load
+from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.data import Array, Dataset, Records, ReferenceView, Scores, TargetView
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import sgd
 from audit.core.game import Access, Assumption, Game, Inclusion
-from audit.core.mechanism import Adjacency, NonPrivate
 from audit.core.protocols import Needs, TrainingJob
 from audit.core.results import MechanismResult
 from audit.core.seeds import Seed
@@ -326,7 +327,7 @@ def trained_inside(steps: int) -> object:
         canaries=canaries,
         included=np.zeros((2, 2), dtype=bool),
         seeds=(SEED.child("a"), SEED.child("b")),
-        mechanism=NonPrivate(sample_rate=0.5, steps=steps),
+        mechanism=sgd(sample_rate=0.5, steps=steps),
         model={"kind": "logistic"},
         optimizer={"kind": "sgd", "learning_rate": 0.5},
         access=Access.FINAL_MODEL,

@@ -21,11 +21,11 @@ from audit import plugins
 from audit.bounds import power, simulation
 from audit.cli.app import answer
 from audit.config import parse
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, Outcome
 from audit.core.data import Scores
 from audit.core.evidence import Watched
 from audit.core.game import Access, Game, Inclusion
-from audit.core.mechanism import Adjacency
 from audit.core.protocols import AnytimeEstimator, Progress, Work
 from audit.core.results import AuditReport, GameResult, MechanismResult
 from audit.core.seeds import Seed
@@ -305,7 +305,7 @@ def test_a_scorer_with_references_stops_as_well(tmp_path: Path) -> None:
         (["games.one.estimators=[sequential, rank_exact, gaussian]"], ["rank_exact, gaussian", "fixed in advance"]),
         (["games.one.runs=8"], ["all 8 target runs", "execution.models_per_job", "stopping: never"]),
         (["games.one.stopping=sometimes"], ["stopping", "first_proof"]),
-        ([*INSIDE, "mechanisms.dp.kind=non_private", "mechanisms.dp.noise_multiplier=null"], ["NonPrivate", "family 'any'"]),
+        ([*INSIDE, "mechanisms.dp.kind=non_private", "mechanisms.dp.noise_multiplier=null"], ["without noise", "family 'any'"]),
         (["games.one.access=final_model", "games.one.scorers=[loss]", "games.one.canaries={kind: duplicated, copies: 3}"],
          ["3 copies", "without copies"]),
         (["games.one.count=20", "games.one.access=final_model", "games.one.scorers=[loss]", "games.one.canaries=mislabelled"],

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
+from audit.core.events import dp_sgd, sgd
 from audit.core.game import Access, Assumption, Game, Inclusion
-from audit.core.mechanism import Adjacency, DpSgd, NonPrivate
 from audit.core.results import (
     SCHEMA,
     AttackResult,
@@ -40,7 +41,7 @@ DELTA = 1e-5
 CONFIDENCE = 0.95
 COMPARISONS = 12
 EACH = 1 - (1 - CONFIDENCE) / COMPARISONS
-DP = DpSgd(noise_multiplier=0.9321, clip_norm=1.0, sample_rate=0.1, steps=120)
+DP = dp_sgd(noise_multiplier=0.9321, clip_norm=1.0, sample_rate=0.1, steps=120)
 DIGITS = tuple(str(n) for n in range(10))
 
 CONFIG = """\
@@ -433,7 +434,7 @@ def non_private() -> MechanismResult:
     """Plain training: no claim, a strong leak."""
     return MechanismResult(
         name="non_private",
-        mechanism=NonPrivate(sample_rate=0.1, steps=120),
+        mechanism=sgd(sample_rate=0.1, steps=120),
         claims=(),
         trajectories=(),
         bound_trajectories=(),

@@ -83,7 +83,7 @@ def _edited(edit: Any) -> bytes:
         (lambda r: r["origins"][0].append("x"), r"report\.origins\[0\] has 3 entries; expected 2"),
         (
             lambda r: r["mechanisms"][1]["mechanism"].update(type="Laplace"),
-            r"type 'Laplace'; expected one of DpSgd, NonPrivate",
+            r"type 'Laplace'; expected one of DpSgd, NonPrivate, OtherEvent",
         ),
         (lambda r: r["mechanisms"][1]["mechanism"].update(sample_rate=2.0), r"sample_rate is 2\.0"),
     ],

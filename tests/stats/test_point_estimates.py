@@ -6,7 +6,7 @@ from scipy import stats
 
 from audit import api
 from audit.core.claims import Estimate
-from audit.core.mechanism import DpSgd
+from audit.core.events import dp_sgd
 from audit.stats.bounds import one_run_guesses, point_estimates
 from audit.stats.curves import dp_sgd_curve
 
@@ -60,7 +60,7 @@ def test_delta_is_bounded_where_epsilon_is_given() -> None:
 def test_single_steps_compose() -> None:
     """Full batches: each step is a Gaussian mechanism, so thousands of steps pin the noise down."""
     draw, noise, steps = np.random.default_rng(4), 5.0, 400
-    mechanism = DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
+    mechanism = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
     seen = draw.normal(1 / noise, 1, 4000), draw.normal(0, 1, 4000)
     found = api.step_bound(*seen, mechanism=mechanism, delta=1e-5)
     truth = dp_sgd_curve.epsilon_floor(noise, 1.0, steps, 1e-5)
@@ -71,7 +71,7 @@ def test_single_steps_compose() -> None:
 
 def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -> None:
     """40 runs of 300 canaries, half of them in, and 100 steps; the noise is known."""
-    mechanism = DpSgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.025, steps=100)
+    mechanism = dp_sgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.025, steps=100)
     truth = dp_sgd_curve.epsilon_floor(0.7, 0.025, 100, 1e-5)
     wrong, seen, unseen = 0, [], []
     for run in range(40):

@@ -9,10 +9,11 @@ from types import ModuleType
 
 from dp_accounting.privacy_accountant import NeighboringRelation
 
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import phases
-from audit.core.mechanism import Adjacency, Event
+from audit.core.event_reading import phases
+from audit.core.events import Event
 
 RELATIONS = {
     Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,

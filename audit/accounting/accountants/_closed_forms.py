@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.accounting.accountants._pairs import gaussians
+from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import (
-    Adjacency,
+from audit.core.events import (
     ApproximateDp,
     Composed,
     Concentrated,
-    DpSgd,
     Event,
     Exponential,
     Gaussian,
@@ -144,9 +143,6 @@ def _divergences(event: Event, adjacency: Adjacency) -> NDArray[np.float64] | No
             return np.array([renyi.laplace(order, scale / change) for order in renyi.ORDERS])
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if change == 2:
             return np.array([renyi.randomised_response(order, parameter, buckets) for order in renyi.ORDERS])
-        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
-            step = PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate)
-            return _divergences(Repeated(mechanism=step, count=steps), adjacency)
         case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate) if noise > 0 and change == 1:
             return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in renyi.ORDERS])
         case Repeated(mechanism=inner, count=count):

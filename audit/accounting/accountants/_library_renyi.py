@@ -13,9 +13,10 @@ import numpy as np
 from dp_accounting import rdp
 from numpy.typing import NDArray
 
+from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import phases
-from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
+from audit.core.event_reading import NoisySteps, is_non_private, phases
+from audit.core.events import Event
 
 Curve = NDArray[np.float64]
 Conversion = Callable[[Curve, Curve], tuple[float, str]]
@@ -28,9 +29,9 @@ def epsilon(mechanism: Event, adjacency: Adjacency, orders: tuple[float, ...], c
     Raises:
         UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
     """
-    if isinstance(mechanism, NonPrivate):
+    if is_non_private(mechanism):
         return math.inf, "no noise was added"
-    parts = [DpSgd(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
+    parts = [NoisySteps(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
     released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
     if not released:
         return 0.0, "nothing is released about any record"
@@ -43,7 +44,7 @@ def epsilon(mechanism: Event, adjacency: Adjacency, orders: tuple[float, ...], c
     return convert(found, total)
 
 
-def _effective_noise(mechanism: DpSgd, adjacency: Adjacency) -> float:
+def _effective_noise(mechanism: NoisySteps, adjacency: Adjacency) -> float:
     """Noise over sensitivity: replacing a record moves the clipped sum by two clip norms."""
     if adjacency is not Adjacency.REPLACE_ONE:
         return float(mechanism.noise_multiplier)

@@ -6,13 +6,12 @@ import math
 from functools import partial
 from typing import Literal
 
+from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import (
-    Adjacency,
+from audit.core.events import (
     ApproximateDp,
     Composed,
     Concentrated,
-    DpSgd,
     Event,
     Exponential,
     Gaussian,
@@ -61,10 +60,10 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
 
 def _attained(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)
     match event:
-        case NonPrivate(sample_rate=rate, steps=steps):
-            return [(partial(_revealing, rate), steps * count)] if rate > 0 else []
-        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
-            return _sampled(noise, rate, steps * count, adjacency, partial(_gaussian_pair, noise, rate))
+        case NonPrivate():
+            return [(partial(_revealing, 1.0), count)]
+        case PoissonSampled(mechanism=NonPrivate(), sample_rate=rate):
+            return [(partial(_revealing, rate), count)] if rate > 0 else []
         case Gaussian(noise_multiplier=noise):
             return _sampled(noise, 1.0, count, adjacency, partial(_gaussian_pair, noise, 1.0))
         case Laplace(noise_multiplier=scale):
@@ -115,8 +114,8 @@ def _noise(inner: Event) -> float | None:
     noises = gaussians(inner)
     if noises is None:
         raise UnsupportedMechanism(f"Poisson sampling of {inner} has no proof here; expected Gaussian or Laplace inside")
-    if not noises:
-        return None
+    if len(noises) < 2:
+        return noises[0] if noises else None
     return 0.0 if min(noises) == 0 else sum(one**-2 for one in noises) ** -0.5
 
 
@@ -125,8 +124,6 @@ def gaussians(event: Event) -> list[float] | None:
     match event:
         case Gaussian(noise_multiplier=noise):
             return [float(noise)]
-        case DpSgd(noise_multiplier=noise, sample_rate=1, steps=steps):
-            return [float(noise) / math.sqrt(steps)] if steps else []
         case PoissonSampled(mechanism=inner, sample_rate=1):
             return gaussians(inner)
         case Repeated(mechanism=inner, count=count):

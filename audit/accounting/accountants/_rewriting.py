@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement, product
 
+from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
-from audit.core.mechanism import (
-    Adjacency,
+from audit.core.events import (
     Composed,
     Concentrated,
-    DpSgd,
     Event,
     Exponential,
     Gaussian,
@@ -100,11 +99,10 @@ def _spread(event: Event, size: int) -> Event:  # noqa: PLR0911, PLR0912 (one ar
             return Repeated(mechanism=_spread(inner, size), count=count)
         case Composed(parts=parts):
             return Composed(parts=tuple(_spread(part, size) for part in parts))
-        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
-            step = PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate)
-            return Repeated(mechanism=_spread(step, size), count=steps)
-        case NonPrivate(sample_rate=rate, steps=steps):
-            return NonPrivate(sample_rate=1 - (1 - rate) ** size, steps=steps)
+        case NonPrivate():
+            return event
+        case PoissonSampled(mechanism=NonPrivate() as leaf, sample_rate=rate):  # seen where one of the group is sampled
+            return PoissonSampled(mechanism=leaf, sample_rate=1 - (1 - rate) ** size)
         case PoissonSampled(mechanism=inner, sample_rate=1):
             return _spread(inner, size)
         case Grouped(mechanism=inner, size=other):

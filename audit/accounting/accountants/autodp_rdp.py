@@ -10,21 +10,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from audit.accounting.accountants import _as_it_is
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import fold
-from audit.core.mechanism import (
-    Adjacency,
-    Composed,
-    DpSgd,
-    Event,
-    Exponential,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-)
+from audit.core.event_forms import fold
+from audit.core.events import Composed, Event, Exponential, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Repeated
 
 _Parts = list[tuple[Any, int]]
 _EITHER = (Exponential, RandomizedResponse)  # the library states these without an adjacency of their own
@@ -94,7 +84,6 @@ class Autodp:
             return [(sampled(parts[0][0], one.sample_rate, is_gaussian=isinstance(one.mechanism, Gaussian)), 1)]
 
         return {
-            DpSgd: lambda one: [(sampled(gaussian(one.noise_multiplier), one.sample_rate, is_gaussian=True), one.steps)],
             Gaussian: lambda one: [(gaussian(one.noise_multiplier), 1)],
             Laplace: lambda one: [(zoo.LaplaceMechanism(b=one.noise_multiplier, phi_off=not smooth), 1)],
             Exponential: lambda one: [(zoo.ExponentialMechanism(eps=one.epsilon), 1)],

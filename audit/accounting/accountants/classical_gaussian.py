@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import single_phase
-from audit.core.mechanism import Adjacency, Event
+from audit.core.event_reading import single_phase
+from audit.core.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

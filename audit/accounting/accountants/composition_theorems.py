@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import decode, encode
-from audit.core.mechanism import (
-    Adjacency,
+from audit.core.event_forms import decode, encode
+from audit.core.events import (
     ApproximateDp,
     Composed,
-    DpSgd,
     Event,
     Exponential,
     Gaussian,
@@ -90,10 +89,8 @@ class CompositionTheorems:
 
 def _leaves(event: Event, count: int) -> list[_Leaf]:
     match event:
-        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
-            return [(Gaussian(noise_multiplier=noise), float(rate), int(steps) * count)]
-        case NonPrivate(sample_rate=rate, steps=steps):
-            return [(Gaussian(noise_multiplier=0.0), float(rate), int(steps) * count)]
+        case NonPrivate():
+            return [(Gaussian(noise_multiplier=0.0), 1.0, count)]
         case PoissonSampled(mechanism=inner, sample_rate=rate):
             found = _leaves(inner, 1)
             if len(found) != 1 or found[0][2] != 1:

@@ -16,20 +16,11 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import UnsupportedEventError
 
 from audit.accounting.accountants import _as_it_is
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import dp_events, fold
-from audit.core.mechanism import (
-    Adjacency,
-    Composed,
-    DpSgd,
-    Event,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-)
+from audit.core.event_forms import dp_events, fold
+from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Repeated
 from audit.core.protocols import Side
 
 
@@ -104,7 +95,6 @@ class DpAccountingPld:
             raise UnsupportedMechanism(f"dp-accounting's PLD does not sample {one.mechanism}")
 
         return {
-            DpSgd: lambda one: gaussian(one.noise_multiplier, one.sample_rate).self_compose(one.steps),
             Gaussian: lambda one: gaussian(one.noise_multiplier, 1.0),
             Laplace: lambda one: laplace(one.noise_multiplier, 1.0),
             RandomizedResponse: response,

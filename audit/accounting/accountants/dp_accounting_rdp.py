@@ -13,10 +13,11 @@ from dp_accounting import rdp
 from dp_accounting.privacy_accountant import UnsupportedEventError
 
 from audit.accounting.accountants import _as_it_is
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import dp_events
-from audit.core.mechanism import Adjacency, Event
+from audit.core.event_forms import dp_events
+from audit.core.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

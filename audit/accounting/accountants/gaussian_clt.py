@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import phases
-from audit.core.mechanism import Adjacency, Event
+from audit.core.event_reading import phases
+from audit.core.events import Event
 from audit.core.protocols import Side
 from audit.stats.curves.tradeoff import epsilon_of_gdp
 

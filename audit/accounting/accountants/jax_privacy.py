@@ -8,10 +8,11 @@ from itertools import accumulate
 from typing import Any, ClassVar
 
 from audit.accounting.accountants import _as_it_is
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import phases
-from audit.core.mechanism import Adjacency, Event, Gaussian, Repeated, SampledWithoutReplacement
+from audit.core.event_reading import phases
+from audit.core.events import Event, Gaussian, Repeated, SampledWithoutReplacement
 
 _LARGEST_POPULATION = 10**12
 

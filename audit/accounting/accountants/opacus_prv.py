@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit.accounting.accountants import _as_it_is
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.mechanism import Adjacency, Event
+from audit.core.events import Event
 from audit.core.protocols import Side
 
 

@@ -13,10 +13,11 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import phases
-from audit.core.mechanism import Adjacency, DpSgd, Event, NonPrivate
+from audit.core.event_reading import NoisySteps, is_non_private, noisy_steps, phases
+from audit.core.events import Event
 from audit.core.protocols import Side
 
 _RELATIONS = {
@@ -69,17 +70,17 @@ class Pld:
             raise UnsupportedMechanism(_round_off(delta, _LEAST_DELTA))
         side = "" if self.pessimistic else ", optimistic"
         source = f"dp-accounting {importlib.metadata.version('dp-accounting')} PLD{side}"
-        if isinstance(mechanism, NonPrivate):
+        if is_non_private(mechanism):
             return Claim(epsilon=math.inf, delta=float(delta), adjacency=adjacency, source=source, note="no noise was added")
-        parts = [DpSgd(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
+        parts = [NoisySteps(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
         least = _LEAST_DELTA_A_STEP * sum(part.steps for part in parts)
         if delta < least:
             raise UnsupportedMechanism(_round_off(delta, least))
         epsilon = self._dp_sgd(parts, float(delta), adjacency)
-        family = "dp_sgd" if isinstance(mechanism, DpSgd) else None
+        family = "dp_sgd" if noisy_steps(mechanism) is not None else None
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
 
-    def _dp_sgd(self, parts: list[DpSgd], delta: float, adjacency: Adjacency) -> float:
+    def _dp_sgd(self, parts: list[NoisySteps], delta: float, adjacency: Adjacency) -> float:
         released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
         if not released:
             return 0.0

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from audit.accounting.accountants import _as_it_is
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import fold
-from audit.core.mechanism import Adjacency, ApproximateDp, Composed, DpSgd, Event, Gaussian, Laplace, PoissonSampled, Repeated
+from audit.core.event_forms import fold
+from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated
 from audit.core.protocols import Side
 
 _SIDES: tuple[Side, ...] = ("lower", "estimate", "upper")
@@ -73,7 +74,6 @@ def _makers(library: Any) -> dict[type, Callable[..., _Parts]]:
         return [(library.ApproximateDPMechanism(one.epsilon, one.delta), 1)]
 
     return {
-        DpSgd: lambda one: [(library.PoissonSubsampledGaussianMechanism(one.sample_rate, one.noise_multiplier), one.steps)],
         Gaussian: lambda one: [(library.GaussianMechanism(one.noise_multiplier), 1)],
         Laplace: lambda one: [(library.LaplaceMechanism(1 / one.noise_multiplier), 1)],
         ApproximateDp: approximate,

@@ -12,8 +12,9 @@ from dp_accounting import rdp
 from audit.accounting.accountants import _library_renyi
 from audit.accounting.accountants._library_renyi import Curve
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.mechanism import Adjacency, Event
+from audit.core.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from audit.accounting.accountants import _closed_forms, _pairs
 from audit.accounting.accountants._rewriting import alternatives, ungrouped
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.events import decode, encode, kinds
-from audit.core.mechanism import Adjacency, Concentrated, DpSgd, Event, Exponential
+from audit.core.event_forms import decode, encode
+from audit.core.event_reading import kinds, noisy_steps
+from audit.core.events import Concentrated, Event, Exponential
 from audit.core.version import __version__
 from audit.stats.curves import pld
 
@@ -51,7 +53,7 @@ class Reference:
             delta=float(delta),
             adjacency=adjacency,
             source=f"epsilon-audit {__version__} reference",
-            family="dp_sgd" if isinstance(mechanism, DpSgd) else None,
+            family="dp_sgd" if noisy_steps(mechanism) is not None else None,
             note=f"the true value is at least {low:.6g}",
         )
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import phases
-from audit.core.mechanism import Adjacency, Event, NonPrivate
+from audit.core.event_reading import is_non_private, phases
+from audit.core.events import Event
 from audit.core.version import __version__
 from audit.stats.curves import renyi
 
@@ -49,8 +50,9 @@ class Renyi:
             UnsupportedMechanism: not phases of DP-SGD, or sampled under replace-one.
         """
         checks.open_probability(delta, "delta")
-        epsilon, note = (math.inf, "no noise was added") if isinstance(mechanism, NonPrivate) else (0.0, "")
-        if not isinstance(mechanism, NonPrivate):
+        if is_non_private(mechanism):
+            epsilon, note = math.inf, "no noise was added"
+        else:
             epsilon, note = self._phases(mechanism, float(delta), adjacency)
         source = f"epsilon-audit {__version__} Renyi, {self.conversion} conversion"
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, note=note)

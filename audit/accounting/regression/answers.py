@@ -16,9 +16,10 @@ from typing import Any
 from audit.accounting import resolve
 from audit.accounting.regression import files, suite
 from audit.accounting.regression.suite import Answer, Case, Result
+from audit.core.adjacency import Adjacency
 from audit.core.errors import DataError, UnsupportedMechanism
-from audit.core.events import encode, number, plain
-from audit.core.mechanism import Adjacency, Gaussian
+from audit.core.event_forms import encode, number, plain
+from audit.core.events import Gaussian
 from audit.core.protocols import Accountant, Side
 
 _SAVE_EVERY = 25

@@ -46,7 +46,7 @@ def epsilon(noise_multiplier, sample_rate, steps, delta):
     return math.sqrt(steps) * math.sqrt(2 * math.log(1.25 / delta)) / noise_multiplier
 """
 OWN_ADAPTER = """\
-from audit.core.events import phases
+from audit.core.event_reading import phases
 from audit.core.claims import Claim
 
 class Mine:

@@ -8,19 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from audit.accounting.regression.suite import Case, Question
+from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import dp_events, fold, phases
-from audit.core.mechanism import (
-    Adjacency,
-    Composed,
-    DpSgd,
-    Event,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    Repeated,
-    SampledWithoutReplacement,
-)
+from audit.core.event_forms import dp_events, fold
+from audit.core.event_reading import phases
+from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, SampledWithoutReplacement
 
 _RELATIONS = {
     Adjacency.ADD_REMOVE: "ADD_OR_REMOVE_ONE",
@@ -116,7 +108,7 @@ def _prv(ask: Question, options: str) -> list[str]:
         match part:
             case Gaussian(noise_multiplier=noise):
                 prvs.append(f"p.GaussianMechanism({_shown(noise)})")
-            case DpSgd(noise_multiplier=noise, sample_rate=rate):
+            case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
                 prvs.append(f"p.PoissonSubsampledGaussianMechanism({_shown(rate)}, {_shown(noise)})")
             case Laplace(noise_multiplier=scale):
                 prvs.append(f"p.LaplaceMechanism({_shown(1 / scale)})")
@@ -157,13 +149,16 @@ def _autodp(ask: Question, options: str) -> list[str]:
 
 def _jax(ask: Question, options: str) -> list[str]:
     config = "RdpAccountantConfig" if options == "accountant=rdp" else "PldAccountantConfig"
-    event, count = (ask.event.mechanism, ask.event.count) if isinstance(ask.event, Repeated) else (ask.event, 1)
+    event, count = ask.event, 1
+    while isinstance(event, Repeated):
+        count *= event.count
+        event = event.mechanism
     match event:
-        case DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps):
+        case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
             from fractions import Fraction
 
             ratio = Fraction(rate).limit_denominator(10**12)
-            batch, population, sampling, count = ratio.numerator, ratio.denominator, "POISSON", count * steps
+            batch, population, sampling = ratio.numerator, ratio.denominator, "POISSON"
         case SampledWithoutReplacement(mechanism=Gaussian(noise_multiplier=noise), population=population, batch=batch):
             sampling = "FIXED_BATCH_SIZE"
         case _:
@@ -182,25 +177,23 @@ def _textbook(ask: Question, options: str) -> list[str]:
 
 
 def _single(event: Event) -> list[tuple[Event, int]]:
-    """The mechanisms of an event with their counts; a training with one step as the leaf."""
+    """The mechanisms of an event with their counts; a sampled release as a leaf."""
     return fold(  # type: ignore[no-any-return]
         event,
         {
-            DpSgd: lambda one: [(one, one.steps)],
             Gaussian: lambda one: [(one, 1)],
             Laplace: lambda one: [(one, 1)],
-            PoissonSampled: _as_training,
+            PoissonSampled: _sampled,
             Repeated: lambda one, parts: [(part, count * one.count) for part, count in parts],
             Composed: lambda one, *parts: [pair for part in parts for pair in part],
         },
     )
 
 
-def _as_training(one: PoissonSampled, _: Any) -> list[tuple[Event, int]]:
-    if not isinstance(one.mechanism, Gaussian):
-        raise UnsupportedMechanism(f"no words for {one}")
-    noise = one.mechanism.noise_multiplier
-    return [(DpSgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=one.sample_rate, steps=1), 1)]
+def _sampled(event: PoissonSampled, _: Any) -> list[tuple[Event, int]]:
+    if not isinstance(event.mechanism, Gaussian):
+        raise UnsupportedMechanism(f"no words for {event}")
+    return [(event, 1)]
 
 
 _WRITERS: dict[str, Callable[[Question, str], list[str]]] = {

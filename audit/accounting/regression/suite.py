@@ -21,9 +21,10 @@ from typing import Any
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression.sandbox import TooLongError, limits
 from audit.accounting.resolve import side_of
+from audit.core.adjacency import Adjacency
 from audit.core.errors import DataError, UnsupportedMechanism
-from audit.core.events import decode, number, plain
-from audit.core.mechanism import Adjacency, Event
+from audit.core.event_forms import decode, number, plain
+from audit.core.events import Event
 from audit.core.protocols import Accountant, Side
 
 VERSION = 1
@@ -174,7 +175,7 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Answ
     try:
         with limits(seconds, more_bytes=_BYTES):
             for one in case.asks:
-                claim = accountant.claim(one.event, delta=one.delta, adjacency=one.adjacency)  # type: ignore[arg-type]
+                claim = accountant.claim(one.event, delta=one.delta, adjacency=one.adjacency)
                 epsilons.append(float(claim.epsilon))
     except UnsupportedMechanism as error:
         failure, message = "unsupported", str(error)

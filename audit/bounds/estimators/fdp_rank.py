@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 from audit.stats.bounds import least_favourable, rank_exact, ranks, roots
 from audit.stats.bounds.ranks import Memberships
@@ -102,7 +103,7 @@ class FdpRank:
     def _simulated(self, sides: tuple[int, int], significance: float) -> bool:
         return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
 
-    def _rank_scores(self, sides: tuple[int, int], mechanism: DpSgd) -> Counts:
+    def _rank_scores(self, sides: tuple[int, int], mechanism: NoisySteps) -> Counts:
         if self.statistic == "auc":
             return least_favourable.auc_scores(sum(sides))
         return _likelihood_scores(mechanism, *sides)
@@ -115,14 +116,15 @@ def _ranked(scores: Scores, delta: float, confidence: float, seed: Seed) -> Memb
     return ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
 
 
-def _mechanism(scores: Scores) -> DpSgd:
-    if not isinstance(scores.mechanism, DpSgd):
+def _mechanism(scores: Scores) -> NoisySteps:
+    claimed = noisy_steps(scores.mechanism)
+    if claimed is None:
         raise UnsupportedMechanism(
-            f"fdp_rank needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; use rank_exact or gaussian"
+            f"fdp_rank needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use rank_exact or gaussian"
         )
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
-    return scores.mechanism
+    return claimed
 
 
 def _said(selected: str, signal: float) -> str:
@@ -131,18 +133,18 @@ def _said(selected: str, signal: float) -> str:
     return f"{selected}; refuted is DP-SGD of this sampling with any noise: the scores fit no member of the family"
 
 
-def _curve(mechanism: DpSgd) -> tradeoff_curves.Family:
+def _curve(mechanism: NoisySteps) -> tradeoff_curves.Family:
     """Curves by signal, the inverse of the noise multiplier."""
     return lambda signal: dp_sgd_curve.sgd(1 / signal if signal > 0 else math.inf, mechanism.sample_rate, mechanism.steps)
 
 
-def _epsilon(signal: float, mechanism: DpSgd, delta: float) -> float:
+def _epsilon(signal: float, mechanism: NoisySteps, delta: float) -> float:
     noise = 1 / signal if signal > 0 else math.inf
     return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
 
 
 def _refuted(
-    estimator: FdpRank, ranked: Memberships, mechanism: DpSgd, significance: float, seed: Seed
+    estimator: FdpRank, ranked: Memberships, mechanism: NoisySteps, significance: float, seed: Seed
 ) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
     sides, family = (int(ranked.sum()), int((~ranked).sum())), _curve(mechanism)
@@ -167,7 +169,7 @@ def _refuted(
 
 
 @functools.lru_cache(maxsize=64)
-def _likelihood_scores(mechanism: DpSgd, members: int, nonmembers: int) -> Counts:
+def _likelihood_scores(mechanism: NoisySteps, members: int, nonmembers: int) -> Counts:
     """Scores that tell the claimed mechanism best from one that leaks nothing; the claim is known before the scores are."""
     family = _curve(mechanism)
     claimed = family(1 / max(mechanism.noise_multiplier, dp_sgd_curve.LEAST_NOISE))
@@ -175,7 +177,9 @@ def _likelihood_scores(mechanism: DpSgd, members: int, nonmembers: int) -> Count
 
 
 @functools.lru_cache(maxsize=256)
-def _critical(estimator: FdpRank, sides: tuple[int, int], at: tuple[DpSgd, float], significance: float, stream: Seed) -> int:
+def _critical(
+    estimator: FdpRank, sides: tuple[int, int], at: tuple[NoisySteps, float], significance: float, stream: Seed
+) -> int:
     """The largest sum that does not refute a mechanism with a signal; kept for simulated audits, which share one stream."""
     mechanism, signal = at
     return least_favourable.critical_sum(
@@ -197,7 +201,7 @@ def _guess(ranked: Memberships, family: tradeoff_curves.Family, significance: fl
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: DpSgd, confidence: float) -> float:
+def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: NoisySteps, confidence: float) -> float:
     """The signal refuted by perfect separation."""
     members, nonmembers = sides
     perfect = np.arange(members + nonmembers) < members

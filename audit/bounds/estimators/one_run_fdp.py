@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 from audit.stats.bounds import one_run_fdp, one_run_guesses, ranks
 from audit.stats.bounds.validation import Counts
@@ -91,17 +92,18 @@ class OneRunFdp:
             _inverse(mechanism), guesses, correct, coins=len(scores.values), significance=1 - confidence, parameter=at
         )
 
-    def _mechanism(self, scores: Scores) -> DpSgd | None:
+    def _mechanism(self, scores: Scores) -> NoisySteps | None:
         if self.family != "dp_sgd":
             return None
-        if not isinstance(scores.mechanism, DpSgd):
+        claimed = noisy_steps(scores.mechanism)
+        if claimed is None:
             raise UnsupportedMechanism(
-                f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; "
-                "use family 'gdp' or one_run"
+                f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got "
+                f"{scores.mechanism or 'no mechanism'}; use family 'gdp' or one_run"
             )
         if scores.game.adjacency is Adjacency.REPLACE_ONE:
             raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
-        return scores.mechanism
+        return claimed
 
     def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
@@ -113,7 +115,7 @@ class OneRunFdp:
         return guesses, one_run_guesses.correct_guesses(ranked, guesses)
 
 
-def _inverse(mechanism: DpSgd | None) -> one_run_fdp.Inverse:
+def _inverse(mechanism: NoisySteps | None) -> one_run_fdp.Inverse:
     """Of the curves by mu, or by signal (inverse noise)."""
     if mechanism is None:
         return one_run_fdp.gdp_inverse
@@ -123,27 +125,29 @@ def _inverse(mechanism: DpSgd | None) -> one_run_fdp.Inverse:
     )
 
 
-def _refuted(mechanism: DpSgd | None, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
+def _refuted(
+    mechanism: NoisySteps | None, guesses: Counts, correct: Counts, coins: int, significance: float
+) -> tuple[float, int]:
     """The largest mu or signal (inverse noise) refuted, and the index of the count that does it."""
     inverse, largest = _inverse(mechanism), 40.0 if mechanism is None else 1 / dp_sgd_curve.LEAST_NOISE
     return one_run_fdp.bound(inverse, guesses, correct, coins=coins, significance=significance, largest=largest)
 
 
-def _epsilon(found: float, mechanism: DpSgd | None, delta: float) -> float:
+def _epsilon(found: float, mechanism: NoisySteps | None, delta: float) -> float:
     if mechanism is None:
         return tradeoff.epsilon_of_gdp(found, delta)
     noise = 1 / found if found > 0 else math.inf
     return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
 
 
-def _parameter(found: float, mechanism: DpSgd | None) -> float:
+def _parameter(found: float, mechanism: NoisySteps | None) -> float:
     if mechanism is None:
         return found
     return 1 / found if found > 0 else math.inf
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(mechanism: DpSgd | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+def _ceiling(mechanism: NoisySteps | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
     counts = np.array(guesses)
     return _refuted(mechanism, counts, counts, coins, 1 - confidence)[0]
 

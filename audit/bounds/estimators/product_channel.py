@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 from audit.stats.bounds import one_run_guesses, product_channel, ranks
 from audit.stats.bounds.validation import Counts
@@ -102,15 +103,16 @@ class ProductChannel:
         return guesses, one_run_guesses.correct_guesses(ranked, guesses)
 
 
-def _mechanism(family: str, scores: Scores) -> DpSgd | None:
+def _mechanism(family: str, scores: Scores) -> NoisySteps | None:
     if family != "dp_sgd":
         return None
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("product_channel knows DP-SGD under adding or removing a record, not under replacing one")
-    if isinstance(scores.mechanism, DpSgd):
-        return scores.mechanism
+    claimed = noisy_steps(scores.mechanism)
+    if claimed is not None:
+        return claimed
     raise UnsupportedMechanism(
-        f"product_channel with family 'dp_sgd' needs scores of a DP-SGD training, got {type(scores.mechanism).__name__}; "
+        f"product_channel with family 'dp_sgd' needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; "
         "use family 'gdp' or 'any'"
     )
 
@@ -120,7 +122,7 @@ class _Family:
     """Symmetric curves by a parameter: epsilon, mu, or the inverse of the noise multiplier."""
 
     name: str
-    mechanism: DpSgd | None
+    mechanism: NoisySteps | None
     delta: float
 
     def __call__(self, parameter: float) -> tradeoff_curves.Curve:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
 from audit.core.data import Array, Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.evidence import Evidence, Stake
 from audit.core.game import Assumption
-from audit.core.mechanism import Adjacency, DpSgd
 from audit.core.seeds import Seed
 from audit.stats.bounds import betting_claims, ranks, sequential
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
@@ -150,14 +151,14 @@ class Sequential:
         )
 
 
-def _dp_sgd(scores: Scores) -> DpSgd:
-    mechanism = scores.mechanism
-    if not isinstance(mechanism, DpSgd) or scores.game.adjacency is Adjacency.REPLACE_ONE:
+def _dp_sgd(scores: Scores) -> NoisySteps:
+    claimed = noisy_steps(scores.mechanism)
+    if claimed is None or scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism(
             f"sequential with the family 'dp_sgd' needs scores of DP-SGD under adding or removing a record, got "
-            f"{type(mechanism).__name__} under '{scores.game.adjacency.value}'; use the family 'any'"
+            f"{scores.mechanism or 'no mechanism'} under '{scores.game.adjacency.value}'; use the family 'any'"
         )
-    return mechanism
+    return claimed
 
 
 def _shuffled(scores: Scores, seed: Seed) -> tuple[Array, Array]:

@@ -1,0 +1,197 @@
+"""What an event says to those who execute it or bound it: steps, sampling rate, noise, unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from audit.core import checks
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import (
+    Composed,
+    Event,
+    Gaussian,
+    Grouped,
+    NonPrivate,
+    Parallel,
+    PoissonSampled,
+    Release,
+    Repeated,
+    SampledWithoutReplacement,
+    Unit,
+)
+
+Phase = tuple[float, float, int]
+"""Noise multiplier, sample rate, steps: as given, without conversion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisySteps:
+    """Phases of DP-SGD read off an event: `steps` noisy sums of clipped gradients over Poisson batches.
+
+    Attributes:
+        noise_multiplier: noise standard deviation divided by the clip norm; no unit.
+        clip_norm: l2 bound on one record's gradient.
+        sample_rate: probability that a record takes part in a step.
+    """
+
+    noise_multiplier: float
+    clip_norm: float
+    sample_rate: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.positive(self.clip_norm, "clip_norm")
+        checks.probability(self.sample_rate, "sample_rate")
+        if not self.steps >= 0:  # also where it is NaN
+            raise ConfigError(f"steps is {self.steps}; expected a count of at least 0")
+
+
+def parts(event: Event) -> tuple[Event, ...]:
+    """Return the events right below this one, () for a leaf."""
+    match event:
+        case PoissonSampled() | SampledWithoutReplacement() | Repeated() | Grouped():
+            return (event.mechanism,)
+        case Composed() | Parallel():
+            return event.parts
+    return ()
+
+
+def kinds(event: Event) -> frozenset[type]:
+    """Return the classes of the event and of all its parts.
+
+    >>> sorted(kind.__name__ for kind in kinds(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3)))
+    ['Gaussian', 'Repeated']
+    """
+    return frozenset({type(event)}).union(*(kinds(part) for part in parts(event)))
+
+
+def releases(event: Event) -> Iterator[Release]:
+    """Yield the leaves of the tree, each once, however often it is repeated."""
+    if isinstance(event, Release):
+        yield event
+    for part in parts(event):
+        yield from releases(part)
+
+
+def unit(event: Event) -> Unit:
+    """Return whose contributions the event bounds; "example" where nothing is released.
+
+    Raises:
+        UnsupportedMechanism: releases about different units in one event.
+    """
+    units = sorted({release.unit for release in releases(event)})
+    if len(units) > 1:
+        raise UnsupportedMechanism(f"the event mixes releases about one {' and one '.join(units)}; account for them apart")
+    return units[0] if units else "example"
+
+
+def steps(event: Event) -> int:
+    """Return how many releases the event makes, one after the other.
+
+    >>> steps(Composed(parts=(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3), Gaussian(noise_multiplier=1.0))))
+    4
+    """
+    match event:
+        case Repeated(mechanism=inner, count=count):
+            return count * steps(inner)
+        case Composed():
+            return sum(steps(part) for part in event.parts)
+        case PoissonSampled() | SampledWithoutReplacement() | Grouped():
+            return steps(event.mechanism)
+    return 1
+
+
+def sample_rate(event: Event) -> float | None:
+    """Return the chance of a record to take part in a release; None where it differs, or batches have a fixed size."""
+    match event:
+        case PoissonSampled():
+            inner = sample_rate(event.mechanism)
+            return None if inner is None else event.sample_rate * inner
+        case SampledWithoutReplacement():
+            return None
+    rates = {sample_rate(part) for part in parts(event)} or {1.0}
+    return rates.pop() if len(rates) == 1 else None
+
+
+def is_non_private(event: Event) -> bool:
+    """Return whether every release shows what it was computed from, so that there is nothing to account for."""
+    leaves = list(releases(event))
+    return bool(leaves) and all(isinstance(leaf, NonPrivate) for leaf in leaves)
+
+
+def noisy_steps(event: Event | None) -> NoisySteps | None:
+    """Return noise, clip norm, rate and steps of DP-SGD; None for any other event, and for None.
+
+    >>> step = PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0, clip_norm=0.5), sample_rate=0.1)
+    >>> noisy_steps(Repeated(mechanism=step, count=5))
+    NoisySteps(noise_multiplier=2.0, clip_norm=0.5, sample_rate=0.1, steps=5)
+    """
+    match event:
+        case Repeated(mechanism=PoissonSampled(mechanism=Gaussian() as release, sample_rate=rate), count=count):
+            noise = release.noise_multiplier
+            return NoisySteps(noise_multiplier=noise, clip_norm=release.clip_norm, sample_rate=rate, steps=count)
+    return None
+
+
+def phases(event: Event) -> tuple[Phase, ...]:
+    """Return the event as phases of DP-SGD, in order.
+
+    Raises:
+        UnsupportedMechanism: it has another mechanism in it.
+
+    >>> phases(Repeated(mechanism=PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0), sample_rate=0.1), count=5))
+    ((2.0, 0.1, 5),)
+    """
+    match event:
+        case Gaussian(noise_multiplier=noise):
+            return ((noise, 1.0, 1),)
+        case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
+            return ((noise, rate, 1),)
+        case Repeated(mechanism=inner, count=count):
+            each = phases(inner)
+            if len(each) == 1:
+                noise, rate, number = each[0]
+                return ((noise, rate, number * count),)
+            return each * count
+        case Composed():
+            return tuple(phase for part in event.parts for phase in phases(part))
+    raise UnsupportedMechanism(f"{event} is not made of DP-SGD phases only, and this accountant knows nothing else")
+
+
+def single_phase(event: Event) -> Phase:
+    """Return the event as one phase of DP-SGD.
+
+    Raises:
+        UnsupportedMechanism: it is made of several, or of something else.
+    """
+    each = phases(event)
+    if len(each) == 1:
+        return each[0]
+    raise UnsupportedMechanism(f"{event} has {len(each)} phases; this accountant takes exactly one")
+
+
+def first_steps(event: Event, count: int) -> Event:
+    """Return what has been released after `count` of the event's releases; the whole event where it has no more.
+
+    >>> first_steps(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=9), 3).count
+    3
+    """
+    if count >= steps(event):
+        return event
+    match event:
+        case Repeated(mechanism=inner):
+            whole, rest = divmod(count, steps(inner))
+            full = Repeated(mechanism=inner, count=whole)
+            return Composed(parts=(full, first_steps(inner, rest))) if rest else full
+        case Composed():
+            taken, done = [], 0
+            for part in event.parts:
+                if done < count:
+                    taken.append(first_steps(part, count - done))
+                done += steps(part)
+            return Composed(parts=tuple(taken))
+        case PoissonSampled() | SampledWithoutReplacement() | Grouped():
+            return replace(event, mechanism=first_steps(event.mechanism, count))
+    return Composed(parts=())

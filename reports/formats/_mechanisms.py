@@ -1,0 +1,80 @@
+"""Mechanisms as report.json writes them: the two usual trainings flat, any other event as text and as the JSON of its tree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from audit.core.errors import DataError
+from audit.core.event_forms import decode, encode
+from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
+from audit.core.events import Event, PoissonSampled, Repeated, dp_sgd, sgd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DpSgd:
+    """DP-SGD: Poisson batches, per-example l2 clipping, Gaussian noise on the sum."""
+
+    noise_multiplier: float
+    clip_norm: float
+    sample_rate: float
+    steps: int
+
+    def event(self) -> Event:
+        """Return what these fields describe."""
+        return dp_sgd(
+            noise_multiplier=self.noise_multiplier, clip_norm=self.clip_norm, sample_rate=self.sample_rate, steps=self.steps
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonPrivate:
+    """Plain stochastic gradient training on Poisson batches: no clipping, no noise, no guarantee."""
+
+    sample_rate: float
+    steps: int
+
+    def event(self) -> Event:
+        """Return what these fields describe."""
+        return sgd(sample_rate=self.sample_rate, steps=self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherEvent:
+    """Any other event: in words, and its tree as JSON text."""
+
+    words: str
+    tree: str
+
+    def event(self) -> Event:
+        """Return the event of the tree.
+
+        Raises:
+            DataError: the text is not an event.
+        """
+        try:
+            stored = json.loads(self.tree)
+        except ValueError as error:
+            raise DataError(f"the tree of an event is not JSON: {error}") from error
+        if not isinstance(stored, dict):
+            raise DataError(f"the tree of an event is a {type(stored).__name__}; expected an object")
+        return decode(stored)
+
+
+Written = DpSgd | NonPrivate | OtherEvent
+
+
+def written(event: Event) -> Written:
+    """Return the form in which report.json holds an event."""
+    noisy, rate = noisy_steps(event), sample_rate(event)
+    plain = isinstance(event, Repeated) and isinstance(event.mechanism, PoissonSampled) and is_non_private(event)
+    if unit(event) == "example" and noisy is not None:
+        return DpSgd(
+            noise_multiplier=noisy.noise_multiplier,
+            clip_norm=noisy.clip_norm,
+            sample_rate=noisy.sample_rate,
+            steps=noisy.steps,
+        )
+    if unit(event) == "example" and plain and rate is not None:
+        return NonPrivate(sample_rate=rate, steps=steps(event))
+    return OtherEvent(words=str(event), tree=json.dumps(encode(event), sort_keys=True))
