@@ -36,7 +36,7 @@ def job_of(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
 @pytest.mark.parametrize("clip_norm", [0.05, 1e9, None], ids=["clipped", "unclipped", "plain"])
 @pytest.mark.parametrize("name", sorted(users.EXACT))
 def test_models_of_users_train_like_the_slow_loop(name: str, clip_norm: float | None) -> None:
-    job = job_of(name, PLAIN if clip_norm is None else replace(QUIET, clip_norm=clip_norm))
+    job = job_of(name, PLAIN if clip_norm is None else cases.varied(QUIET, clip_norm=clip_norm))
     done = train(job, cases.silent, DOUBLE)
     assert done.executed.recomputed.max() < 1e-9
     for model in range(3):
@@ -68,7 +68,7 @@ def test_what_cannot_be_trained_at_all_is_refused_without_privacy_too(name: str)
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("mechanism", [replace(QUIET, noise_multiplier=1.0), PLAIN], ids=["dpsgd", "plain"])
+@pytest.mark.parametrize("mechanism", [cases.varied(QUIET, noise_multiplier=1.0), PLAIN], ids=["dpsgd", "plain"])
 def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: Repeated) -> None:
     job = job_of("functional_dropout", mechanism)
     before = torch.random.get_rng_state()
