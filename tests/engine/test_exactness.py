@@ -53,7 +53,7 @@ def test_what_cannot_be_private_is_refused_by_a_sentence(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["capacity", "mixes_in_training", "keeps", "spectral"])
 def test_without_privacy_a_batch_is_trained_as_it_is(name: str) -> None:
-    job = job_of(name, replace(PLAIN, sample_rate=0.7))
+    job = job_of(name, sgd(sample_rate=0.7, steps=PLAIN.count))
     done = train(job, cases.silent, DOUBLE)
     assert done.executed.recomputed.max() < 1e-9
     for model in range(3):
@@ -96,7 +96,7 @@ def test_an_engine_that_trains_something_else_is_stopped_after_the_first_steps(m
     monkeypatch.setattr("audit.engine.schedule.why_one_by_one", lambda *_: None)
     monkeypatch.setattr(LinearLayer, "forward", lambda self, inputs: 1.5 * honest(self, inputs))
     steps = []
-    for mechanism in (replace(QUIET, count=50, clip_norm=1e9), replace(PLAIN, count=50)):
+    for mechanism in (cases.varied(QUIET, steps=50, clip_norm=1e9), replace(PLAIN, count=50)):
         with pytest.raises(ExecutionMismatch, match="step 3, model 0"):
             train(cases.job(mechanism, access=Access.FINAL_WEIGHTS), steps.append)
     assert sum(steps) == 0  # progress is reported ten times a second
