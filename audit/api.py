@@ -16,16 +16,18 @@ from audit.bounds import claim_test
 from audit.bounds import power as planning
 from audit.bounds import simulation as simulations
 from audit.core import checks
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, CertifiedBound, Estimate, LowerBound
-from audit.core.data import Array, Scores
+from audit.core.data import Array
 from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd
-from audit.core.game import Access, Assumption, Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import Estimator
 from audit.core.results import RocCurve
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import point_estimates
 from audit.stats.bounds import roc as roc_statistics
 from audit.stats.curves import dp_sgd_curve

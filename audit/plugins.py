@@ -11,9 +11,11 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from audit.core.errors import ConfigError
+
+Value = TypeVar("Value")
 
 
 def names(package: str) -> tuple[str, ...]:
@@ -29,7 +31,8 @@ def names(package: str) -> tuple[str, ...]:
 def find(package: str, kind: str) -> type[Any]:
     """The class that `kind` names in `package`, or `ConfigError` with the nearest name."""
     if ":" in kind:
-        return _foreign(kind)
+        foreign: type[Any] = _foreign(kind)
+        return foreign
     known = names(package)
     if kind not in known:
         near = difflib.get_close_matches(kind, known, n=1)
@@ -64,10 +67,21 @@ def build(package: str, spec: Mapping[str, Any]) -> Any:
         raise ConfigError(f"{package}.{kind}: {error}") from error
 
 
-def _foreign(kind: str) -> type[Any]:
+def load(name: str, kind: type[Value]) -> Value:
+    """The object that `package.module:OBJECT` names.
+
+    Raises:
+        ConfigError: there is none, or it is no `kind`.
+    """
+    found = _foreign(name)
+    if not isinstance(found, kind):
+        raise ConfigError(f"'{name}' is a {type(found).__name__}; expected a {kind.__name__}")
+    return found
+
+
+def _foreign(kind: str) -> Any:
     module, _, attribute = kind.partition(":")
     try:
-        found: type[Any] = getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"cannot load '{kind}': {error}; expected 'package.module:Class' on the import path") from error
-    return found

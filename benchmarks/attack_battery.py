@@ -27,8 +27,9 @@ import numpy as np
 from attack_problem import FLIP, train_models
 
 from audit import plugins
-from audit.core.data import Array, ReferenceView
+from audit.core.data import Array
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.experiment import leave_one_out
 from audit.stats.scoring import signals
 
@@ -53,9 +54,9 @@ SCORERS: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
-def peer_forms(models: ReferenceView, labels: Array) -> list[tuple[str, Callable[[int, Array], Array], str]]:
+def peer_forms(models: View, labels: Array) -> list[tuple[str, Callable[[int, Array], Array], str]]:
     """Formulas of other implementations on the same models: target and indices of references to scores."""
-    confidence = signals.scaled_confidence(models.logits, labels)
+    confidence = signals.scaled_confidence(models["logits"], labels)
     p = 1 / (1 + np.exp(-confidence))
     coins = models.included
 
@@ -135,7 +136,7 @@ def main() -> None:
         coins=options.coins,
         flip=tuple(options.flip),
     )
-    right = signals.correct(models.logits, labels)
+    right = signals.correct(models["logits"], labels)
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}")
     spent = time.process_time() - started
     print(
@@ -170,7 +171,7 @@ def evaluate(attack, models, labels, targets, references):  # type: ignore[no-un
     parts = []
     for one in targets:
         kept = np.append(np.delete(np.arange(len(models)), one)[:references], one)
-        some = ReferenceView(included=models.included[kept], logits=models.logits[kept])
+        some = View.of(included=models.included[kept], logits=models["logits"][kept])
         parts.append(leave_one_out.leave_one_out(attack, some, labels, Seed(0), [references]))
     return leave_one_out.LeaveOneOut(
         values=np.concatenate([part.values for part in parts]),

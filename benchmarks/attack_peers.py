@@ -24,8 +24,9 @@ from attack_battery import row
 from attack_problem import train_models
 
 from audit import plugins
-from audit.core.data import Array, ReferenceView
+from audit.core.data import Array
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.experiment import leave_one_out
 from audit.stats.bounds import roc
 
@@ -45,7 +46,7 @@ COUNTERPARTS = [
 ]
 
 
-def sacro(models: ReferenceView, labels: Array, mode: str, fix_variance: bool) -> Callable[[int], Array]:
+def sacro(models: View, labels: Array, mode: str, fix_variance: bool) -> Callable[[int], Array]:
     """Scores of one target by SACRO-ML's `LIRAAttack`, higher for members."""
     from sacroml.attacks import utils
     from sacroml.attacks.likelihood_attack import LIRAAttack
@@ -54,7 +55,7 @@ def sacro(models: ReferenceView, labels: Array, mode: str, fix_variance: bool) -
     attack = LIRAAttack(
         output_dir=tempfile.mkdtemp(), write_report=False, n_shadow_models=len(models) - 1, mode=mode, fix_variance=fix_variance
     )
-    shifted = models.logits - models.logits.max(axis=-1, keepdims=True)
+    shifted = models["logits"] - models["logits"].max(axis=-1, keepdims=True)
     p = np.exp(shifted) / np.exp(shifted).sum(axis=-1, keepdims=True)
     own = np.take_along_axis(p, np.broadcast_to(labels[:, None], (*p.shape[:2], 1)), -1)[..., 0]
     confidence = np.array([[utils.logit(value) for value in line] for line in own])
@@ -81,7 +82,7 @@ def main() -> None:
         models, labels = train_models(options.models, options.records, Seed(options.seed))
     else:
         with np.load(options.arrays, allow_pickle=False) as stored:
-            models, labels = ReferenceView(included=stored["included"], logits=stored["logits"]), stored["labels"]
+            models, labels = View.of(included=stored["included"], logits=stored["logits"]), stored["labels"]
     targets = list(range(options.targets or len(models)))
     ours, theirs = {}, {}
     for name, spec in OURS.items():

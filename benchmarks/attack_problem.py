@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Dataset, Records, ReferenceView
+from audit.core.access import Access
+from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.events import sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.core.views import View
 
 FEATURES, CLASSES, FLIP = 600, 100, 0.375
 BATCH, EPOCHS = 64, 10
@@ -37,15 +38,15 @@ def train_models(
     batches: str = "shuffled",
     coins: str = "halves",
     flip: tuple[float, float] = (FLIP, 0.0),
-) -> tuple[ReferenceView, Array]:
+) -> tuple[View, Array]:
     """Logits `(models, records, classes)` with coins, and the labels."""
     pool = purchase_like(records, seed.child("data"), flip)
     random = seed.child("coins").numpy()
     if batches == "poisson":
         included = random.random((models, records)) < 0.5
-        return ReferenceView(included=included, logits=with_engine(pool, included, seed)), pool.labels
+        return View.of(included=included, logits=with_engine(pool, included, seed)), pool.labels
     included = balanced(models, records, random) if coins == "balanced" else halves(models, records, random)
-    return ReferenceView(included=included, logits=with_shuffled_batches(pool, included, seed)), pool.labels
+    return View.of(included=included, logits=with_shuffled_batches(pool, included, seed)), pool.labels
 
 
 def halves(models: int, records: int, random: np.random.Generator) -> Array:

@@ -28,8 +28,8 @@ def main() -> None:
     import numpy as np  # after the number of threads is set
 
     from audit import plugins
-    from audit.core.data import ReferenceView, TargetView
     from audit.core.seeds import Seed
+    from audit.core.views import View
 
     random = np.random.default_rng(0)
     shape = (options.references + 1, options.records)
@@ -41,19 +41,24 @@ def main() -> None:
     trajectory = random.random((*shape, 8), dtype=np.float32)
 
     def seen(models: int | slice) -> dict[str, np.ndarray]:
-        lengths = ("gradient_norms", "last_gradient_norms", "class_distances", "boundary")
-        each = {"logits": logits, "trajectory": trajectory, **dict.fromkeys(lengths, norms)}
+        lengths = ("gradient_norms", "last_gradient_norms", "class_distances", "boundary_distances_300")
+        each = {
+            "logits": logits,
+            "predicted_labels": logits.argmax(-1)[:, None],
+            "loss_trajectory": trajectory,
+            **dict.fromkeys(lengths, norms),
+        }
         return {name: signal[models] for name, signal in each.items()}
 
-    target = TargetView(labels=labels, **seen(0))
-    reference = ReferenceView(included=included[1:], **seen(slice(1, None)))
+    target = View.of(labels=labels, **seen(0))
+    reference = View.of(included=included[1:], **seen(slice(1, None)))
     held = sum(signal.nbytes for signal in (logits, norms, trajectory, included)) / 2**30
     print(f"{platform.machine()}, {os.cpu_count()} cores, {options.threads} threads, Python {platform.python_version()}")
     print(f"{options.records} records, {options.references} references, {options.classes} classes; signals {held:.2f} GB")
     wall = cpu = 0.0
     for name in plugins.names("attacks.scorers"):
         attack = plugins.build("attacks.scorers", {"kind": name})
-        if attack.needs.gradients:
+        if name in ("gradient_product", "weight_difference"):
             continue
         began = time.perf_counter(), time.process_time()
         attack.score(target, reference, Seed(0))

@@ -16,10 +16,10 @@ import numpy as np
 import real_problems
 from attack_battery import row
 
-from attacks.signals.augmented import views_of
+from attacks.signals._image_views import views_of
 from audit import plugins
-from audit.core.data import ReferenceView
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.engine import observe
 from audit.experiment import leave_one_out
 
@@ -42,7 +42,11 @@ def main() -> None:
     trained = observe.Trained(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
     seen = np.stack([trained.outputs(view) for view in views_of(dataset.pool.inputs, max(options.views))], axis=1)
     print(f"{options.data}: {options.models} models, trained and observed in {time.process_time() - began:.0f} CPU s")
-    models = ReferenceView(included=job.included, logits=seen[:, 0], augmented_logits=seen)
+    models = View.of(
+        included=job.included,
+        logits=seen[:, 0],
+        **{f"augmented_logits_{count}": seen[:, :count] for count in options.views if count > 1},
+    )
     for count in options.views:
         attack = plugins.build("attacks.scorers", {"kind": "lira", "augmentations": count})
         began = time.process_time()

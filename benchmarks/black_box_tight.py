@@ -25,13 +25,15 @@ import torch
 
 from audit import plugins
 from audit.accounting import calibration
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Dataset, ReferenceView, Scores, TargetView
+from audit.core.data import Dataset
 from audit.core.event_reading import phases
 from audit.core.events import sgd
-from audit.core.game import Access, Game, Inclusion
-from audit.core.protocols import TrainingJob
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.core.views import Scores, View
 from audit.data import load
 from audit.engine import observe
 from audit.experiment import figures
@@ -118,9 +120,9 @@ def main() -> None:
     logits = observe.logits(job.model, trained.weights, canary.records.inputs, CLASSES)
     test = observe.logits(job.model, trained.weights, source.test.inputs, CLASSES)
     loss = plugins.build("attacks.scorers", {"kind": "loss"})
-    nothing = ReferenceView(included=np.empty((0, 1), dtype=bool))
+    nothing = View.of(included=np.empty((0, 1), dtype=bool))
     labels = canary.records.labels
-    values = [loss.score(TargetView(labels=labels, logits=one), nothing, seed)[0] for one in logits]
+    values = [loss.score(View.of(labels=labels, logits=one), nothing, seed)[0] for one in logits]
     game = Game(
         adjacency=Adjacency.ADD_REMOVE,
         access=Access.FINAL_MODEL,

@@ -32,10 +32,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from audit import plugins
-from audit.core.data import ReferenceView, TrainedModels
 from audit.core.events import sgd
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainedModels, TrainingJob
+from audit.core.views import View
 from audit.engine.compile_c import compiler, library
 from audit.engine.compiled_mlp import SOURCE, chain_of
 from audit.engine.ensemble import train
@@ -162,7 +162,7 @@ def lira(repeats: int, models: int, epochs: int) -> None:
             with measured(taken[kind]):
                 done = train(one, silent, settings)
                 outputs = logits(one.model, done.weights, dataset.pool.inputs, 100)
-                seen = ReferenceView(included=one.included, logits=outputs)
+                seen = View.of(included=one.included, logits=outputs)
                 leave_one_out.leave_one_out(attack, seen, dataset.pool.labels, Seed(0))
     member = (outputs.argmax(-1) == dataset.pool.labels)[one.included].mean()
     print(f"\n17-model problem: {models} models, {one.steps} steps, {repeats} repeats, attack included")

@@ -10,11 +10,11 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.core.access import Access
 from audit.core.data import Canaries, Dataset, Records
 from audit.core.events import dp_sgd, sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.models.build import initialised
 

@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from audit import plugins
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Scores
 from audit.core.events import dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds.score_distributions import Law
 
 try:

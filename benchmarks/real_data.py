@@ -33,9 +33,9 @@ import real_scores
 import torch
 from real_problems import Recipe
 
+from audit.core.access import Access
 from audit.core.data import Array
 from audit.core.event_reading import sample_rate, steps
-from audit.core.game import Access
 from audit.core.seeds import Seed
 from audit.execution import code
 from audit.experiment import figures

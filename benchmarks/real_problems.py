@@ -17,12 +17,12 @@ from white_box import taken_part
 from audit import plugins
 from audit.accounting import calibration
 from audit.core import event_reading
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.events import Event, sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 from audit.data import load
 from audit.engine import observe
 from audit.engine.sampling import Law

@@ -9,11 +9,13 @@ import numpy as np
 from real_problems import DELTA, Recipe, claim
 
 from audit import api, plugins
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Array, ReferenceView, Scores, TargetView
+from audit.core.data import Array
 from audit.core.event_reading import noisy_steps
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores, View
 from audit.experiment import figures, leave_one_out
 from audit.stats.bounds import roc
 from audit.stats.scoring import signals
@@ -55,7 +57,7 @@ DRAWN = ("loss", "label only, calibrated", "RMIA/BASE", "LiRA offline", "LiRA, f
 def scored(found: dict[str, Array]) -> dict[str, Any]:
     """All that `real_data.py` prints of one recipe."""
     began = time.process_time()
-    models = ReferenceView(included=found["included"], **{name: found[name] for name in SIGNALS})
+    models = View.of(included=found["included"], **{name: found[name] for name in SIGNALS})
     right = signals.correct(found["logits"], found["labels"])
     test = signals.correct(found["test_logits"], found["test_labels"])
     result: dict[str, Any] = {
@@ -108,12 +110,12 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
     """The bounds of one target and one white-box run."""
     outside, gradients = found["included"], inside["included"][run]
     rest = np.delete(np.arange(len(outside)), run)
-    references = ReferenceView(included=outside[rest], logits=found["logits"][rest])
-    target = TargetView(labels=found["labels"], logits=found["logits"][run], mechanism=recipe.mechanism)
-    seen = TargetView(
-        products=inside["products"][run], weight_products=inside["weight_products"][run], mechanism=recipe.mechanism
+    references = View.of(included=outside[rest], logits=found["logits"][rest])
+    target = View.of(labels=found["labels"], logits=found["logits"][run], mechanism=recipe.mechanism)
+    seen = View.of(
+        step_products=inside["products"][run], weight_products=inside["weight_products"][run], mechanism=recipe.mechanism
     )
-    nothing = ReferenceView(included=np.empty((0, len(gradients)), dtype=bool))
+    nothing = View.of(included=np.empty((0, len(gradients)), dtype=bool))
     tried = [
         ({"kind": "label_only", "calibrated": True}, Access.LABEL_ONLY, target, references, outside[run]),
         ({"kind": "auto"}, Access.FINAL_MODEL, target, references, outside[run]),
@@ -128,11 +130,11 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
             inclusion=Inclusion.COINS,
             canaries=len(included),
             references=len(others),
-            independent_noise=access is Access.ALL_STEPS,
+            independent_noise=access == Access.ALL_STEPS,
         )
         values = plugins.build("attacks.scorers", spec).score(view, others, Seed(0))
         scores = Scores(values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=recipe.mechanism)
-        for name in ("one_run", "one_run_fdp", *(["fdp_rank"] if access is Access.ALL_STEPS else [])):
+        for name in ("one_run", "one_run_fdp", *(["fdp_rank"] if access == Access.ALL_STEPS else [])):
             estimator = plugins.build("audit.bounds.estimators", {"kind": name})
             (bound,) = figures.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
             rows.append(_row(access, str(spec["kind"]), bound))
@@ -162,7 +164,7 @@ def step_bound(members: Array, nonmembers: Array, recipe: Recipe, *, sampling_se
 
 def _row(access: Access, attack: str, bound: Any) -> dict[str, Any]:
     return {
-        "access": access.value,
+        "access": access.name,
         "attack": attack,
         "estimator": bound.estimator,
         "family": bound.family,

@@ -50,8 +50,9 @@ def main() -> None:
 
 def game(runs: int) -> Any:
     """One canary a run."""
+    from audit.core.access import Access
     from audit.core.adjacency import Adjacency
-    from audit.core.game import Access, Game, Inclusion
+    from audit.core.game import Game, Inclusion
 
     return Game(adjacency=Adjacency.ADD_REMOVE, access=Access.ALL_STEPS, inclusion=Inclusion.COINS, canaries=1, runs=runs)
 

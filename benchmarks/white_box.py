@@ -21,12 +21,14 @@ import torch
 
 from audit import api, plugins
 from audit.accounting import calibration
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Array, Canaries, Dataset, ReferenceView, Scores, TargetView
+from audit.core.data import Array, Canaries, Dataset
 from audit.core.events import Repeated
-from audit.core.game import Access, Game, Inclusion
-from audit.core.protocols import TrainingJob
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.core.views import Scores, View
 from audit.data import load
 from audit.engine import observe
 from audit.engine.sampling import EnsembleSampler, Law
@@ -43,7 +45,7 @@ SCORERS = {Access.ALL_STEPS: "gradient_product", Access.FINAL_WEIGHTS: "weight_d
 
 def observed(
     source: Dataset, canaries: Canaries, mechanism: Repeated, hidden: int, seed: Seed
-) -> tuple[Array, dict[Access, TargetView]]:
+) -> tuple[Array, dict[Access, View]]:
     """The coins of one run and what each adversary sees of it."""
     included = seed.child("coins").numpy().random((1, len(canaries))) < 0.5
     job = TrainingJob(
@@ -62,8 +64,8 @@ def observed(
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}
     difference = observe.weight_products(trained.initial, final, canaries)
     views = {
-        Access.ALL_STEPS: TargetView(products=trained.products[0], mechanism=mechanism),
-        Access.FINAL_WEIGHTS: TargetView(weight_products=difference[0], mechanism=mechanism),
+        Access.ALL_STEPS: View.of(step_products=trained.products[0], mechanism=mechanism),
+        Access.FINAL_WEIGHTS: View.of(weight_products=difference[0], mechanism=mechanism),
     }
     return included[0], views
 
@@ -89,7 +91,7 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     parameters = build.parameter_count({"kind": "mlp", "hidden": [options.hidden]}, shape, source.classes)
     planted = plugins.build("attacks.canaries", {"kind": "dirac_gradient"}).make(source, canaries, parameters, seed)
     included, views = observed(source, planted, mechanism, options.hidden, seed)
-    nothing = ReferenceView(included=np.empty((0, canaries), dtype=bool))
+    nothing = View.of(included=np.empty((0, canaries), dtype=bool))
     found = {}
     for access, view in views.items():
         game = Game(
@@ -97,7 +99,7 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
             access=access,
             inclusion=Inclusion.COINS,
             canaries=canaries,
-            independent_noise=access is Access.ALL_STEPS,
+            independent_noise=access == Access.ALL_STEPS,
             canary=planted.description,
         )
         values = plugins.build("attacks.scorers", {"kind": SCORERS[access]}).score(view, nothing, seed)
@@ -106,7 +108,7 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
             estimator = plugins.build("audit.bounds.estimators", {"kind": name})
             (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
             found[access, f"{name}{f' (family {bound.family})' if bound.family else ''}"] = bound.epsilon / claim
-    steps = views[Access.ALL_STEPS].products
+    steps = views[Access.ALL_STEPS]["step_products"]
     single = api.step_bound(steps[included].ravel(), steps[~included].ravel(), mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
     law = Law(population=len(source.train) + canaries, rate=options.sample_rate)
@@ -136,7 +138,7 @@ def main() -> None:
         for access, name in runs[0]:
             values = [run[access, name] for run in runs]
             figures = f"{np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f})"
-            print(f"| {canaries} | {access.value} | {name} | {figures} |", flush=True)
+            print(f"| {canaries} | {access.name} | {name} | {figures} |", flush=True)
         print(f"| {canaries} | | {(time.process_time() - began) / options.seeds:.0f} CPU s a run | |", flush=True)
 
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from audit.core.access import Access
 from audit.core.claims import Claim, LowerBound, NegativeControl, Outcome, Verdict
-from audit.core.game import Access, Inclusion
+from audit.core.game import Inclusion
 from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, TprAtFpr
 
 TOGETHER = "all together"
@@ -91,7 +92,7 @@ def levels(mechanism: MechanismResult) -> dict[Access, tuple[Placed, ...]]:
     found: dict[Access, list[Placed]] = {}
     for one in placed(mechanism):
         found.setdefault(one.access, []).append(one)
-    return {level: tuple(found[level]) for level in Access if level in found}
+    return {level: tuple(found[level]) for level in sorted(found, key=lambda one: len(one.released))}
 
 
 def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[Placed, ...]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit import plugins
-from audit.core.data import Executed, TrainedModels
-from audit.core.protocols import Progress, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 
 
 def honest(job: TrainingJob, progress: Progress, **changes: float) -> TrainedModels:

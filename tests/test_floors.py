@@ -29,6 +29,7 @@ PLUG_INS = [
     "audit.trainers",
     "attacks.canaries",
     "attacks.scorers",
+    "attacks.signals",
 ]
 MOST_ROOMS, MOST_FLOORS = 25, 10
 

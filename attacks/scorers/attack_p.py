@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import population
 
 
@@ -33,9 +36,9 @@ class AttackP:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and one reference."""
-        return Needs(references=1)
+        return Needs(signals={Logits()}, instead={Losses()}, references=1)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Normal quantile among known non-members, `(m,)` float64."""
         included = reading.memberships(reference, 1, "attack_p", online=False)
         ours, theirs = reading.mean_confidences(target, reference, "attack_p")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import membership
 
 
@@ -26,9 +29,9 @@ class AttackR:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and two references."""
-        return Needs(references=2)
+        return Needs(signals={Logits()}, instead={Losses()}, references=2)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Smoothed log odds of the rank, `(m,)` float64."""
         included = reading.memberships(reference, 2, "attack_r", online=False)
         ours, theirs = reading.mean_confidences(target, reference, "attack_r")

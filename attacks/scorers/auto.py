@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import learned_score, membership
 
 _PAIRS = 5000  # (reference, canary) pairs under which 27 learned weights are not worth their noise
@@ -29,7 +32,7 @@ class Auto:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; uses whatever references there are."""
-        return Needs()
+        return Needs(signals={Logits()}, instead={Losses()})
 
     def choose(self, references: int, canaries: int, *, online: bool) -> tuple[str, str]:
         """Name of the attack and the reason for it, in words.
@@ -49,7 +52,7 @@ class Auto:
             return "offset", f"{references * canaries} pairs of reference and canary are too few to learn a combination from"
         return "learned_combination", f"{references} references that drew coins: it beats LiRA and RMIA from four on"
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Scores of the chosen attack, `(m,)` float64."""
         ours, theirs = reading.mean_confidences(target, reference, "auto")
         if len(reference) == 0:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from attacks.signals.boundary import least_budget
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals._hop_skip_jump import least_budget
+from attacks.signals.boundary_distances import BoundaryDistances
+from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.game import Access
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import membership
 
 
@@ -21,7 +22,7 @@ class Boundary:
     """Scores each canary with its l2 distance to the decision boundary, as HopSkipJump finds it within a query budget.
 
     Wrongly predicted records have distance 0 and tie by nature; estimators break ties with a seed. Finite. The search is
-    `attacks.signals.boundary`; it runs while models are observed, for references too where calibrated.
+    `attacks.signals.boundary_distances`; it runs while models are observed, for references too where calibrated.
 
     Attributes:
         queries: predicted labels asked for each record and model, at most.
@@ -39,13 +40,18 @@ class Boundary:
             raise ConfigError(f"boundary.queries is {self.queries}; expected at least {least_budget()}, which one round takes")
 
     @property
+    def _signal(self) -> BoundaryDistances:
+        return BoundaryDistances(queries=self.queries)
+
+    @property
     def needs(self) -> Needs:
         """Predicted labels of the final model; one reference where calibrated."""
-        return Needs(access=Access.LABEL_ONLY, references=1 if self.calibrated else 0, queries=self.queries)
+        return Needs(signals={self._signal}, references=1 if self.calibrated else 0)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Distance, or how far it exceeds that under models without the canary, `(m,)` float64."""
-        ours, theirs = reading.boundaries(target, reference if self.calibrated else reading.NO_REFERENCE, "boundary")
+        known = reference if self.calibrated else reading.NO_REFERENCE
+        ours, theirs = reading.boundaries(target, known, "boundary", self._signal.key)
         if not self.calibrated:
             return np.asarray(ours, dtype=np.float64)
         included = reading.memberships(reference, 1, "boundary", online=False)

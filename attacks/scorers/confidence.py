@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import signals
 
 
@@ -26,9 +28,9 @@ class Confidence:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; no references."""
-        return Needs()
+        return Needs(signals={Logits()})
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of the predicted class, `(m,)` float64."""
         logits, _ = reading.logits(target, "confidence")
         odds = [signals.scaled_confidence(one, np.argmax(one, axis=-1)) for one in logits]

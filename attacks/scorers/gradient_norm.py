@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.gradient_norms import GradientNorms
+from attacks.signals.last_gradient_norms import LastGradientNorms
+from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.game import Access
-from audit.core.protocols import Needs
+from audit.core.protocols import Needs, Signal
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import membership
 
-_SIGNALS = {"all": "gradient_norms", "last": "last_gradient_norms"}
+_SIGNALS: dict[str, Signal] = {"all": GradientNorms(), "last": LastGradientNorms()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +39,12 @@ class GradientNorm:
     @property
     def needs(self) -> Needs:
         """Final weights; one reference where calibrated."""
-        return Needs(access=Access.FINAL_WEIGHTS, references=1 if self.calibrated else 0)
+        return Needs(signals={_SIGNALS[self.layer]}, references=1 if self.calibrated else 0)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the log norm, or how far it lies below that of models without the canary, `(m,)` float64."""
         known = reference if self.calibrated else reading.NO_REFERENCE
-        ours, theirs = reading.log_lengths(target, known, "gradient_norm", _SIGNALS[self.layer])
+        ours, theirs = reading.log_lengths(target, known, "gradient_norm", _SIGNALS[self.layer].key)
         if not self.calibrated:
             return -ours
         included = reading.memberships(reference, 1, "gradient_norm", online=False)

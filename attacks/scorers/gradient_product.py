@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
-from audit.core.errors import ObservationError
+from attacks.signals import _reading as reading
+from attacks.signals.step_products import StepProducts
+from audit.core.data import Array
 from audit.core.event_reading import noisy_steps
-from audit.core.game import Access
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import normal
 
 
@@ -32,16 +32,11 @@ class GradientProduct:
     @property
     def needs(self) -> Needs:
         """All steps, and gradient canaries."""
-        return Needs(access=Access.ALL_STEPS, gradients=True)
+        return Needs(signals={StepProducts()})
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio or sum of products of each canary, `(m,)` float64."""
-        if target.products is None:
-            raise ObservationError(
-                "attack 'gradient_product' reads inner products with gradient canaries and none were recorded; "
-                "use canaries dirac_gradient or random_gradient with access all_steps (final_weights: weight_difference)"
-            )
-        products = reading.products(target.products, "gradient_product", per_step=True)
+        products = reading.products(target, "gradient_product", StepProducts.key)
         claimed = noisy_steps(target.mechanism)
         if claimed is None or claimed.noise_multiplier == 0 or products.shape[1] == 1:
             return np.asarray(products.sum(axis=1))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from attacks.signals import reading
-from attacks.signals.augmented import require_count
-from audit.core.data import Array, ReferenceView, TargetView
-from audit.core.game import Access
+from attacks.signals import _reading as reading
+from attacks.signals._image_views import require_count
+from attacks.signals.predicted_labels import PredictedLabels
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
-from audit.stats.scoring import membership, signals
+from audit.core.views import View
+from audit.stats.scoring import membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +40,20 @@ class LabelOnly:
     @property
     def needs(self) -> Needs:
         """Predicted labels; one reference where calibrated."""
-        references = 1 if self.calibrated else 0
-        return Needs(access=Access.LABEL_ONLY, references=references, augmentations=self.augmentations)
+        return Needs(signals={self._signal}, references=1 if self.calibrated else 0)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    @property
+    def _signal(self) -> PredictedLabels:
+        return PredictedLabels(views=self.augmentations)
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Share of right predictions, minus the references' where calibrated, `(m,)` float64."""
         known = reference if self.calibrated else reading.NO_REFERENCE
-        target, reference = reading.augmented(target, known, self.augmentations, "label_only")
-        logits, labels = reading.logits(target, "label_only")
-        ours = np.asarray(signals.correct(logits, labels).mean(axis=0), dtype=np.float64)
+        ours, theirs = reading.right_predictions(target, known, "label_only", self._signal.key)
         if not self.calibrated:
             return ours
         included = reading.memberships(reference, 1, "label_only", online=False)
-        theirs = reading.reference_logits(reference, "label_only")
-        right = signals.correct(theirs, labels).reshape(len(theirs), -1, len(labels)).mean(axis=1)
-        return membership.difference(ours, right, included, online=False)
+        return membership.difference(ours, theirs, included, online=False)
 
 
 PLUGIN = LabelOnly

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import learned_score
 
 
@@ -33,9 +36,9 @@ class LearnedCombination:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and four references."""
-        return Needs(references=4)
+        return Needs(signals={Logits()}, instead={Losses()}, references=4)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "learned_combination", online=True)
         ours, theirs = reading.mean_confidences(target, reference, "learned_combination")

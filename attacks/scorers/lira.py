@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from attacks.signals.augmented import require_count
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals._image_views import require_count
+from attacks.signals.augmented_logits import AugmentedLogits
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import membership
 
 
@@ -70,12 +74,15 @@ class Lira:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and at least two references."""
-        return Needs(references=2, augmentations=self.augmentations)
+        if self.augmentations > 1:
+            return Needs(signals={AugmentedLogits(views=self.augmentations)}, references=2)
+        return Needs(signals={Logits()}, instead={Losses()}, references=2)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio (online) or one-sided deviation (offline) of each canary, `(m,)` float64."""
         included = reading.memberships(reference, 2, "lira", online=self.online)
-        ours, theirs = reading.confidences(*reading.augmented(target, reference, self.augmentations, "lira"), "lira")
+        key = AugmentedLogits(views=self.augmentations).key if self.augmentations > 1 else Logits.key
+        ours, theirs = reading.confidences(target, reference, "lira", key)
         queries = [(ours[q], theirs[:, q]) for q in range(len(ours))]
         variance, strength, shrink = self.variance, self.prior_strength, self.shift == "shrunk"
         if self.online:

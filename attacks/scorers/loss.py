@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +27,9 @@ class Loss:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; no references."""
-        return Needs()
+        return Needs(signals={Logits()}, instead={Losses()})
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the loss of each canary, `(m,)` float64."""
         return -reading.losses(target, reading.NO_REFERENCE, "loss")[0]
 

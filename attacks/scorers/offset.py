@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import membership
 
 
@@ -30,9 +33,9 @@ class Offset:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and one reference."""
-        return Needs(references=1)
+        return Needs(signals={Logits()}, instead={Losses()}, references=1)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Confidence minus difficulty, `(m,)` float64."""
         included = reading.memberships(reference, 1, "offset", online=self.online)
         ours, theirs = reading.mean_confidences(target, reference, "offset")

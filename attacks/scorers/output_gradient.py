@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import signals
 
 
@@ -28,9 +30,9 @@ class OutputGradient:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; no references."""
-        return Needs()
+        return Needs(signals={Logits()})
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the log norm of softmax minus one-hot label, `(m,)` float64."""
         logits, labels = reading.logits(target, "output_gradient")
         return -np.asarray(np.mean([signals.log_output_gradient_norm(one, labels) for one in logits], axis=0))

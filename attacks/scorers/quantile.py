@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import quantile_regression, reference_fit
 
 _LEVELS = (0.5, 0.9, 0.99)
@@ -42,9 +45,9 @@ class Quantile:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and two references."""
-        return Needs(references=2)
+        return Needs(signals={Logits()}, instead={Losses()}, references=2)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Normal quantile under the regression, `(m,)` float64."""
         included = reading.memberships(reference, 2, "quantile", online=False)
         ours, theirs = reading.mean_confidences(target, reference, "quantile")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import membership, population
 
 
@@ -43,9 +46,9 @@ class Rmia:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and one reference (three for the population form)."""
-        return Needs(references=3 if self.population else 1)
+        return Needs(signals={Logits()}, instead={Losses()}, references=3 if self.population else 1)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log ratio or its normal quantile, `(m,)` float64."""
         included = reading.memberships(reference, self.needs.references, "rmia", online=self.online)
         losses, their_losses = reading.losses(target, reference, "rmia")

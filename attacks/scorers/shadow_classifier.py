@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import logistic, signals
 
 
@@ -36,9 +38,9 @@ class ShadowClassifier:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and one reference."""
-        return Needs(references=1)
+        return Needs(signals={Logits()}, references=1)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 1, "shadow_classifier", online=True)
         logits, labels = reading.logits(target, "shadow_classifier")

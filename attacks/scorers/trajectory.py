@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
-from audit.core.game import Access
+from attacks.signals import _reading as reading
+from attacks.signals.loss_trajectory import LossTrajectory
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import learned_score
 
 
@@ -35,9 +36,9 @@ class Trajectory:
     @property
     def needs(self) -> Needs:
         """All steps and four references."""
-        return Needs(access=Access.ALL_STEPS, references=4)
+        return Needs(signals={LossTrajectory()}, references=4)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "trajectory", online=True)
         ours, theirs = reading.trajectories(target, reference, "trajectory")

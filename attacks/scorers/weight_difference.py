@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
-from audit.core.errors import ObservationError
-from audit.core.game import Access
+from attacks.signals import _reading as reading
+from attacks.signals.weight_products import WeightProducts
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +26,11 @@ class WeightDifference:
     @property
     def needs(self) -> Needs:
         """Final weights and gradient canaries."""
-        return Needs(access=Access.FINAL_WEIGHTS, gradients=True)
+        return Needs(signals={WeightProducts()})
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The inner product of each canary, `(m,)` float64."""
-        if target.weight_products is None:
-            raise ObservationError(
-                "attack 'weight_difference' reads inner products of the weight difference with gradient canaries and none were "
-                "recorded; use canaries dirac_gradient or random_gradient with access final_weights or all_steps"
-            )
-        return reading.products(target.weight_products, "weight_difference", per_step=False)
+        return reading.products(target, "weight_difference", WeightProducts.key)
 
 
 PLUGIN = WeightDifference

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
-from audit.core.data import Array, ReferenceView, TargetView
-from audit.core.game import Access
+from attacks.signals import _reading as reading
+from attacks.signals.class_distances import ClassDistances
+from attacks.signals.gradient_norms import GradientNorms
+from attacks.signals.last_gradient_norms import LastGradientNorms
+from attacks.signals.logits import Logits
+from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import learned_score
 
 
@@ -38,9 +42,9 @@ class WhiteBoxClassifier:
     @property
     def needs(self) -> Needs:
         """Final weights and four references."""
-        return Needs(access=Access.FINAL_WEIGHTS, references=4)
+        return Needs(signals={Logits(), GradientNorms()}, optional={LastGradientNorms(), ClassDistances()}, references=4)
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "white_box_classifier", online=True)
         seen = [reading.mean_confidences(target, reference, "white_box_classifier")]
@@ -49,10 +53,10 @@ class WhiteBoxClassifier:
         return learned_score.log_odds_of_signals(ours, theirs, included, self.rows, squares=True)
 
 
-def _signals(target: TargetView) -> list[str]:
+def _signals(target: View) -> list[str]:
     """The lengths that were observed; the gradient in all parameters must have been."""
-    known = [name for name in ("last_gradient_norms", "class_distances") if getattr(target, name) is not None]
-    return ["gradient_norms", *known]
+    known = [one for one in (LastGradientNorms.key, ClassDistances.key) if target.get(one) is not None]
+    return [GradientNorms.key, *known]
 
 
 PLUGIN = WhiteBoxClassifier

@@ -13,13 +13,13 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.claims import LowerBound
-from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.core.game import Game
 from audit.core.protocols import Estimator, Refuter
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import roots
 from audit.stats.curves import dp_sgd_curve, tradeoff
 

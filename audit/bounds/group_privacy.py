@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from audit.bounds import claim_test
 from audit.core.claims import Claim, LowerBound
-from audit.core.data import Scores
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import roots
 from audit.stats.curves import tradeoff
 

@@ -14,12 +14,12 @@ import numpy as np
 from audit.bounds import claim_test
 from audit.core import checks
 from audit.core.claims import Claim
-from audit.core.data import Scores
 from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.curves import tradeoff
 
 POWER = 0.8

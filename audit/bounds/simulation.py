@@ -19,11 +19,11 @@ from audit.bounds import claim_test
 from audit.bounds import power as planning
 from audit.core import checks
 from audit.core.claims import Certificate, Claim, Detectable
-from audit.core.data import Scores
 from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds.score_distributions import Law
 
 REPETITIONS = 200

@@ -71,7 +71,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     """
     import numpy as np
 
-    from audit.core.data import Scores
+    from audit.core.views import Scores
     from audit.experiment import figures as measures
     from audit.experiment import run as line
     from audit.experiment import timing
@@ -127,15 +127,15 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
 
 def bytes_needed(experiment: Experiment) -> int:
     """An upper estimate of what the run folder will hold."""
-    from audit.experiment.observe import Asked
+    from attacks.signals.logits import Logits
 
     per_record = max(experiment.dataset.classes, 1) * 4
     total = 0
     for recipe, play in experiment.pairs:
-        asked = Asked.by([attack for _, attack in play.attacks])
-        logits = len(experiment.dataset.test) * per_record + play.count * asked.most_kept(experiment.dataset.classes) * 4
-        products = play.count * event_reading.steps(recipe.mechanism) * 4 if play.access.value == "all_steps" else 0
-        total += play.models * (experiment.parameters * 4 + logits + products + event_reading.steps(recipe.mechanism) * 8)
+        classes, steps = experiment.dataset.classes, event_reading.steps(recipe.mechanism)
+        wanted = {signal for _, attack in play.attacks for signal in attack.needs.of(play.access.released) or ()}
+        kept = play.count * 4 * sum(signal.size(classes, steps) for signal in wanted | {Logits()})
+        total += play.models * (experiment.parameters * 4 + len(experiment.dataset.test) * per_record + kept + steps * 8)
     return 2 * total
 
 

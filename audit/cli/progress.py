@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from audit.core.protocols import Progress
+from audit.core.training import Progress
 
 SECONDS_BETWEEN_LINES = 30.0
 

@@ -27,8 +27,8 @@ def found(values: Array, included: Array, asked: Asked) -> list[dict[str, Any]]:
     """A row for each estimator; all hold together with the confidence asked for."""
     from audit.bounds import claim_test
     from audit.core import checks
-    from audit.core.data import Scores
     from audit.core.seeds import Seed
+    from audit.core.views import Scores
     from audit.experiment import figures
     from audit.experiment.scores import game_of, granted_estimators
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from audit.core.access import KNOWN, Access
 from audit.core.adjacency import Adjacency
-from audit.core.game import Access
 
 VERSION = 1
 
@@ -24,6 +24,13 @@ def _spec(value: Any) -> Any:
 
 Spec = Annotated[dict[str, Any], BeforeValidator(_spec)]
 """A plug-in: its name alone, or a mapping with `kind` and the plug-in's own keys."""
+
+
+def _access(name: str) -> str:
+    if ":" not in name and name not in KNOWN:
+        raise ValueError(f"'{name}' is no access; expected one of {', '.join(KNOWN)}, or package.module:OBJECT")
+    return name
+
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -98,7 +105,7 @@ class GameSpec(Section):
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$")]
-    access: Access = Access.FINAL_MODEL
+    access: Annotated[str, AfterValidator(_access)] = Access.FINAL_MODEL.name
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     runs: Annotated[int, Field(ge=1)] = 1
     references: Annotated[int, Field(ge=0)] = 0

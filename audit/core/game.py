@@ -6,26 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core import checks
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.errors import AssumptionError, ConfigError
-
-
-class Access(StrEnum):
-    """What the adversary sees of a trained model, from least to most."""
-
-    LABEL_ONLY = "label_only"
-    FINAL_MODEL = "final_model"
-    FINAL_WEIGHTS = "final_weights"
-    ALL_STEPS = "all_steps"
-
-    def shows(self, other: Access) -> bool:
-        """True where an adversary with this access also sees all that `other` shows.
-
-        >>> Access.FINAL_WEIGHTS.shows(Access.LABEL_ONLY), Access.LABEL_ONLY.shows(Access.FINAL_MODEL)
-        (True, False)
-        """
-        levels = list(Access)
-        return levels.index(self) >= levels.index(other)
 
 
 class Inclusion(StrEnum):
@@ -109,7 +92,7 @@ class Game:
             Access.FINAL_MODEL: "the outputs of the final model",
             Access.FINAL_WEIGHTS: "the final weights",
             Access.ALL_STEPS: "every noisy step, knowing all other records and which of them each step used",
-        }[self.access]
+        }.get(self.access, f"what '{self.access.words}' releases")
         what = self.canary or "canaries"
         what += f", {self.copies} copies of each" if self.copies > 1 else ""
         neighbours = {

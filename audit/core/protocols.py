@@ -2,82 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from audit.core import event_reading
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
-from audit.core.data import Array, Canaries, Dataset, ReferenceView, Scores, TargetView, TrainedModels
-from audit.core.errors import UnsupportedMechanism
-from audit.core.event_reading import NoisySteps
+from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence
-from audit.core.game import Access, Assumption
+from audit.core.game import Assumption
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
+from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.core.views import Scores, View
 
 Result = TypeVar("Result")
 Side = Literal["upper", "lower", "estimate"]
 """Where a stated epsilon claims to lie: at or above the true one, at or below it, or near it (which is no bound)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TrainingJob:
-    """Some models of one game, trained together.
-
-    Attributes:
-        dataset: its `train` records are in every model.
-        canaries: and `included` `(N, m)`: which of them each model may sample.
-        seeds: one per model; initialisation, batches and noise come from their children
-            "init", "batches" and "noise", so a model does not depend on its neighbours in the job.
-        mechanism: what has to be executed.
-        model: model spec `{"kind": name, ...}` or `{"factory": "package.module:callable", ...}`.
-        optimizer: `{"kind": "sgd"|"adam", "learning_rate": float, "momentum": float, "weight_decay": float}`.
-        access: the most that any attack will look at; decides what the trainer records.
-        device: "cpu" or "cuda" (or "cuda:1").
-        start: weights that every model starts from, name to array, in place of its own initialisation; None for that.
-        checkpoints: steps after which the weights are kept, 1 for the first.
-    """
-
-    dataset: Dataset
-    canaries: Canaries
-    included: Array
-    seeds: tuple[Seed, ...]
-    mechanism: Event
-    model: Mapping[str, Any]
-    optimizer: Mapping[str, Any]
-    access: Access
-    device: str = "cpu"
-    start: Mapping[str, Array] | None = None
-    checkpoints: tuple[int, ...] = ()
-
-    @property
-    def steps(self) -> int:
-        """How many steps have to be taken."""
-        return event_reading.steps(self.mechanism)
-
-    @property
-    def sample_rate(self) -> float:
-        """The chance of a record to take part in a step.
-
-        Raises:
-            UnsupportedMechanism: the mechanism has no one such rate.
-        """
-        rate = event_reading.sample_rate(self.mechanism)
-        if rate is None:
-            raise UnsupportedMechanism(f"{self.mechanism} has no one rate of Poisson sampling; this trainer needs one")
-        return rate
-
-    @property
-    def noisy(self) -> NoisySteps | None:
-        """Noise, clip norm, rate and steps where the mechanism is DP-SGD, else None."""
-        return event_reading.noisy_steps(self.mechanism)
-
-
-Progress = Callable[[int], None]
-"""Called with the number of model-steps done since the last call."""
 
 
 class Trainer(Protocol):
@@ -92,23 +35,107 @@ class CanaryMaker(Protocol):
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What an attack looks at: the least access that gives it, and the fewest reference models.
+class Models(Protocol):
+    """N trained models of one architecture that give their outputs."""
 
-    Attributes:
-        gradients: it scores canaries that are gradients, not records.
-        queries: label queries a record that its boundary distances take, 0 where it needs none.
-        hidden: it reads the records' hidden representations, which are kept only where an attack does.
-        augmentations: views of each record that it asks about, 1 for the record alone.
+    def __len__(self) -> int: ...
+
+    def outputs(self, inputs: Array) -> Array:
+        """`(N, n, classes)` for `n` records."""
+
+
+class OpenModels(Models, Protocol):
+    """Models whose weights are known, and what was released while they were trained."""
+
+    def alone(self, model: int) -> OpenModels:
+        """One of them."""
+
+    def checkpoints(self) -> Sequence[Models]:
+        """The models as they were after some steps, the last included; empty where nobody kept them."""
+
+    def gradient_norms(self, records: Records) -> Array:
+        """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
+
+    def representations(self, records: Records) -> Representations | None:
+        """What the last linear layer makes of the records; None where the outputs come from none."""
+
+    def step_products(self) -> Array | None:
+        """`(N, m, steps)` inner products of each noisy sum with gradient canaries, where they were recorded."""
+
+    def weight_products(self, canaries: Canaries) -> Array | None:
+        """`(N, m)` inner products of first minus last weights with gradient canaries, where the first ones are known."""
+
+
+class Representations(Protocol):
+    """What the last linear layer of N models makes of `m` records; see `audit.engine.observe`."""
+
+    @property
+    def hidden(self) -> Array: ...
+
+    @property
+    def class_distances(self) -> Array: ...
+
+    @property
+    def last_gradient_norms(self) -> Array: ...
+
+
+class Signal(Protocol):
+    """Something that is read off trained models about each canary. Hashable, as frozen dataclasses are.
+
+    `key` names it in a view; `source` is what has to be released to compute it (`audit.core.access`).
     """
 
-    access: Access = Access.FINAL_MODEL
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    def __hash__(self) -> int: ...
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+
+    def read(self, models: Any, canaries: Canaries) -> Array | None:
+        """`(N, m, ...)`, or None where the models have no such thing; `OpenModels` where the source is more than outputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What an attack looks at: signals of the target and of its references, and the fewest references.
+
+    Attributes:
+        signals: without which it cannot score.
+        instead: with which it can, too, where those are not shown.
+        optional: signals that it uses besides where models have them.
+    """
+
+    signals: Set[Signal]
     references: int = 0
-    gradients: bool = False
-    queries: int = 0
-    hidden: bool = False
-    augmentations: int = 1
+    instead: Set[Signal] = frozenset()
+    optional: Set[Signal] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.signals:
+            raise ConfigError("an attack needs no signal, so it could score nothing; name at least one in Needs.signals")
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """All that has to be released for it."""
+        return frozenset(signal.source for signal in (*self.signals, *self.optional))
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Keys of all signals that it may look at; a view for it holds no others."""
+        return frozenset(signal.key for signal in (*self.signals, *self.instead, *self.optional))
+
+    def of(self, released: Set[str]) -> frozenset[Signal] | None:
+        """The signals to read where this much is released; None where it does not do."""
+        if self.sources <= released:
+            return frozenset((*self.signals, *self.optional))
+        if self.instead and all(signal.source in released for signal in self.instead):
+            return frozenset(self.instead)
+        return None
 
 
 class Attack(Protocol):
@@ -117,7 +144,7 @@ class Attack(Protocol):
     @property
     def needs(self) -> Needs: ...
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array: ...
+    def score(self, target: View, reference: View, seed: Seed) -> Array: ...
 
 
 @runtime_checkable

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.evaluation import Evaluation
 from audit.core.events import Event
 from audit.core.evidence import Watched
-from audit.core.game import Access, Game
+from audit.core.game import Game
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from torch import Tensor
 from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 from audit.engine.clipping import Clip, Clipped
 
 

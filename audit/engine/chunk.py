@@ -11,9 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from audit.core.data import Executed, TrainedModels
-from audit.core.game import Access
-from audit.core.protocols import Progress, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
 from audit.engine.clip_check import Recomputation
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
@@ -110,7 +108,7 @@ class Chunk:
         """All steps of all models of this chunk."""
         job, count, steps = self.job, len(self.seeds), self.job.steps
         initial = None
-        if job.access in (Access.FINAL_WEIGHTS, Access.ALL_STEPS):
+        if "weights" in job.access.released:
             trainable = {slot.name for slot in self.models.layout.slots}
             initial = {name: value for name, value in _exported(self.models).items() if name in trainable}
         flat = self.models.flat
@@ -121,7 +119,7 @@ class Chunk:
             skipped=torch.zeros(count, dtype=torch.int64, device=self.device),
         )
         products = None
-        if self.planted is not None and job.access is Access.ALL_STEPS:
+        if self.planted is not None and "steps" in job.access.released:
             products = torch.zeros(steps, count, self.planted.count, dtype=torch.float32)
         sampler = EnsembleSampler(
             self.law,
@@ -170,7 +168,7 @@ class Chunk:
         if self.adaptive is not None:
             self.adaptive.step()
         seen = None
-        if self.planted is not None and self.job.access is Access.ALL_STEPS:
+        if self.planted is not None and "steps" in self.job.access.released:
             seen = self.planted.products(noisy - ordinary)
         self.optimizer.step(self.models.flat, noisy.div_(max(self.law.mean, 1e-300)))
         if self.averaged is not None:

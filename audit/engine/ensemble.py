@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from audit.core.data import Executed, TrainedModels
 from audit.core.errors import ConfigError
-from audit.core.protocols import Progress, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import Chunk, training_tensors
 from audit.engine.device import find_device
 from audit.engine.dp_options import Technique

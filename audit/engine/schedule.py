@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from audit.core.errors import ConfigError
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.compile_c import library
 from audit.engine.compiled_mlp import COMPILE, SOURCE, chain_of, worth_compiling

@@ -155,6 +155,19 @@ class Store:
                 raise OutputError(f"'{name}' in '{path}' is damaged; go on by --resume, which computes it again")
         return value
 
+    def names(self, key: str) -> tuple[str, ...]:
+        """Names of the arrays under `key`, sorted.
+
+        Raises:
+            OutputError: there is none, or it is damaged.
+        """
+        path = self._path(key)
+        try:
+            with safe_open(path, framework="numpy") as stored:
+                return tuple(sorted(stored.keys()))
+        except (SafetensorError, OSError) as error:
+            raise OutputError(f"cannot read '{path}': {error}; go on by --resume, which computes it again") from error
+
     def intact(self, key: str) -> bool:
         """True where a value is stored under `key` and agrees with its checksums."""
         if not self._path(key).exists():

@@ -10,6 +10,7 @@ from audit.accounting import calibration
 from audit.accounting.resolve import side_of
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
+from audit.core.access import Access, least
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
@@ -164,6 +165,7 @@ def _mechanism(
 
 def _play(config: Config, spec: GameSpec) -> Play:
     where = f"games.{spec.name}"
+    access = Access.named(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
     attacks: list[tuple[str, Attack]] = _named(f"{where}.scorers", "attacks.scorers", spec.scorers)
     for name, attack in attacks:
         if spec.references < attack.needs.references:
@@ -171,10 +173,12 @@ def _play(config: Config, spec: GameSpec) -> Play:
                 f"{where}: scorer '{name}' needs {attack.needs.references} reference models, "
                 f"the game trains {spec.references}; raise references or choose another scorer"
             )
-        if not spec.access.shows(attack.needs.access):
+        missing = attack.needs.sources - access.released
+        if missing:
+            enough = least(attack.needs.sources, Access.ALL_STEPS)
             raise ConfigError(
-                f"{where}: scorer '{name}' reads what access '{attack.needs.access.value}' shows, the game's access is "
-                f"'{spec.access.value}'; raise access or choose another scorer"
+                f"{where}: scorer '{name}' reads {', '.join(sorted(missing))}, which the game's access '{access.name}' "
+                f"does not release{f'; {enough.name} does' if enough else ''}: raise access or choose another scorer"
             )
     estimators = _named(f"{where}.estimators", "audit.bounds.estimators", spec.estimators)
     if spec.stopping != "never":
@@ -183,7 +187,7 @@ def _play(config: Config, spec: GameSpec) -> Play:
     ((_, maker),) = _named(f"{where}.canaries", "attacks.canaries", [spec.canaries])
     return Play(
         name=spec.name,
-        access=spec.access,
+        access=access,
         adjacency=spec.adjacency,
         runs=spec.runs,
         references=spec.references,

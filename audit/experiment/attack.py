@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audit.core.data import Array, Planting, ReferenceView, Scores, TargetView
+from attacks.signals.step_products import StepProducts
+from audit.core.data import Array, Planting
 from audit.core.errors import ObservationError
 from audit.core.event_reading import first_steps
-from audit.core.events import Event
-from audit.core.game import Access, Game
+from audit.core.game import Game
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
+from audit.core.views import Scores, View
 from audit.execution.store import Store
 from audit.experiment.insertion import Planted, rules_of
 from audit.experiment.job import Order
-from audit.experiment.observe import OF_WEIGHTS
 from audit.experiment.spec import Experiment, Play, Recipe
 from audit.experiment.train import Observed, gather
 
 ADVICE = "lower the learning rate or the noise"
-
-
-def _shown(signals: dict[str, Array | None], access: Access, steps: int | None) -> dict[str, Array | None]:
-    """What an adversary with this access sees of the signals, of the first `steps` steps."""
-    outputs, products = {name: signals[name] for name in ("logits", "augmented_logits")}, signals["products"]
-    if access is Access.LABEL_ONLY:
-        outputs = {name: None if one is None else _labels_alone(one) for name, one in outputs.items()}
-    inside = {name: signals[name] for name in OF_WEIGHTS if access.shows(Access.FINAL_WEIGHTS)}
-    if access is Access.ALL_STEPS:
-        inside |= {"products": None if products is None else products[..., :steps], "trajectory": signals["trajectory"]}
-    return {**outputs, "boundary": signals["boundary"], **inside}
-
-
-def _labels_alone(logits: Array) -> Array:
-    """1 for the predicted class and 0 for all others, `(..., classes)`."""
-    shown: Array = np.eye(logits.shape[-1], dtype=np.float32)[logits.argmax(axis=-1)]
-    return shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,11 +53,17 @@ class Round:
         the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
         """
         mechanism = self.recipe.mechanism if steps is None else first_steps(self.recipe.mechanism, steps)
-        level = self.game.level(attack)
-        reference = self._reference(level, steps)
+        level, keys = self.game.level(attack), attack.needs.keys
+        shown = {key: value for key, value in self.observed.signals.items() if key in keys}
+        if steps is not None:
+            shown = {key: value[..., :steps] if key == StepProducts.key else value for key, value in shown.items()}
+        records = self.planting.canaries.records
+        labels = None if records is None else records.labels
+        own = self.references
+        reference = View(signals=_rows(shown, own), included=self.planting.included[own])
         values = []
         for run in range(self.planting.runs):
-            view = self._target(run, level, steps, mechanism)
+            view = View(signals=_rows(shown, run), labels=labels, mechanism=mechanism)
             values.append(attack.score(view, reference, self.seed.child(f"attack:{name}", self.first + run)))
         included = self.planting.included[: self.planting.runs].ravel()
         return Scores(
@@ -85,15 +74,16 @@ class Round:
             mechanism=mechanism,
         )
 
-    def _target(self, run: int, access: Access, steps: int | None, mechanism: Event) -> TargetView:
-        records = self.planting.canaries.records
-        labels = None if records is None else records.labels
-        return TargetView(labels=labels, mechanism=mechanism, **_shown(self.observed.of(run), access, steps))
+    @property
+    def references(self) -> Array:
+        """Numbers of the reference models that stayed finite."""
+        runs = self.planting.runs
+        return runs + np.flatnonzero(~self.observed.diverged[runs:])
 
-    def _reference(self, access: Access, steps: int | None) -> ReferenceView:
-        runs, lost = self.planting.runs, self.observed.diverged
-        own = runs + np.flatnonzero(~lost[runs:])
-        return ReferenceView(included=self.planting.included[own], **_shown(self.observed.of(own), access, steps))
+
+def _rows(signals: Mapping[str, Array], models: Array | int) -> dict[str, Array]:
+    """The signals of some models."""
+    return {key: value[models] for key, value in signals.items()}
 
 
 def part(experiment: Experiment, one: Planted, jobs: Sequence[tuple[range, Order]], store: Store) -> Round:

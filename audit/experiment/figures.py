@@ -23,12 +23,13 @@ from audit.bounds import claim_test
 from audit.bounds import group_privacy as group
 from audit.core import checks
 from audit.core.claims import Claim, LowerBound, NegativeControl
-from audit.core.data import Array, Scores
+from audit.core.data import Array
 from audit.core.game import Inclusion
 from audit.core.protocols import Estimator
 from audit.core.results import AttackResult, GroupResult, Histogram, LimitCurve, Provenance, RecordExposure, RocCurve, TprAtFpr
 from audit.core.seeds import Seed
 from audit.core.version import __version__
+from audit.core.views import Scores
 from audit.stats.bounds import roc
 from audit.stats.curves import tradeoff
 

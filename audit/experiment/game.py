@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attacks.signals.logits import Logits
+from attacks.signals.step_products import StepProducts
 from audit.bounds import simulation as certificates
 from audit.core import event_reading
 from audit.core.claims import Certificate, Detectable, LowerBound
-from audit.core.data import Array, ReferenceView, Scores
+from audit.core.data import Array
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
-from audit.core.game import Access
-from audit.core.protocols import Attack, Chooser, Progress
+from audit.core.protocols import Attack, Chooser
 from audit.core.results import AttackResult, BoundTrajectory, Check, GameResult, GroupResult, RecordExposure
 from audit.core.seeds import Seed
+from audit.core.training import Progress
+from audit.core.views import Scores, View
 from audit.execution.store import Store
 from audit.experiment import figures, judge, leave_one_out_summary, stopping
 from audit.experiment.attack import Round, part, refuse_lost, refuse_lost_references
@@ -175,7 +178,7 @@ def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[Boun
 
     `seed` is that of the attack's bounds, so that the last point is the bound which the tables state.
     """
-    if one.observed.products is None or one.game.level(attack) is not Access.ALL_STEPS or one.game.stops:
+    if StepProducts() not in attack.needs.signals or one.game.stops:
         return []  # bounds of a fixed size say nothing of a sample that was chosen by what it showed
     checkpoints = spread_over(event_reading.steps(one.recipe.mechanism))
     rows = []
@@ -198,7 +201,8 @@ def described(one: Round) -> Evaluation | None:
     records, kept = one.planting.canaries.records, np.flatnonzero(~one.observed.diverged)
     if records is None or not one.experiment.dataset.classes:
         return None
-    views = ReferenceView(included=one.planting.included[kept], **one.observed.of(kept))
+    signals = {key: value[kept] for key, value in one.observed.signals.items()}
+    views = View(signals=signals, included=one.planting.included[kept])
     models = leave_one_out_summary.Models(
         views=views,
         labels=records.labels,
@@ -246,7 +250,7 @@ def exposed_records(one: Round, scores: Scores) -> tuple[RecordExposure, ...]:
 
 def class_results(one: Round, scores: Scores) -> tuple[GroupResult, ...]:
     """Attack AUC and model accuracy on the canaries of each class and each of the user's groups, over all target runs."""
-    records, logits = one.planting.canaries.records, one.observed.canary_logits
+    records, logits = one.planting.canaries.records, one.observed.signals.get(Logits.key)
     if records is None or logits is None or not one.experiment.dataset.classes:
         return ()
     level = figures.share(one.experiment.confidence, one.game.looks(one.experiment.models_per_job))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.core.access import Access
 from audit.core.data import Planting
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.experiment import stopping
 from audit.experiment.spec import Experiment, Play, Recipe
@@ -55,7 +56,7 @@ def rules_of(game: Play, planting: Planting, access: Access) -> Game:
         runs=planting.runs,
         references=game.references,
         inclusion_probability=game.inclusion_probability,
-        independent_noise=canaries.orthogonal and access is Access.ALL_STEPS,
+        independent_noise=canaries.orthogonal and access == Access.ALL_STEPS,
         canary=canaries.description,
         copies=canaries.copies,
     )

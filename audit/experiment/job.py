@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError
-from audit.core.protocols import Progress, Trainer, TrainingJob
+from audit.core.protocols import Signal, Trainer
+from audit.core.training import Progress, TrainingJob
 from audit.core.version import __version__
 from audit.execution import code
-from audit.experiment import observe
+
+SIGNAL = "signal/"  # in front of a signal's key, among the arrays of a stored job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,7 +33,7 @@ class Order:
         steps: of each.
         code: digest of the code that the key stands for; another machine's must be the same.
         foreign: modules of others that it covers besides.
-        asked: what attacks ask to be read off the models besides.
+        signals: read off the models, in this order.
     """
 
     key: str
@@ -41,7 +43,7 @@ class Order:
     steps: int
     code: str
     foreign: tuple[str, ...] = ()
-    asked: observe.Asked = field(default_factory=observe.Asked)
+    signals: tuple[Signal, ...] = ()
 
 
 def fit_and_observe(
@@ -68,13 +70,17 @@ def fit_and_observe(
             f"a worker's code (digest {own[:12]}) is not the driver's ({order.code[:12]}); "
             f"install the same version of {modules} on every machine"
         )
+    from audit.engine.subject import Ensemble
+
     dataset, canaries = shared
     job = order.job(dataset=dataset, canaries=multiplied(canaries))
     if device is not None:
         job = replace(job, device=device)
     models = order.trainer.fit(job, progress)
+    subject = Ensemble(job, models)
     value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
-    value |= observe.observed(job, canaries, models, order.asked)
+    value["test_logits"] = subject.outputs(dataset.test.inputs)
+    value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
     for name, found in asdict(models.executed).items():
         value[f"executed/{name}"] = np.asarray(found)
     return _isolated(value)
@@ -91,19 +97,18 @@ def multiplied(canaries: Canaries) -> Canaries:
 
 def _isolated(value: dict[str, Array]) -> dict[str, Array]:
     """The same with `diverged` `(N,)`, and zero signals where it is true."""
-    read = [name for name in value if name in observe.SIGNALS or name.startswith("weights/")]
+    shown = [name for name in value if name.startswith(SIGNAL) or name == "test_logits"]
     diverged = np.zeros(len(value["test_logits"]), dtype=bool)
-    for name in read:
+    for name in (*shown, *(name for name in value if name.startswith("weights/"))):
         diverged |= ~np.isfinite(value[name]).reshape(len(diverged), -1).all(axis=1)
     if diverged.any():
-        for name in observe.SIGNALS:
-            if name in value:
-                keep = ~diverged.reshape(-1, *[1] * (value[name].ndim - 1))
-                value[name] = np.where(keep, value[name], np.zeros_like(value[name][:1]))
+        for name in shown:
+            keep = ~diverged.reshape(-1, *[1] * (value[name].ndim - 1))
+            value[name] = np.where(keep, value[name], np.zeros_like(value[name][:1]))
     return {**value, "diverged": diverged}
 
 
-def job_key(job: TrainingJob, trainer: Trainer, content: str, asked: observe.Asked, code_digest: str) -> str:
+def job_key(job: TrainingJob, trainer: Trainer, content: str, signals: Sequence[Signal], code_digest: str) -> str:
     """The hash of everything that decides a job's result."""
     identity = {
         "version": __version__,
@@ -115,9 +120,9 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str, asked: observe.Ask
         "trainer": repr(trainer),
         "model": dict(job.model),
         "optimizer": dict(job.optimizer),
-        "access": job.access.value,
+        "access": job.access.name,
         "checkpoints": job.checkpoints,
-        "asked": repr(asked),
+        "signals": [repr(signal) for signal in signals],
         "device": job.device.split(":", maxsplit=1)[0],
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]

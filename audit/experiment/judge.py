@@ -9,10 +9,11 @@ import numpy as np
 
 from audit.core import event_reading
 from audit.core.claims import Claim, LowerBound, Outcome, Verdict
-from audit.core.data import Array, Executed
+from audit.core.data import Array
 from audit.core.event_reading import NoisySteps
 from audit.core.events import Event
 from audit.core.results import Check, Status
+from audit.core.training import Executed
 from audit.engine.clip_check import RECOMPUTATION_LIMIT
 
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)

@@ -16,16 +16,17 @@ returns `audit.core.records.Scores`, so none can be handed to an estimator by mi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from audit.core import checks
-from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.evaluation import Calibrated, Spread
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.bounds import roc
 
 FPRS = (0.01, 0.001)
@@ -61,7 +62,7 @@ class Exposure:
 
 
 def leave_one_out(
-    attack: Attack, models: ReferenceView, labels: Array | None, seed: Seed, targets: Sequence[int] | None = None
+    attack: Attack, models: View, labels: Array | None, seed: Seed, targets: Sequence[int] | None = None
 ) -> LeaveOneOut:
     """Scores of every model (or of `targets`) with all the others as its references.
 
@@ -78,8 +79,9 @@ def leave_one_out(
     if len(models) < 2:
         raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
     chosen = np.arange(len(models)) if targets is None else np.asarray(targets)
-    rows = [attack.score(*_as_target(models, labels, int(one)), seed.child("leave one out", int(one))) for one in chosen]
-    return LeaveOneOut(values=np.stack(rows), included=np.asarray(models.included, dtype=bool)[chosen], models=chosen)
+    shown = replace(models, signals={key: array for key, array in models.signals.items() if key in attack.needs.keys})
+    rows = [attack.score(*_as_target(shown, labels, int(one)), seed.child("leave one out", int(one))) for one in chosen]
+    return LeaveOneOut(values=np.stack(rows), included=_coins(models)[chosen], models=chosen)
 
 
 def spreads(result: LeaveOneOut, fprs: Sequence[float] = FPRS) -> tuple[Spread, ...]:
@@ -201,12 +203,18 @@ def precision(tpr: float, fpr: float, prior: float) -> float | None:
     return tpr * prior / called if called > 0 else None
 
 
-def _as_target(models: ReferenceView, labels: Array | None, one: int) -> tuple[TargetView, ReferenceView]:
+def _as_target(models: View, labels: Array | None, one: int) -> tuple[View, View]:
     """One model as the target, without its coins, and all others as its references."""
-    seen = {field.name: getattr(models, field.name) for field in fields(models) if field.name != "included"}
-    own = {name: None if array is None else array[one] for name, array in seen.items()}
-    others = {name: None if array is None else np.delete(array, one, axis=0) for name, array in seen.items()}
-    return TargetView(labels=labels, **own), ReferenceView(included=np.delete(models.included, one, axis=0), **others)
+    own = {key: array[one] for key, array in models.signals.items()}
+    others = {key: np.delete(array, one, axis=0) for key, array in models.signals.items()}
+    return View(signals=own, labels=labels), View(signals=others, included=np.delete(_coins(models), one, axis=0))
+
+
+def _coins(models: View) -> Array:
+    """Coins of all models `(k, m)` bool, which leave-one-out has to know."""
+    if models.included is None:
+        raise DataError("leave-one-out needs the coins of every model; give View.included")
+    return np.asarray(models.included, dtype=bool)
 
 
 def _split(values: Array, included: Array) -> tuple[Array, Array]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.data import Array
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.experiment import leave_one_out
 from audit.experiment.resemblance import Resemblance
 
@@ -42,7 +43,7 @@ class Models:
         columns: name of a column to its value for each canary, `(m,)` text.
     """
 
-    views: ReferenceView
+    views: View
     labels: Array
     runs: int
     names: Sequence[str]
@@ -139,13 +140,11 @@ def _thresholds(result: leave_one_out.LeaveOneOut, prior: float) -> tuple[Calibr
 
 def _fidelity(models: Models) -> Fidelity | None:
     """The check of the target run that its references resemble least."""
-    views, runs = models.views, models.runs
-    if views.logits is None or len(views) - runs < LEAST_REFERENCES:
+    coins, logits, runs = models.views.included, models.views.get("logits"), models.runs
+    if logits is None or coins is None or len(models.views) - runs < LEAST_REFERENCES:
         return None
-    references = Resemblance(ReferenceView(included=views.included[runs:], logits=views.logits[runs:]), models.labels)
-    found = [
-        references.of(TargetView(labels=models.labels, logits=views.logits[run]), views.included[run]) for run in range(runs)
-    ]
+    references = Resemblance(View.of(included=coins[runs:], logits=logits[runs:]), models.labels)
+    found = [references.of(View.of(labels=models.labels, logits=logits[run]), coins[run]) for run in range(runs)]
     return max(found, key=lambda one: (not one.matches, one.distance))
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from audit.core.access import Access
 from audit.core.claims import LowerBound
 from audit.core.event_reading import noisy_steps
-from audit.core.game import Access
 from audit.core.results import (
     SCHEMA,
     AuditReport,

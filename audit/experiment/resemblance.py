@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.evaluation import Fidelity
+from audit.core.views import View
 from audit.stats.scoring import signals
 
 _TOLERATED = 1.5  # times what the most unusual reference deviates
@@ -24,20 +25,21 @@ class Resemblance:
         DataError: no logits, or fewer than three references.
     """
 
-    def __init__(self, references: ReferenceView, labels: Array | None) -> None:
-        if references.logits is None or labels is None or len(references) < _LEAST:
+    def __init__(self, references: View, labels: Array | None) -> None:
+        logits = references.get("logits")
+        if logits is None or labels is None or len(references) < _LEAST:
             raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
         self._labels = labels
         coins = np.asarray(references.included, dtype=bool)
-        losses = signals.cross_entropy(references.logits, labels)
+        losses = signals.cross_entropy(logits, labels)
         self._pools = tuple(np.sort(losses[side]) for side in (coins, ~coins))
-        self._accuracy = _accuracies(signals.correct(references.logits, labels), coins)
+        self._accuracy = _accuracies(signals.correct(logits, labels), coins)
         self.typical = max(self._distance(one, mine, inside=True) for one, mine in zip(losses, coins, strict=True))
         """Largest distance of a reference to the others."""
         others = (self._accuracy.sum(axis=0) - self._accuracy) / (len(coins) - 1)
         self._usual_gap = float(np.abs(self._accuracy - others).max())
 
-    def of(self, target: TargetView, included: Array) -> Fidelity:
+    def of(self, target: View, included: Array) -> Fidelity:
         """Compares accuracy and losses of a target with those of the references, on members and non-members.
 
         The auditor knows the target's coins `(m,)`; the attack never sees this. References match where the target is
@@ -47,11 +49,12 @@ class Resemblance:
         Raises:
             DataError: the target has no logits.
         """
-        if target.logits is None:
+        logits = target.get("logits")
+        if logits is None:
             raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
         coins = np.asarray(included, dtype=bool)
-        own = _accuracies(signals.correct(target.logits[None], self._labels), coins[None])[0]
-        distance = self._distance(signals.cross_entropy(target.logits[None], self._labels)[0], coins, inside=False)
+        own = _accuracies(signals.correct(logits[None], self._labels), coins[None])[0]
+        distance = self._distance(signals.cross_entropy(logits[None], self._labels)[0], coins, inside=False)
         theirs = self._accuracy.mean(axis=0)
         gap = float(np.abs(own - theirs).max())
         matches = distance <= _TOLERATED * self.typical and gap <= _TOLERATED * self._usual_gap + 1 / len(self._labels)

@@ -17,8 +17,8 @@ from audit.core.claims import Claim
 from audit.core.errors import ConfigError
 from audit.core.event_reading import is_non_private, noisy_steps, unit
 from audit.core.events import Repeated
-from audit.core.protocols import Progress
 from audit.core.results import Check, LimitCurve, MechanismResult, Status, Trajectory
+from audit.core.training import Progress
 from audit.execution.store import Store
 from audit.experiment import judge
 from audit.experiment.game import Played, play

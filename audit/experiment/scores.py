@@ -8,14 +8,16 @@ import numpy as np
 
 from audit import plugins
 from audit.bounds import simulation as certificates
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Detectable, LowerBound, Verdict
-from audit.core.data import Array, Scores
+from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
-from audit.core.game import Access, Assumption, Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import Estimator
 from audit.core.results import AttackResult, AuditReport, Check, GameResult, MechanismResult, Status
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.experiment import figures, judge, trained_report
 from audit.experiment.settings import Settings
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from attacks.signals.logits import Logits
 from audit.core import event_reading
+from audit.core.access import Access, least
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.data import Dataset
+from audit.core.data import Canaries, Dataset
 from audit.core.events import Event
-from audit.core.game import Access, Assumption
-from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Trainer
+from audit.core.game import Assumption
+from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Signal, Trainer
 from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 from audit.experiment import figures
@@ -54,7 +56,13 @@ class Play:
 
     def level(self, attack: Attack) -> Access:
         """What the adversary of an attack sees: as much as it needs, which may be less than the game shows."""
-        return attack.needs.access
+        return least(attack.needs.sources, self.access) or self.access
+
+    def signals(self, canaries: Canaries) -> tuple[Signal, ...]:
+        """What is read off every model about these canaries: all that attacks need, and outputs for other figures."""
+        wanted = {signal for _, attack in self.attacks for signal in attack.needs.of(self.access.released) or ()}
+        wanted |= set() if canaries.are_gradients else {Logits()}
+        return tuple(sorted(wanted, key=lambda signal: signal.key))
 
     def estimators_of(self, attack: Attack) -> tuple[Estimator, ...]:
         """The estimators whose assumptions hold for an attack that sees less than all steps: only those, of the game's.
@@ -62,7 +70,7 @@ class Play:
         Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together
         they do not.
         """
-        if self.access is not Access.ALL_STEPS or self.level(attack) is Access.ALL_STEPS or self.count == 1:
+        if self.access != Access.ALL_STEPS or self.level(attack) == Access.ALL_STEPS or self.count == 1:
             return self.estimators
         return tuple(one for one in self.estimators if Assumption.INDEPENDENT_TRIALS not in one.assumes)
 

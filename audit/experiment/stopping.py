@@ -16,7 +16,6 @@ import numpy as np
 
 from audit.bounds import claim_test
 from audit.core.claims import Claim, LowerBound, NegativeControl
-from audit.core.data import Scores
 from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence, Watched
@@ -24,6 +23,7 @@ from audit.core.game import Game
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.results import AttackResult
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.experiment import figures
 from audit.experiment.spec import Play
 

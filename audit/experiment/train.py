@@ -7,22 +7,21 @@ hash of everything that decides its result, so a finished job is never run again
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
 from audit.core import event_reading
-from audit.core.data import Array, Canaries, Dataset, Executed, Planting
+from audit.core.data import Array, Canaries, Dataset, Planting
 from audit.core.errors import ObservationError
-from audit.core.game import Access
-from audit.core.protocols import Executor, Progress, TrainingJob
+from audit.core.protocols import Executor
 from audit.core.seeds import Seed
+from audit.core.training import Executed, Progress, TrainingJob
 from audit.execution import code
 from audit.execution.store import Store
-from audit.experiment.job import Order, canaries_digest, dataset_digest, fit_and_observe, job_key, multiplied
-from audit.experiment.observe import OF_CANARIES, SIGNALS, Asked
+from audit.experiment.job import SIGNAL, Order, canaries_digest, dataset_digest, fit_and_observe, job_key, multiplied
 from audit.experiment.spec import Experiment, Play, Recipe
 from audit.experiment.warm_start import fitted_start
 
@@ -34,38 +33,16 @@ class Observed:
     """What was seen of all models of a game, targets first. Signals lie on disk and are read where they are used.
 
     Attributes:
-        canary_logits: `(models, m, classes)`, None for gradient canaries.
-        augmented_logits: `(models, augmentations, m, classes)`, None unless an attack asks for it.
+        signals: `(models, m, ...)` by key: of the canaries, as far as attacks read them.
         test_logits: `(models, n, classes)`.
-        products: `(models, m, steps)`, None unless gradient canaries were seen at all steps.
-        weight_products: `(models, m)`, None unless gradient canaries were seen in the weights.
-        gradient_norms: `(models, m)`, None unless the weights were seen and canaries are records.
-        last_gradient_norms: `(models, m)`, and class_distances: the same, and the outputs come from a linear layer.
-        hidden: `(models, m, d)`, None unless an attack asks for it besides.
-        trajectory: `(models, m, checkpoints)` losses, None unless all steps were seen and canaries are records.
-        boundary: `(models, m)`, None unless an attack asks for label queries.
         diverged: `(models,)` true where a model did not stay finite; its signals are zero.
         executed: what the trainer did.
     """
 
-    canary_logits: Array | None
+    signals: Mapping[str, Array]
     test_logits: Array
-    products: Array | None
     diverged: Array
     executed: Executed
-    weight_products: Array | None = None
-    augmented_logits: Array | None = None
-    gradient_norms: Array | None = None
-    last_gradient_norms: Array | None = None
-    class_distances: Array | None = None
-    hidden: Array | None = None
-    trajectory: Array | None = None
-    boundary: Array | None = None
-
-    def of(self, models: Array | int) -> dict[str, Array | None]:
-        """The signals of canaries of some models, by the names that views of them have."""
-        named = {"logits" if name == "canary_logits" else name: getattr(self, name) for name in OF_CANARIES}
-        return {name: None if array is None else array[models] for name, array in named.items()}
 
 
 def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Planting) -> list[Order]:
@@ -74,7 +51,7 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
     canaries = planting.canaries
     content = dataset_digest(experiment.dataset) + canaries_digest(canaries)
     initial = fitted_start(experiment, recipe, canaries, seed)
-    asked = Asked.by([attack for _, attack in game.attacks])
+    signals = game.signals(canaries)
     copied, looks = multiplied(canaries), checkpoints(game, canaries, event_reading.steps(recipe.mechanism))
     found, running = [], code.digest(experiment.foreign)
     for rows in game.portions(experiment.models_per_job):
@@ -92,14 +69,14 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
         )
         job = make(dataset=experiment.dataset, canaries=copied)
         order = Order(
-            key=job_key(job, recipe.trainer, content, asked, running),
+            key=job_key(job, recipe.trainer, content, signals, running),
             trainer=recipe.trainer,
             job=make,
             models=len(rows),
             steps=event_reading.steps(recipe.mechanism),
             code=running,
             foreign=experiment.foreign,
-            asked=asked,
+            signals=signals,
         )
         found.append(order)
     return found
@@ -107,7 +84,7 @@ def orders(experiment: Experiment, recipe: Recipe, game: Play, planting: Plantin
 
 def checkpoints(game: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
     """The steps after which records are looked at: evenly spread, the last included; none where nobody sees them."""
-    if game.access is not Access.ALL_STEPS or canaries.are_gradients:
+    if "steps" not in game.access.released or canaries.are_gradients:
         return ()
     return spread_over(steps)
 
@@ -196,7 +173,7 @@ class _Steps:
 
 def gather(keys: Sequence[str], store: Store) -> Observed:
     """The jobs' results as one, models in order; memory holds one job at a time."""
-    small = [store.get(key, lambda name: not name.startswith("weights/") and name not in SIGNALS) for key in keys]
+    small = [store.get(key, lambda name: name == "diverged" or name.startswith("executed/")) for key in keys]
 
     def joined(name: str) -> Array:
         missing = [key for key, part in zip(keys, small, strict=True) if name not in part]
@@ -222,23 +199,24 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
         },
     )
     diverged = joined("diverged")
-    signals = {name: _signal(name, keys, len(diverged), store) for name in SIGNALS}
-    test_logits = signals.pop("test_logits")
-    if test_logits is None:
-        raise ObservationError("the stored jobs lack 'test_logits'; another version wrote them, start a new run")
-    return Observed(**signals, test_logits=test_logits, diverged=diverged, executed=executed)
+    named = store.names(keys[0])
+    signals = {name.removeprefix(SIGNAL): _whole(name, keys, len(diverged), store) for name in named if name.startswith(SIGNAL)}
+    test_logits = _whole("test_logits", keys, len(diverged), store)
+    return Observed(signals=signals, test_logits=test_logits, diverged=diverged, executed=executed)
 
 
-def _signal(name: str, keys: Sequence[str], models: int, store: Store) -> Array | None:
-    """`(models, ...)` on disk, filled job by job; None where the jobs have no such signal."""
+def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:
+    """`(models, ...)` on disk, filled job by job."""
     whole: Array | None = None
     done = 0
     for key in keys:
         part = store.get(key, name.__eq__).get(name)
         if part is None:
-            return None
+            raise ObservationError(f"stored job {key} lacks '{name}'; another version wrote it, start a new run")
         if whole is None:
-            whole = store.scratch(f"{key}-{name}", (models, *part.shape[1:]), part.dtype)
+            whole = store.scratch(f"{key}-{name.removeprefix(SIGNAL)}", (models, *part.shape[1:]), part.dtype)
         whole[done : done + len(part)] = part
         done += len(part)
+    if whole is None:
+        raise ObservationError("no job has been stored; start a new run")
     return whole

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from attacks.signals import reading
+from attacks.signals import _reading as reading
 from audit.checks import blind
 from audit.checks import membership as coins
 from audit.core import checks
 from audit.core.claims import Certificate, Detectable, Outcome, Verdict
-from audit.core.data import Array, Scores, TargetView
+from audit.core.data import Array
 from audit.core.results import AttackResult, AuditReport, Check, DataSummary, GameResult, GroupResult, MechanismResult, Metric
+from audit.core.views import Scores, View
 from audit.data.members import Evidence, Side, gather, without_overlap
 from audit.experiment import figures, judge, outputs, trained_report
 from audit.experiment.scores import granted_estimators, inverted, judged, simulated
@@ -72,13 +73,13 @@ def examine(target: Any, members: Side, nonmembers: Side, settings: Settings | N
     membership, by_coins = coins.settled(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
     evidence = without_overlap(evidence, settings.overlap, by_coins=by_coins)
     found, remarks = outputs.observed(target, evidence.inputs, evidence.labels)
-    view = TargetView(labels=evidence.labels, logits=found)
+    view = View.of(labels=evidence.labels, logits=found, predicted_labels=found.argmax(axis=-1)[None])
     remarks = [*_dropped(evidence), *remarks]
     return _inspection(view, evidence, settings, (membership, by_coins), remarks)
 
 
 def examine_outputs(
-    view: TargetView,
+    view: View,
     included: Array,
     settings: Settings | None = None,
     *,
@@ -119,7 +120,7 @@ def examine_outputs(
     return _inspection(view, evidence, settings, decided, [])
 
 
-def inspect_outputs(view: TargetView, included: Array, settings: Settings | None = None, **known: Any) -> AuditReport:
+def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **known: Any) -> AuditReport:
     """The report of `examine_outputs`, which says what can be given in `known`."""
     return examine_outputs(view, included, settings, **known).report
 
@@ -131,7 +132,7 @@ def _dropped(evidence: Evidence) -> list[str]:
 
 
 def _inspection(
-    view: TargetView, evidence: Evidence, settings: Settings, decided: tuple[Check, bool], remarks: list[str]
+    view: View, evidence: Evidence, settings: Settings, decided: tuple[Check, bool], remarks: list[str]
 ) -> Inspection:
     membership, by_coins = decided
     case = Case(view=view, evidence=evidence, game=game_of(evidence, by_coins), settings=settings)
@@ -155,7 +156,7 @@ def _inspection(
     )
     notes = [BIASED_NOTE] * guard.biased + [SPLIT_NOTE] * (not by_coins) + remarks + _low_accuracy(case)
     notes += [remark for remark in (inverted(attacks[0]),) if remark]
-    classes = 0 if view.logits is None else int(view.logits.shape[1])
+    classes = _classes(view)
     report = trained_report.report(
         settings,
         kind="model",
@@ -249,6 +250,11 @@ def _low_accuracy(case: Case) -> list[str]:
         f"The model is right on {accuracy:.1%} of the members, no more than always naming one class ({guess:.1%}): are the "
         "records exactly as the model takes them (scaling, order of classes)?"
     ]
+
+
+def _classes(view: View) -> int:
+    logits = view.get("logits")
+    return 0 if logits is None else int(logits.shape[1])
 
 
 def _data(evidence: Evidence, classes: int) -> DataSummary:

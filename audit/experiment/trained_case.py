@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import reading
+from attacks.signals import _reading as reading
 from audit import plugins
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Array, Scores, TargetView
+from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.protocols import Attack
 from audit.core.results import AttackResult
+from audit.core.views import Scores, View
 from audit.data.members import Evidence
 from audit.experiment import figures
 from audit.experiment.scores import granted_estimators, proven
@@ -25,7 +27,7 @@ from audit.experiment.settings import Settings, record_name
 class Case:
     """All that one audit of a trained model works on."""
 
-    view: TargetView
+    view: View
     evidence: Evidence
     game: Game
     settings: Settings
@@ -37,9 +39,8 @@ class Case:
     @property
     def correct(self) -> Array | None:
         """`(n,)` bool, which records the model predicts rightly; None where only losses are known."""
-        if self.view.logits is None:
-            return None
-        return np.asarray(np.argmax(self.view.logits, axis=1) == self.evidence.labels)
+        logits = self.view.get("logits")
+        return None if logits is None else np.asarray(np.argmax(logits, axis=1) == self.evidence.labels)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,10 +91,10 @@ def attack_results(case: Case, scored: Sequence[Scores]) -> tuple[tuple[AttackRe
     return tuple(found), comparisons
 
 
-def _scorers(settings: Settings, view: TargetView) -> list[tuple[str, Attack]]:
+def _scorers(settings: Settings, view: View) -> list[tuple[str, Attack]]:
     """The attacks asked for, or all that need nothing but these outputs; `proven_by` first."""
     if settings.scorers is None:
-        offered = plugins.names("attacks.scorers") if view.logits is not None else ("loss",)
+        offered = plugins.names("attacks.scorers") if "logits" in view.signals else ("loss",)
         names = [*settings.proven_by, *(name for name in offered if name not in settings.proven_by)]
     else:
         names = list(settings.scorers)
@@ -108,6 +109,4 @@ def _scorers(settings: Settings, view: TargetView) -> list[tuple[str, Attack]]:
 
 
 def _outputs_suffice(scorer: Attack) -> bool:
-    needs = scorer.needs
-    inside = needs.gradients or not Access.FINAL_MODEL.shows(needs.access)
-    return not (inside or needs.references or needs.queries or needs.augmentations > 1)
+    return not scorer.needs.references and scorer.needs.of(frozenset({"labels", "losses", "outputs"})) is not None

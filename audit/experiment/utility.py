@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 
+from attacks.signals.logits import Logits
 from audit.core.data import Array, Dataset
 from audit.core.results import Metric
 from audit.experiment.train import Observed
@@ -19,7 +20,7 @@ def utility(observed: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...
     Models that diverged are left out; the number of models says so. Models whose canaries are records are
     preferred; a thousand crafted gradients are an attack on utility too.
     """
-    natural = [one for one in observed if one.canary_logits is not None] or list(observed)
+    natural = [one for one in observed if Logits.key in one.signals] or list(observed)
     logits = [model for one in natural for model, lost in zip(one.test_logits, one.diverged, strict=True) if not lost]
     labels = dataset.test.labels
     if len(labels) == 0 or not logits:

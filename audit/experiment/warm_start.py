@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from audit.core.access import Access
 from audit.core.data import Array, Canaries
 from audit.core.events import sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 from audit.experiment.spec import Experiment, Recipe
 
 BATCH = 64

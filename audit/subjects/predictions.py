@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.core.data import Array, TargetView
+from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
+from audit.core.views import View
 from audit.data.readers.arrays import read_npz
 from audit.data.readers.tables import read_table
 from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, read_bytes
@@ -39,7 +40,7 @@ class Predictions:
     path: str | None = None
     members: str | None = None
     nonmembers: str | None = None
-    view: TargetView = field(init=False, repr=False)
+    view: View = field(init=False, repr=False)
     included: Array = field(init=False, repr=False)
     inputs: Array | None = field(init=False, repr=False)
     groups: Array | None = field(init=False, repr=False)
@@ -82,7 +83,7 @@ class Predictions:
             labels = class_labels(arrays["labels"], classes, f"{names}: labels")
         if form == "losses" and values.ndim != 1:
             raise DataError(f"{names}: losses have shape {values.shape}; expected one per record, (n,)")
-        view = TargetView(labels=labels, losses=values) if form == "losses" else TargetView(labels=labels, logits=values)
+        view = View.of(labels=labels, losses=values) if form == "losses" else View.of(labels=labels, logits=values)
         object.__setattr__(self, "view", view)
         object.__setattr__(self, "included", memberships(arrays["member"], f"{names}: member"))
         object.__setattr__(self, "inputs", arrays.get("x"))

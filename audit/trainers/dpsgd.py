@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit.core.data import TrainedModels
 from audit.core.errors import UnsupportedMechanism
-from audit.core.protocols import Progress, TrainingJob
+from audit.core.training import Progress, TrainedModels, TrainingJob
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train

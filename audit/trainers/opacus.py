@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from audit.core.data import Executed, TrainedModels
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps
-from audit.core.game import Access
-from audit.core.protocols import Progress, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import training_tensors
 from audit.engine.clipping import example_losses
 from audit.engine.device import find_device
@@ -112,7 +110,7 @@ class _One:
         """All steps."""
         steps, job = self.mechanism.steps, self.job
         sizes = np.zeros((1, steps), dtype=np.int64)
-        seen = self.planted is not None and job.access is Access.ALL_STEPS
+        seen = self.planted is not None and "steps" in job.access.released
         products = np.zeros((1, len(job.canaries), steps), dtype=np.float32) if seen else None
         squares, largest, skipped = 0.0, 0.0, 0
         sampler = EnsembleSampler(self.law, (self.seed.child("batches"),), self.included, as_gradients=self.planted is not None)
@@ -153,7 +151,7 @@ class _One:
         return TrainedModels(
             weights=weights,
             executed=executed,
-            initial=initial if job.access in (Access.FINAL_WEIGHTS, Access.ALL_STEPS) else None,
+            initial=initial if "weights" in job.access.released else None,
             products=products,
             extra={"diverged": np.array([not finite])},
         )

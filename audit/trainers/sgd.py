@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit.core.data import TrainedModels
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import is_non_private
-from audit.core.protocols import Progress, TrainingJob
+from audit.core.training import Progress, TrainedModels, TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.schedule import Settings

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from audit.core.data import Array, Executed, TrainedModels
+from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.protocols import Progress, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import training_tensors
 from audit.engine.device import find_device
 from audit.models.build import seeded, starting

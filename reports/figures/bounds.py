@@ -72,7 +72,7 @@ def overview(report: AuditReport) -> Plan:
 def access(mechanism: MechanismResult) -> Plan:
     """What each adversary can show of the claim: bars by what it sees of the training, from least to most."""
     claim = headline.tightest(mechanism)
-    bars = [_level(mechanism, en.LEVELS[level], found) for level, found in headline.levels(mechanism).items()]
+    bars = [_level(mechanism, en.LEVELS.get(level, level.words), found) for level, found in headline.levels(mechanism).items()]
     said = []
     for one in bars:
         words = f"{one.name}: proven epsilon {down(one.free)}"

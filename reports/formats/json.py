@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from audit.core.access import Access
 from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
@@ -127,6 +128,8 @@ def _encode(value: Any, kind: Any, where: str) -> Any:
         value = written(value)
     if value is None or isinstance(value, bool | str):  # StrEnum is a str
         return value.value if isinstance(value, StrEnum) else value
+    if isinstance(value, Access):
+        return value.name
     if kind is float and isinstance(value, int | float):
         return _number(float(value), where)
     if kind is int and isinstance(value, int):
@@ -159,6 +162,8 @@ def _decode(value: Any, kind: Any, where: str) -> Any:
         return _tagged(value, members, where)
     if members:
         kind = members[0]
+    if kind is Access:
+        return Access.named(_scalar(value, str, where))
     if dataclasses.is_dataclass(kind):
         return _object(value, kind, where)
     if typing.get_origin(kind) is tuple:
@@ -233,16 +238,16 @@ def _describe(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
                 definitions[one.__name__]["properties"][TAG] = {"const": one.__name__}
                 definitions[one.__name__]["required"] = sorted({*definitions[one.__name__]["required"], TAG})
         return {"anyOf": [*found, {"type": "null"}]} if _optional(kind) else {"anyOf": found}
-    if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(kind) and kind is not Access:
         return _describe_class(kind, definitions)
     if typing.get_origin(kind) is tuple:
         return _describe_tuple(kind, definitions)
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        definitions[kind.__name__] = {"enum": [one.value for one in kind], "description": _summary(kind)}
+    if isinstance(kind, type) and issubclass(kind, Access | StrEnum):
+        values = {"enum": [one.value for one in kind]} if issubclass(kind, StrEnum) else {"type": "string"}
+        definitions[kind.__name__] = {**values, "description": _summary(kind)}
         return {"$ref": f"#/$defs/{kind.__name__}"}
-    if kind is float:
-        return {"anyOf": [{"type": "number"}, {"enum": sorted(INFINITIES)}]}
-    return {"type": {int: "integer", str: "string", bool: "boolean"}[kind]}
+    plain = {"type": {int: "integer", str: "string", bool: "boolean", float: "number"}[kind]}
+    return {"anyOf": [plain, {"enum": sorted(INFINITIES)}]} if kind is float else plain
 
 
 def _describe_class(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:

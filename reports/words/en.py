@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
-from audit.core.game import Access, Assumption, Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.results import Status
 from reports.pages.blocks import Tone
 
@@ -45,6 +46,12 @@ ACCESS = {
     Access.FINAL_WEIGHTS: "final weights",
     Access.ALL_STEPS: "every noisy step",
 }
+
+
+def sees_of(access: Access) -> str:
+    """What an adversary with this access sees, after "the"."""
+    return ACCESS.get(access, access.words)
+
 
 LEVELS = {
     Access.LABEL_ONLY: "predicted labels",
@@ -166,13 +173,13 @@ def game(rules: Game) -> str:
     if rules.inclusion is Inclusion.SPLIT:
         return (
             f"{rules.canaries:,} {what}. Membership was decided by a split of the data, not by coins. The attacker sees the "
-            f"{ACCESS[rules.access]}."
+            f"{sees_of(rules.access)}."
         )
     runs = "one training run" if rules.runs == 1 else f"each of {rules.runs:,} training runs"
     chance = "a fair coin" if rules.inclusion_probability == 0.5 else f"a coin of probability {rules.inclusion_probability:g}"
     sees = (
-        f"The attacker sees the {ACCESS[rules.access]}"
-        if rules.access is not Access.ALL_STEPS
+        f"The attacker sees the {sees_of(rules.access)}"
+        if rules.access != Access.ALL_STEPS
         else ("The attacker sees every noisy step, and knows all other records and which of them each step used")
     )
     own = {0: "", 1: ", and has trained one model of its own"}.get(

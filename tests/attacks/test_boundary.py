@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attacks.signals import boundary
-from attacks.signals.boundary import boundary_distances
+from attacks.signals import _hop_skip_jump as boundary
+from attacks.signals._hop_skip_jump import boundary_distances
 from audit.core.data import Array
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed

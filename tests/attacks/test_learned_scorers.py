@@ -13,8 +13,9 @@ from scipy import optimize
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from audit import plugins
-from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.data import Array
 from audit.core.seeds import Seed
+from audit.core.views import View
 
 RANDOM = np.random.default_rng(4)
 M, K, CLASSES = 30, 8, 4
@@ -73,8 +74,8 @@ def learned(features: Callable[[int, int], Row], ridge: float) -> Array:
 
 
 def score(kind: str, **seen: Array) -> Array:
-    target = TargetView(labels=LABELS, **{name: value[0] for name, value in seen.items()})
-    reference = ReferenceView(included=INCLUDED, **{name: value[1:] for name, value in seen.items()})
+    target = View.of(labels=LABELS, **{name: value[0] for name, value in seen.items()})
+    reference = View.of(included=INCLUDED, **{name: value[1:] for name, value in seen.items()})
     return plugins.build("attacks.scorers", {"kind": kind}).score(target, reference, Seed(0))
 
 
@@ -145,7 +146,7 @@ def test_white_box_classifier_weighs_outputs_gradients_and_representation(hidden
 def test_trajectory_weighs_every_checkpoint() -> None:
     tables = [(-TRAJECTORY[..., c] - np.log(-np.expm1(-TRAJECTORY[..., c]))).tolist() for c in range(3)]
     naive = learned(signal_features(tables, squared=False), ridge=10 / (K * M))
-    close(score("trajectory", trajectory=TRAJECTORY), naive)
+    close(score("trajectory", loss_trajectory=TRAJECTORY), naive)
 
 
 def test_quantile_places_a_record_in_the_law_of_a_nonmember_of_which_as_much_is_known() -> None:

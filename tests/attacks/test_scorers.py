@@ -10,13 +10,14 @@ import pytest
 from scipy import stats
 
 from attacks.scorers.auto import Auto
-from attacks.signals import reading
-from attacks.signals.augmented import views_of
+from attacks.signals import _reading as reading
+from attacks.signals._image_views import views_of
 from audit import plugins
-from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.data import Array
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.bounds.roc import auc
 from audit.stats.scoring import signals
 
@@ -27,11 +28,12 @@ LABELS = RANDOM.integers(0, CLASSES, M)
 INCLUDED = RANDOM.random((K, M)) < 0.5
 INCLUDED[:4, :] = np.array([[True], [False], [True], [False]])  # at least two models on each side
 LOGITS = (RANDOM.standard_normal((K + 1, M, CLASSES)) + 2 * np.eye(CLASSES)[LABELS]).astype(np.float32)
-TARGET = TargetView(labels=LABELS, logits=LOGITS[0])
-REFERENCE = ReferenceView(included=INCLUDED, logits=LOGITS[1:])
+PREDICTED = LOGITS.argmax(axis=-1)[:, None]
+TARGET = View.of(labels=LABELS, logits=LOGITS[0], predicted_labels=PREDICTED[0])
+REFERENCE = View.of(included=INCLUDED, logits=LOGITS[1:], predicted_labels=PREDICTED[1:])
 
 
-def score(kind: str, target: TargetView = TARGET, reference: ReferenceView = REFERENCE, **options: object) -> Array:
+def score(kind: str, target: View = TARGET, reference: View = REFERENCE, **options: object) -> Array:
     return plugins.build("attacks.scorers", {"kind": kind, **options}).score(target, reference, SEED)
 
 
@@ -231,8 +233,8 @@ def test_attack_r() -> None:
 def test_attack_p_gives_the_rank_among_nonmembers_of_the_class() -> None:
     target, reference, _ = gaussian_toy(records=3000, references=3, shift=1.0)
     found = score("attack_p", target, reference)
-    ours = signals.scaled_confidence_of_losses(target.losses)
-    theirs = signals.scaled_confidence_of_losses(reference.losses)
+    ours = signals.scaled_confidence_of_losses(target["losses"])
+    theirs = signals.scaled_confidence_of_losses(reference["losses"])
     nonmembers = theirs[~reference.included]
     for i in range(0, 3000, 211):
         share = (np.sum(nonmembers < ours[i]) + np.sum(nonmembers <= ours[i])) / (2 * len(nonmembers))
@@ -261,30 +263,30 @@ def test_label_only() -> None:
 def test_gradient_product() -> None:
     mechanism = dp_sgd(noise_multiplier=0.7, clip_norm=1.0, sample_rate=0.2, steps=5)
     products = np.random.default_rng(0).standard_normal((M, 5))
-    nothing = ReferenceView(included=np.empty((0, M), dtype=bool))
+    nothing = View.of(included=np.empty((0, M), dtype=bool))
 
     def ratio(i: int) -> float:
         present, absent = NormalDist(1.0, 0.7), NormalDist(0.0, 0.7)
         return sum(math.log((0.8 * absent.pdf(x) + 0.2 * present.pdf(x)) / absent.pdf(x)) for x in products[i])
 
-    found = score("gradient_product", TargetView(products=products, mechanism=mechanism), nothing)
+    found = score("gradient_product", View.of(step_products=products, mechanism=mechanism), nothing)
     np.testing.assert_allclose(found, each(ratio), rtol=1e-9)
-    summed = score("gradient_product", TargetView(products=products, mechanism=sgd(sample_rate=0.2, steps=5)), nothing)
+    summed = score("gradient_product", View.of(step_products=products, mechanism=sgd(sample_rate=0.2, steps=5)), nothing)
     np.testing.assert_allclose(summed, products.sum(axis=1))
-    once = score("gradient_product", TargetView(products=products[:, :1], mechanism=mechanism), nothing)
+    once = score("gradient_product", View.of(step_products=products[:, :1], mechanism=mechanism), nothing)
     np.testing.assert_allclose(once, products[:, 0])
     certain = dp_sgd(noise_multiplier=1e-3, clip_norm=1.0, sample_rate=1.0, steps=5)
-    assert np.isfinite(score("gradient_product", TargetView(products=products, mechanism=certain), nothing)).all()
+    assert np.isfinite(score("gradient_product", View.of(step_products=products, mechanism=certain), nothing)).all()
 
 
-def gaussian_toy(records: int, references: int, shift: float, seed: int = 0) -> tuple[TargetView, ReferenceView, Array]:
+def gaussian_toy(records: int, references: int, shift: float, seed: int = 0) -> tuple[View, View, Array]:
     """Confidences N(difficulty + shift * member, 1) given as losses: the optimal attack is known."""
     random = np.random.default_rng(seed)
     included = random.random((references + 1, records)) < 0.5
     confidence = 2 * random.standard_normal(records) + shift * included + random.standard_normal((references + 1, records))
     losses = np.logaddexp(0.0, -confidence)
-    target = TargetView(losses=losses[0])
-    return target, ReferenceView(included=included[1:], losses=losses[1:]), included[0]
+    target = View.of(losses=losses[0])
+    return target, View.of(included=included[1:], losses=losses[1:]), included[0]
 
 
 @pytest.mark.parametrize("variance", ["fixed", "predictive", "per_example", "shrunk"])
@@ -304,8 +306,8 @@ def test_gradient_product_reaches_the_optimal_auc_of_the_gaussian_mechanism() ->
     included = random.random(40_000) < 0.5
     products = included[:, None] + noise * random.standard_normal((len(included), steps))
     mechanism = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
-    nothing = ReferenceView(included=np.empty((0, len(included)), dtype=bool))
-    found = score("gradient_product", TargetView(products=products, mechanism=mechanism), nothing)
+    nothing = View.of(included=np.empty((0, len(included)), dtype=bool))
+    found = score("gradient_product", View.of(step_products=products, mechanism=mechanism), nothing)
     best = NormalDist().cdf(math.sqrt(steps) / noise / math.sqrt(2))
     assert auc(found[included], found[~included]) == pytest.approx(best, abs=0.006)
 
@@ -326,46 +328,48 @@ def test_learned_combination_beats_lira_where_hard_records_are_memorised_more() 
     difficulty = 2 * random.standard_normal(records)
     confidence = difficulty + np.maximum(3 - difficulty, 0) * included + random.standard_normal((references + 1, records))
     losses = np.logaddexp(0.0, -confidence)
-    aucs = aucs_of(TargetView(losses=losses[0]), ReferenceView(included=included[1:], losses=losses[1:]), included[0])
+    aucs = aucs_of(View.of(losses=losses[0]), View.of(included=included[1:], losses=losses[1:]), included[0])
     assert aucs["learned_combination"] > aucs["lira"] + 0.01
 
 
-def aucs_of(target: TargetView, reference: ReferenceView, included: Array) -> dict[str, float]:
+def aucs_of(target: View, reference: View, included: Array) -> dict[str, float]:
     found = {kind: score(kind, target, reference) for kind in ("learned_combination", "lira", "rmia", "loss")}
     return {kind: auc(values[included], values[~included]) for kind, values in found.items()}
 
 
 def test_one_sided_offline_ignores_low_confidence() -> None:
     """A record that the target finds far harder than models without it must not look like a member."""
-    reference = ReferenceView(included=np.zeros((4, 3), dtype=bool), losses=np.exp(RANDOM.normal(0, 0.1, (4, 3))))
-    low, usual, high = score("lira", TargetView(losses=np.array([50.0, 1.0, 1e-6])), reference, online=False)
+    reference = View.of(included=np.zeros((4, 3), dtype=bool), losses=np.exp(RANDOM.normal(0, 0.1, (4, 3))))
+    low, usual, high = score("lira", View.of(losses=np.array([50.0, 1.0, 1e-6])), reference, online=False)
     assert low < usual < high
 
 
 def test_queries_add_up() -> None:
     queries = np.stack([LOGITS, LOGITS[:, ::-1][:, ::-1] * 0.5], axis=1)
-    target = TargetView(labels=LABELS, logits=queries[0])
-    reference = ReferenceView(included=INCLUDED, logits=queries[1:])
-    halved = score(
-        "lira", TargetView(labels=LABELS, logits=LOGITS[0] * 0.5), ReferenceView(included=INCLUDED, logits=LOGITS[1:] * 0.5)
-    )
+    target = View.of(labels=LABELS, logits=queries[0])
+    reference = View.of(included=INCLUDED, logits=queries[1:])
+    halved = score("lira", View.of(labels=LABELS, logits=LOGITS[0] * 0.5), View.of(included=INCLUDED, logits=LOGITS[1:] * 0.5))
     np.testing.assert_allclose(score("lira", target, reference), score("lira") + halved, rtol=1e-6, atol=1e-9)
 
 
 def test_augmented_queries_are_asked_for_and_used() -> None:
-    """Five views of each record, from which the attack takes three; the plain logits play no part then."""
-    views_seen = (RANDOM.standard_normal((K + 1, 5, M, CLASSES)) + 2 * np.eye(CLASSES)[LABELS]).astype(np.float32)
-    target = TargetView(labels=LABELS, logits=LOGITS[0], augmented_logits=views_seen[0])
-    reference = ReferenceView(included=INCLUDED, logits=LOGITS[1:], augmented_logits=views_seen[1:])
-    for kind in ("lira", "label_only"):
+    """Three views of each record; the plain logits play no part then."""
+    views_seen = (RANDOM.standard_normal((K + 1, 3, M, CLASSES)) + 2 * np.eye(CLASSES)[LABELS]).astype(np.float32)
+    predicted = views_seen.argmax(axis=-1)
+    for kind, key, seen, plain in (
+        ("lira", "augmented_logits_3", views_seen, "logits"),
+        ("label_only", "predicted_labels_3", predicted, "predicted_labels"),
+    ):
         attack = plugins.build("attacks.scorers", {"kind": kind, "augmentations": 3})
-        assert attack.needs.augmentations == 3
-        asked = TargetView(labels=LABELS, logits=views_seen[0, :3])
-        known = ReferenceView(included=INCLUDED, logits=views_seen[1:, :3])
-        np.testing.assert_array_equal(attack.score(target, reference, SEED), score(kind, asked, known))
-        with pytest.raises(ObservationError, match="augmented_logits"):
+        assert {signal.key for signal in attack.needs.signals} == {key}
+        target = View.of(labels=LABELS, logits=LOGITS[0], **{key: seen[0]})
+        reference = View.of(included=INCLUDED, logits=LOGITS[1:], **{key: seen[1:]})
+        alone = View.of(labels=LABELS, **{plain: seen[0]})
+        known = View.of(included=INCLUDED, **{plain: seen[1:]})
+        np.testing.assert_array_equal(attack.score(target, reference, SEED), score(kind, alone, known))
+        with pytest.raises(ObservationError, match=key):
             score(kind, augmentations=3)
-        with pytest.raises(ObservationError, match="6 views"):
+        with pytest.raises(ObservationError, match="_6"):
             score(kind, target, reference, augmentations=6)
         with pytest.raises(ConfigError, match="to 18"):
             plugins.build("attacks.scorers", {"kind": kind, "augmentations": 19})
@@ -390,9 +394,9 @@ def test_canaries_with_few_references(variance: str) -> None:
     included[:, 0], included[:, 1], included[:, 2] = False, True, False
     included[0, 2] = True
     confidence = np.random.default_rng(5).standard_normal((K, M)) * 0.1 + 4.0 * included
-    reference = ReferenceView(included=included, losses=np.logaddexp(0, -confidence))
+    reference = View.of(included=included, losses=np.logaddexp(0, -confidence))
     for level, member in ((4.0, True), (0.0, False)):
-        target = TargetView(losses=np.full(M, np.logaddexp(0, -level)))
+        target = View.of(losses=np.full(M, np.logaddexp(0, -level)))
         for shift in ("own", "shrunk"):
             found = score("lira", target, reference, variance=variance, shift=shift)
             assert np.isfinite(found).all()
@@ -401,51 +405,51 @@ def test_canaries_with_few_references(variance: str) -> None:
 
 def test_two_references_one_on_each_side() -> None:
     """Without any residual the ratio falls back on one common spread and still ranks by the offset."""
-    reference = ReferenceView(included=np.array([[True] * 3, [False] * 3]), losses=np.array([[0.1] * 3, [2.0] * 3]))
-    found = score("lira", TargetView(losses=np.array([0.1, 0.7, 2.0])), reference)
+    reference = View.of(included=np.array([[True] * 3, [False] * 3]), losses=np.array([[0.1] * 3, [2.0] * 3]))
+    found = score("lira", View.of(losses=np.array([0.1, 0.7, 2.0])), reference)
     assert np.isfinite(found).all()
     assert found[0] > found[1] > found[2]
 
 
 def test_errors_say_what_to_do() -> None:
     with pytest.raises(ObservationError, match="every reference model"):
-        score("lira", reference=ReferenceView(included=np.ones_like(INCLUDED), logits=LOGITS[1:]))
+        score("lira", reference=View.of(included=np.ones_like(INCLUDED), logits=LOGITS[1:]))
     with pytest.raises(ObservationError, match="online: false"):
-        score("lira", reference=ReferenceView(included=np.zeros_like(INCLUDED), logits=LOGITS[1:]))
+        score("lira", reference=View.of(included=np.zeros_like(INCLUDED), logits=LOGITS[1:]))
     with pytest.raises(ObservationError, match="none of its 9 references"):
-        score("lira", reference=ReferenceView(included=INCLUDED))
+        score("lira", reference=View.of(included=INCLUDED))
     with pytest.raises(ObservationError, match="regression"):
-        score("loss", TargetView(labels=LABELS.astype(float), logits=LOGITS[0]))
+        score("loss", View.of(labels=LABELS.astype(float), logits=LOGITS[0]))
     with pytest.raises(ConfigError, match="fixed, predictive, per_example, shrunk"):
         score("lira", variance="fixd")
     with pytest.raises(ConfigError, match="offline_weight"):
         score("rmia", offline_weight=0.0)
     with pytest.raises(ObservationError, match="losses only"):
-        score("entropy", TargetView(losses=np.ones(M)))
+        score("entropy", View.of(losses=np.ones(M)))
 
 
 def test_auto_chooses_by_counts_and_scores_as_the_chosen_one() -> None:
     target, reference, _ = gaussian_toy(records=1000, references=6, shift=1.0)
     for count, expected in ((0, "loss"), (1, "rmia"), (2, "offset"), (6, "learned_combination")):
-        some = ReferenceView(included=reference.included[:count], losses=reference.losses[:count])
+        some = View.of(included=reference.included[:count], losses=reference["losses"][:count])
         name, reason = Auto().choose(count, 1000, online=True)
         assert name == expected
         assert len(reason) > 20
         np.testing.assert_array_equal(score("auto", target, some), score(expected, target, some))
     assert Auto().choose(6, 100, online=True)[0] == "offset"
-    never = ReferenceView(included=np.zeros_like(reference.included), losses=reference.losses)
+    never = View.of(included=np.zeros_like(reference.included), losses=reference["losses"])
     np.testing.assert_array_equal(score("auto", target, never), score("lira", target, never, online=False))
 
 
 def test_losses_and_logits_tell_the_same() -> None:
     losses = signals.cross_entropy(LOGITS, LABELS)
-    target, reference = TargetView(losses=losses[0]), ReferenceView(included=INCLUDED, losses=losses[1:])
+    target, reference = View.of(losses=losses[0]), View.of(included=INCLUDED, losses=losses[1:])
     for kind in ("loss", "lira", "offset", "rmia", "attack_r", "learned_combination"):
         np.testing.assert_allclose(score(kind, target, reference), score(kind), rtol=1e-6, atol=1e-6)
 
 
 def test_views_average_losses_over_queries() -> None:
     losses = np.array([[1.0, 2.0], [3.0, 4.0]])
-    ours, theirs = reading.losses(TargetView(losses=losses), reading.NO_REFERENCE, "loss")
+    ours, theirs = reading.losses(View.of(losses=losses), reading.NO_REFERENCE, "loss")
     np.testing.assert_allclose(ours, [2.0, 3.0])
     assert theirs.shape == (0, 2)

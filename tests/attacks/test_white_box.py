@@ -14,9 +14,10 @@ from attacks.scorers.gradient_norm import GradientNorm
 from attacks.scorers.trajectory import Trajectory
 from attacks.scorers.weight_difference import WeightDifference
 from attacks.scorers.white_box_classifier import WhiteBoxClassifier
-from audit.core.data import Array, Records, ReferenceView, TargetView
+from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.engine import observe
 from audit.models.build import initialised
 from audit.stats.bounds import roc
@@ -25,7 +26,7 @@ from audit.stats.scoring.representation import class_distances
 from tests.engine import cases
 
 SEED = Seed(4)
-NOTHING = ReferenceView(included=np.empty((0, 5), dtype=bool))
+NOTHING = View.of(included=np.empty((0, 5), dtype=bool))
 
 
 class Ending(nn.Module):
@@ -153,13 +154,13 @@ def naive_difference(ours: Array, theirs: Array, included: Array) -> list[float]
 
 def test_calibrated_norms_and_distances_are_differences_from_models_without_the_record() -> None:
     ours, theirs, included = drawn()
-    target, reference = TargetView(gradient_norms=ours), ReferenceView(included=included, gradient_norms=theirs)
+    target, reference = View.of(gradient_norms=ours), View.of(included=included, gradient_norms=theirs)
     by_loop = naive_difference(-np.log(ours), -np.log(theirs), included)
     np.testing.assert_allclose(GradientNorm(calibrated=True).score(target, reference, SEED), by_loop)
     np.testing.assert_allclose(GradientNorm().score(target, NOTHING, SEED), -np.log(ours))
-    target = TargetView(gradient_norms=theirs[0], last_gradient_norms=ours)
+    target = View.of(gradient_norms=theirs[0], last_gradient_norms=ours)
     np.testing.assert_allclose(GradientNorm(layer="last").score(target, NOTHING, SEED), -np.log(ours))
-    target, reference = TargetView(boundary=ours), ReferenceView(included=included, boundary=theirs)
+    target, reference = View.of(boundary_distances_300=ours), View.of(included=included, boundary_distances_300=theirs)
     np.testing.assert_allclose(
         Boundary(calibrated=True).score(target, reference, SEED), naive_difference(ours, theirs, included)
     )
@@ -167,7 +168,7 @@ def test_calibrated_norms_and_distances_are_differences_from_models_without_the_
 
 
 def test_a_norm_of_zero_is_the_surest_member() -> None:
-    scores = GradientNorm().score(TargetView(gradient_norms=np.array([0.0, 1e-3])), NOTHING, SEED)
+    scores = GradientNorm().score(View.of(gradient_norms=np.array([0.0, 1e-3])), NOTHING, SEED)
     assert np.isfinite(scores).all() and scores[0] > scores[1]
 
 
@@ -191,7 +192,7 @@ def confidences(checkpoints: int, shift: float, seed: int) -> tuple[Array, Array
 
 def test_a_trajectory_adds_up_what_its_checkpoints_say() -> None:
     included, losses = confidences(4, 0.7, 5)
-    target, reference = TargetView(trajectory=losses[0]), ReferenceView(included=included[1:], trajectory=losses[1:])
+    target, reference = View.of(loss_trajectory=losses[0]), View.of(included=included[1:], loss_trajectory=losses[1:])
     scores = Trajectory().score(target, reference, SEED)
     found = roc.auc(scores[included[0]], scores[~included[0]])
     best = NormalDist().cdf(0.7 * 4**0.5 / 2**0.5)  # four independent looks, levels known
@@ -204,8 +205,8 @@ def test_the_white_box_classifier_uses_both_signals() -> None:
     included, losses = confidences(2, 1.0, 6)
     norms = np.exp(-np.log(np.expm1(np.maximum(losses[..., 1], 1e-9))) / 2)
     norms = 1 / norms  # small where the second signal is large
-    target = TargetView(losses=losses[0, :, 0], gradient_norms=norms[0])
-    reference = ReferenceView(included=included[1:], losses=losses[1:, :, 0], gradient_norms=norms[1:])
+    target = View.of(losses=losses[0, :, 0], gradient_norms=norms[0])
+    reference = View.of(included=included[1:], losses=losses[1:, :, 0], gradient_norms=norms[1:])
     scores = WhiteBoxClassifier().score(target, reference, SEED)
     found = roc.auc(scores[included[0]], scores[~included[0]])
     assert found > NormalDist().cdf(1 / 2**0.5) + 0.04  # more than one signal can give
@@ -218,8 +219,8 @@ def test_the_white_box_classifier_reads_the_hidden_representation_where_it_was_o
     flat = np.ones(losses.shape[:2])
     distances = np.expm1(np.maximum(losses[..., 1], 1e-9))  # small for members, its log has unit spread
     seen = {"losses": losses[..., 0], "gradient_norms": flat, "class_distances": distances}
-    target = TargetView(**{name: value[0] for name, value in seen.items()})
-    reference = ReferenceView(included=included[1:], **{name: value[1:] for name, value in seen.items()})
+    target = View.of(**{name: value[0] for name, value in seen.items()})
+    reference = View.of(included=included[1:], **{name: value[1:] for name, value in seen.items()})
     scores = WhiteBoxClassifier().score(target, reference, SEED)
     found = roc.auc(scores[included[0]], scores[~included[0]])
     assert NormalDist().cdf(1 / 2**0.5) + 0.04 < found <= NormalDist().cdf(2**0.5 / 2**0.5) + 0.01
@@ -227,11 +228,11 @@ def test_the_white_box_classifier_reads_the_hidden_representation_where_it_was_o
 
 def test_what_was_not_observed_is_said() -> None:
     with pytest.raises(ObservationError, match="dirac_gradient"):
-        WeightDifference().score(TargetView(), NOTHING, SEED)
+        WeightDifference().score(View.of(), NOTHING, SEED)
     with pytest.raises(ObservationError, match="not finite"):
-        WeightDifference().score(TargetView(weight_products=np.array([1.0, np.nan])), NOTHING, SEED)
+        WeightDifference().score(View.of(weight_products=np.array([1.0, np.nan])), NOTHING, SEED)
     with pytest.raises(ObservationError, match="outputs come from a linear layer"):
-        GradientNorm(layer="last").score(TargetView(gradient_norms=np.ones(5)), NOTHING, SEED)
+        GradientNorm(layer="last").score(View.of(gradient_norms=np.ones(5)), NOTHING, SEED)
     with pytest.raises(ConfigError, match="all or last"):
         GradientNorm(layer="first")
     with pytest.raises(ConfigError, match="at least 55"):

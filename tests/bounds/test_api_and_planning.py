@@ -11,12 +11,13 @@ import pytest
 from audit import api, plugins
 from audit.bounds import power
 from audit.bounds import simulation as certificates
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Scores
 from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 
 DRAW = np.random.default_rng(0)
 MEMBERS, NONMEMBERS = DRAW.normal(2, 1, 300), DRAW.normal(0, 1, 300)

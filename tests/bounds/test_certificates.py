@@ -9,10 +9,11 @@ from audit import plugins
 from audit.bounds import claim_test as refutation
 from audit.bounds import group_privacy, power
 from audit.bounds import simulation as certificates
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, LowerBound
 from audit.core.events import dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.stats.bounds import thresholds
 from audit.stats.curves import tradeoff

@@ -13,11 +13,12 @@ import pytest
 from scipy import stats
 
 from audit import plugins
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Scores
 from audit.core.events import dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds.score_distributions import Law
 
 SIGNIFICANCE = 0.05

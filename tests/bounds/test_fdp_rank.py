@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from audit.bounds.estimators.fdp_rank import FdpRank
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Scores
 from audit.core.events import dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 
 
 def scores(values: np.ndarray, included: np.ndarray) -> Scores:

@@ -12,14 +12,15 @@ import pytest
 
 from audit import plugins
 from audit.bounds import claim_test, group_privacy
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.protocols import Refuter
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import one_run_guesses, rank_exact, ranks
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 

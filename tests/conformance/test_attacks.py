@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from attacks.signals import reading
+from attacks.signals import _reading as reading
 from audit import plugins
-from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.events import dp_sgd
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.stats.scoring import signals
 
 SCORERS = plugins.names("attacks.scorers")
@@ -26,16 +27,20 @@ SEED = Seed(11)
 class Toy:
     """One target and its references, with the coins that the attack may not see."""
 
-    target: TargetView
-    reference: ReferenceView
+    target: View
+    reference: View
     included: Array
 
     def permuted(self, order: Array) -> Toy:
-        signals = {field.name: getattr(self.target, field.name) for field in fields(self.target) if field.name != "mechanism"}
-        mine = {name: None if array is None else np.take(array, order, axis=0) for name, array in signals.items()}
+        axes = {key: 1 if key == "predicted_labels" else 0 for key in self.target.signals}
+        mine = {key: np.take(array, order, axis=axes[key]) for key, array in self.target.signals.items()}
+        labels = None if self.target.labels is None else self.target.labels[order]
         return Toy(
-            target=TargetView(mechanism=self.target.mechanism, **mine),
-            reference=each(self.reference, lambda signal: np.take(signal, order, axis=1)),
+            target=replace(self.target, signals=mine, labels=labels),
+            reference=View(
+                signals={key: np.take(array, order, axis=axes[key] + 1) for key, array in self.reference.signals.items()},
+                included=coins_of(self.reference)[:, order],
+            ),
             included=self.included[order],
         )
 
@@ -67,13 +72,14 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
             "gradient_norms": norms[models],
             "last_gradient_norms": norms[models],
             "class_distances": stray[models],
-            "trajectory": fitting[models],
-            "boundary": distance[models],
+            "loss_trajectory": fitting[models],
+            "boundary_distances_300": distance[models],
+            "predicted_labels": stacked.argmax(axis=-1)[:, None][models],
         }
 
     return Toy(
-        target=TargetView(labels=labels, **seen(0)),
-        reference=ReferenceView(included=included[1:], **seen(slice(1, None))),
+        target=View.of(labels=labels, **seen(0)),
+        reference=View.of(included=included[1:], **seen(slice(1, None))),
         included=included[0],
     )
 
@@ -87,16 +93,21 @@ def gradient_toy(records: int = 400, steps: int = 60) -> Toy:
     sampled = included[:, None] & (random.random((records, steps)) < rate)
     products = sampled + noise * random.standard_normal((records, steps))
     return Toy(
-        target=TargetView(products=products, weight_products=products.sum(axis=1), mechanism=mechanism),
-        reference=ReferenceView(included=np.empty((0, records), dtype=bool)),
+        target=View.of(step_products=products, weight_products=products.sum(axis=1), mechanism=mechanism),
+        reference=View.of(included=np.empty((0, records), dtype=bool)),
         included=included,
     )
 
 
-def each(reference: ReferenceView, change: Callable[[Array], Array]) -> ReferenceView:
+def each(reference: View, change: Callable[[Array], Array]) -> View:
     """The references with every signal changed."""
-    seen = {field.name: getattr(reference, field.name) for field in fields(reference)}
-    return ReferenceView(**{name: None if value is None else change(value) for name, value in seen.items()})
+    signals = {key: change(value) for key, value in reference.signals.items()}
+    return View(signals=signals, included=change(coins_of(reference)))
+
+
+def coins_of(reference: View) -> Array:
+    assert reference.included is not None
+    return reference.included
 
 
 TOYS = {False: overfitted_toy(), True: gradient_toy()}
@@ -104,7 +115,7 @@ TOYS = {False: overfitted_toy(), True: gradient_toy()}
 
 def prepared(name: str) -> tuple[Attack, Toy]:
     attack = plugins.build("attacks.scorers", {"kind": name})
-    return attack, TOYS[attack.needs.gradients]
+    return attack, TOYS[name in ("gradient_product", "weight_difference")]
 
 
 def run(attack: Attack, toy: Toy) -> Array:
@@ -151,7 +162,7 @@ def test_the_same_call_gives_the_same_scores(name: str) -> None:
 @pytest.mark.parametrize("name", SCORERS)
 def test_inputs_are_left_alone(name: str) -> None:
     attack, toy = prepared(name)
-    shown = [a for a in (toy.target.logits, toy.target.products, toy.reference.logits, toy.reference.included) if a is not None]
+    shown = [*toy.target.signals.values(), *toy.reference.signals.values(), coins_of(toy.reference)]
     before = [a.copy() for a in shown]
     run(attack, toy)
     for array, copy in zip(shown, before, strict=True):
@@ -182,7 +193,7 @@ def test_a_game_of_one_or_two_canaries(name: str, count: int) -> None:
 def test_references_that_all_say_the_same(name: str) -> None:
     """Deterministic models without any spread: scores stay finite."""
     attack, toy = prepared(name)
-    if toy.reference.logits is None:
+    if not toy.reference.signals:
         return
     same = each(toy.reference, lambda signal: np.broadcast_to(signal[:1], signal.shape))
     scores = attack.score(toy.target, replace(same, included=toy.reference.included), SEED)
@@ -192,7 +203,7 @@ def test_references_that_all_say_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", SCORERS)
 def test_nothing_observed_is_an_error(name: str) -> None:
     attack, toy = prepared(name)
-    empty = TargetView(labels=toy.target.labels)
+    empty = View.of(labels=toy.target.labels)
     with pytest.raises(ObservationError, match=name):
         attack.score(empty, toy.reference, SEED)
 
@@ -200,13 +211,10 @@ def test_nothing_observed_is_an_error(name: str) -> None:
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_value_that_is_not_finite_is_an_error(name: str) -> None:
     attack, toy = prepared(name)
-    broken = {}
-    for field in fields(toy.target):
-        signal = getattr(toy.target, field.name)
-        if field.name not in ("labels", "mechanism") and signal is not None:
-            broken[field.name] = np.array(signal, dtype=np.float64)
-            broken[field.name].reshape(len(signal), -1)[3, 0] = np.nan
-    view = replace(toy.target, **broken)
+    broken = {key: np.array(signal, dtype=np.float64) for key, signal in toy.target.signals.items()}
+    for signal in broken.values():
+        signal.reshape(-1)[3] = np.nan
+    view = replace(toy.target, signals=broken)
     with pytest.raises(ObservationError, match="finite"):
         attack.score(view, toy.reference, SEED)
 

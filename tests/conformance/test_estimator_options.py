@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from audit import plugins
 from audit.bounds import claim_test
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.data import Scores
 from audit.core.errors import DataError
 from audit.core.events import dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 
 PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
 FULL = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit import plugins
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.data import Scores
 from audit.core.errors import AssumptionError, DataError
 from audit.core.events import dp_sgd
-from audit.core.game import Access, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 
 PACKAGE = "audit.bounds.estimators"
 NAMES = plugins.names(PACKAGE)

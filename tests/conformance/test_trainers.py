@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 
 from audit import plugins
+from audit.core.access import Access
 from audit.core.data import Canaries
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd, sgd
-from audit.core.game import Access
 from audit.core.protocols import Trainer
 from audit.models.build import parameter_count
 from tests.engine import cases

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.core.access import Access
 from audit.core.data import Canaries, Dataset, Records
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 
 
 class Tied(nn.Module):

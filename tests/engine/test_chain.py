@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.core.data import Canaries, TrainedModels
+from audit.core.data import Canaries
 from audit.core.errors import ConfigError, DataError
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainedModels, TrainingJob
 from audit.engine import compile_c
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state

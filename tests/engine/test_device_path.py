@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from audit.core.access import Access
 from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
+from audit.core.training import TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.observe import Trained

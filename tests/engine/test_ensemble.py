@@ -9,11 +9,11 @@ import pytest
 import torch
 from scipy import stats
 
-from audit.core.data import Canaries, TrainedModels
+from audit.core.access import Access
+from audit.core.data import Canaries
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd, sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
+from audit.core.training import TrainedModels, TrainingJob
 from audit.engine.ensemble import train
 from audit.engine.layers import Tape
 from audit.engine.layers_elementwise import DropoutLayer

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from audit.core.access import Access
 from audit.core.errors import AuditError, ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
+from audit.core.training import TrainingJob
 from audit.engine.clip_check import RECOMPUTATION_LIMIT
 from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.ensemble import train

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from audit.core.events import dp_sgd
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 from audit.engine.chunk import Chunk
 from audit.engine.clipping import Rows
 from audit.engine.ensemble import train

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from audit.core.access import Access
 from audit.core.data import Canaries
 from audit.core.errors import DataError, ObservationError
 from audit.core.events import dp_sgd, sgd
-from audit.core.game import Access
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
 from audit.engine.observe import logits, weight_products

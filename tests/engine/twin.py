@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from audit.core.protocols import TrainingJob
+from audit.core.training import TrainingJob
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.models.build import initialised
 from tests.engine import cases

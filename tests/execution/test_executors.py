@@ -11,7 +11,8 @@ import pytest
 
 from audit import plugins
 from audit.core.errors import ConfigError, WorkerLost
-from audit.core.protocols import Executor, Progress
+from audit.core.protocols import Executor
+from audit.core.training import Progress
 
 
 def made(kind: str, **options: object) -> Executor:

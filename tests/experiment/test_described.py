@@ -14,25 +14,30 @@ import yaml
 from attacks.canaries.held_out import HeldOut
 from attacks.scorers.lira import Lira
 from attacks.scorers.loss import Loss
+from attacks.signals.class_distances import ClassDistances
+from attacks.signals.hidden import HiddenRepresentations
+from attacks.signals.last_gradient_norms import LastGradientNorms
+from attacks.signals.predicted_labels import PredictedLabels
 from audit.bounds import group_privacy
 from audit.bounds.estimators.clopper_pearson import ClopperPearson
 from audit.bounds.estimators.gaussian import Gaussian
 from audit.bounds.estimators.one_run import OneRun
 from audit.config import load
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.data import Array, Dataset, Records, ReferenceView, Scores, TargetView
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import sgd
-from audit.core.game import Access, Assumption, Game, Inclusion
-from audit.core.protocols import Needs, TrainingJob
+from audit.core.game import Assumption, Game, Inclusion
+from audit.core.protocols import Needs
 from audit.core.results import MechanismResult
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.core.views import Scores, View
 from audit.execution.store import Store
 from audit.experiment import leave_one_out_summary
 from audit.experiment.assemble import assemble
-from audit.experiment.attack import _shown
-from audit.experiment.observe import Asked
 from audit.experiment.run import run
 from audit.models.build import build, initialised
 from audit.stats.curves import tradeoff
@@ -86,7 +91,7 @@ def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: P
     product, difference = private.games[1].attacks
     assert [bound.estimator for bound in product.bounds] == ["one_run", "gaussian"]
     assert [bound.estimator for bound in difference.bounds] == ["one_run"]  # not independent trials once steps are summed
-    assert product.access is Access.ALL_STEPS and difference.access is Access.FINAL_WEIGHTS
+    assert product.access == Access.ALL_STEPS and difference.access == Access.FINAL_WEIGHTS
     assert product.auc > 0.55
 
 
@@ -98,12 +103,12 @@ class ReadsHidden:
 
     @property
     def needs(self) -> Needs:
-        return Needs(access=Access.FINAL_WEIGHTS, hidden=True)
+        return Needs(signals={HiddenRepresentations(), LastGradientNorms(), ClassDistances()})
 
-    def score(self, target: TargetView, reference: ReferenceView, seed: Seed) -> Array:
-        assert target.hidden is not None and target.hidden.shape == (60, self.width)
-        assert target.last_gradient_norms is not None and target.class_distances is not None
-        return np.asarray(np.linalg.norm(target.hidden, axis=1), dtype=np.float64)
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        assert set(target.signals) == {"hidden", "last_gradient_norms", "class_distances"}
+        assert target["hidden"].shape == (60, self.width)
+        return np.asarray(np.linalg.norm(target["hidden"], axis=1), dtype=np.float64)
 
 
 def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path: Path) -> None:
@@ -117,7 +122,7 @@ def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path:
     kept = [bool(list((tmp_path / name).rglob("*-hidden.npy"))) for name in ("own", "others")]
     assert kept == [True, False]
     seen = [np.load(file, mmap_mode="r") for file in (tmp_path / "own").rglob("*.npy") if "test_logits" not in file.name]
-    assert len(seen) == 5 and sum(one[0].size for one in seen) <= 60 * Asked(hidden=True).most_kept(10)
+    assert len(seen) == 5 and sum(one[0].size for one in seen) <= 60 * (256 + 10 + 3)
 
 
 def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Path) -> None:
@@ -131,8 +136,8 @@ def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Pa
     changes = {"mechanisms": plain, "data": data, "model": {"kind": "cnn", "channels": [4]}}
     (result,) = found(tmp_path / "run", games=[game(scorers=scorers)], **changes)
     assert [attack.access for attack in result.games[0].attacks] == [Access.FINAL_MODEL, Access.LABEL_ONLY, Access.FINAL_MODEL]
-    (seen,) = (tmp_path / "run").rglob("*-augmented_logits.npy")
-    (plain_logits,) = (tmp_path / "run").rglob("*-canary_logits.npy")
+    (seen,) = (tmp_path / "run").rglob("*-augmented_logits_4.npy")
+    (plain_logits,) = (tmp_path / "run").rglob("*-logits.npy")
     views, logits = np.load(seen), np.load(plain_logits)
     assert views.shape == (6, 4, 60, 3)
     np.testing.assert_allclose(views[:, 0], logits, rtol=1e-5, atol=1e-6)
@@ -192,7 +197,7 @@ def toy(scale: float) -> leave_one_out_summary.Models:
     logits = random.standard_normal((9, 400, 3)) + (1 + included)[..., None] * np.eye(3)[labels]
     logits[0] *= scale
     column = {"group": np.where(np.arange(400) < 200, "a", "b")}
-    views = ReferenceView(included=included, logits=logits.astype(np.float32))
+    views = View.of(included=included, logits=logits.astype(np.float32))
     return leave_one_out_summary.Models(views=views, labels=labels, runs=1, names=[str(i) for i in range(400)], columns=column)
 
 
@@ -208,7 +213,7 @@ def test_a_column_with_many_values_is_a_unit() -> None:
     random = np.random.default_rng(1)
     included = random.random((6, 400)) < 0.5
     confidence = included + random.standard_normal((6, 400))
-    views = ReferenceView(included=included, losses=np.logaddexp(0.0, -confidence))
+    views = View.of(included=included, losses=np.logaddexp(0.0, -confidence))
     columns = {
         "class": np.repeat(["a", "b"], 200),
         "customer": np.arange(400) % 40,
@@ -231,7 +236,7 @@ def test_references_of_another_kind_are_reported_as_a_weak_attack() -> None:
         assert {one.group: one.canaries for one in evaluation.groups} == {"a": 200, "b": 200}
     few = toy(1.0)
     one_canary = leave_one_out_summary.Models(
-        views=ReferenceView(included=few.views.included[:, :1]), labels=few.labels[:1], runs=1, names=["0"], columns={}
+        views=View.of(included=few.views.included[:, :1]), labels=few.labels[:1], runs=1, names=["0"], columns={}
     )
     assert leave_one_out_summary.describe([("lira", Lira())], one_canary, prior=0.5, seed=SEED) is None
 
@@ -350,22 +355,28 @@ def test_a_factory_may_train_its_model() -> None:
         assert bool((one == other).all())
 
 
-def test_a_label_only_attack_is_given_labels_alone() -> None:
-    logits: Array = np.array([[3.0, 1.0], [0.5, 0.7]], dtype=np.float32)
-    names = (
-        "augmented_logits",
-        "boundary",
-        "weight_products",
-        "gradient_norms",
-        "last_gradient_norms",
-        "class_distances",
-        "hidden",
-        "products",
-    )
-    signals = {"logits": logits, **dict.fromkeys((*names, "trajectory"))}
-    assert _shown(signals, Access.LABEL_ONLY, None)["logits"].tolist() == [[1, 0], [0, 1]]
-    np.testing.assert_array_equal(_shown(signals, Access.FINAL_MODEL, None)["logits"], logits)
-    assert "trajectory" not in _shown(signals, Access.FINAL_WEIGHTS, None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nosy:
+    """A third party's attack that needs no more than labels and looks for more."""
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(signals={PredictedLabels()}, references=2)
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        assert set(target.signals) == set(reference.signals) == {"predicted_labels"}
+        assert target.included is None
+        return np.asarray(target["predicted_labels"][0] == target.labels, dtype=np.float64)
+
+
+def test_an_attack_is_given_the_signals_that_it_names_and_no_others(tmp_path: Path) -> None:
+    scorers = [{"kind": "tests.experiment.test_described:Nosy"}, "lira", "gradient_norm"]
+    plain, _ = found(tmp_path, games=[game(access="final_weights", references=4, scorers=scorers)])
+    assert [attack.access for attack in plain.games[0].attacks] == [
+        Access.LABEL_ONLY,
+        Access.FINAL_MODEL,
+        Access.FINAL_WEIGHTS,
+    ]
 
 
 def nearest_means(model: Any, inputs: Any, labels: Any, *, seed: int, rounds: int) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from attacks.scorers.lira import Lira
 from attacks.scorers.loss import Loss
-from audit.core.data import Array, ReferenceView, TargetView
+from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.evaluation import Fidelity
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.experiment import leave_one_out
 from audit.experiment.resemblance import Resemblance
 from audit.stats.scoring import signals
@@ -21,12 +22,12 @@ from audit.stats.scoring import signals
 SEED = Seed(3)
 
 
-def models(count: int = 9, records: int = 2000, shift: Array | float = 1.0, seed: int = 0) -> ReferenceView:
+def models(count: int = 9, records: int = 2000, shift: Array | float = 1.0, seed: int = 0) -> View:
     """Confidences N(shift * member, 1), given as losses."""
     random = np.random.default_rng(seed)
     included = random.random((count, records)) < 0.5
     confidence = shift * included + random.standard_normal((count, records))
-    return ReferenceView(included=included, losses=np.logaddexp(0.0, -confidence))
+    return View.of(included=included, losses=np.logaddexp(0.0, -confidence))
 
 
 def test_every_model_is_the_target_once_and_its_own_coins_stay_hidden() -> None:
@@ -36,15 +37,15 @@ def test_every_model_is_the_target_once_and_its_own_coins_stay_hidden() -> None:
     for one in (0, 4):
         rest = np.delete(np.arange(9), one)
         by_hand = Lira().score(
-            TargetView(losses=everyone.losses[one]),
-            ReferenceView(included=everyone.included[rest], losses=everyone.losses[rest]),
+            View.of(losses=everyone["losses"][one]),
+            View.of(included=everyone.included[rest], losses=everyone["losses"][rest]),
             SEED,
         )
         np.testing.assert_array_equal(result.values[one], by_hand)
     other_coins = everyone.included.copy()
     other_coins[4] = ~other_coins[4]
     again = leave_one_out.leave_one_out(
-        Lira(), ReferenceView(included=other_coins, losses=everyone.losses), None, SEED, targets=[4]
+        Lira(), View.of(included=other_coins, losses=everyone["losses"]), None, SEED, targets=[4]
     )
     np.testing.assert_array_equal(again.values[0], result.values[4])
 
@@ -120,16 +121,16 @@ def test_calibrated_thresholds_realise_their_rate() -> None:
     assert leave_one_out.precision(0.0, 0.0, 0.5) is None
 
 
-def views(scale: float) -> tuple[TargetView, Array, ReferenceView]:
+def views(scale: float) -> tuple[View, Array, View]:
     random = np.random.default_rng(1)
     labels = random.integers(0, 3, 600)
     included = random.random((7, 600)) < 0.5
     logits = random.standard_normal((7, 600, 3)) + (1 + included)[..., None] * np.eye(3)[labels]
     logits[0] *= scale
-    return TargetView(labels=labels, logits=logits[0]), included[0], ReferenceView(included=included[1:], logits=logits[1:])
+    return View.of(labels=labels, logits=logits[0]), included[0], View.of(included=included[1:], logits=logits[1:])
 
 
-def fidelity(target: TargetView, coins: Array, references: ReferenceView) -> Fidelity:
+def fidelity(target: View, coins: Array, references: View) -> Fidelity:
     return Resemblance(references, target.labels).of(target, coins)
 
 
@@ -143,7 +144,7 @@ def test_fidelity_tells_when_references_are_of_another_kind() -> None:
     assert "speaks of the attack, not of the model" in other.sentence
     target, coins, references = views(1.0)
     with pytest.raises(DataError, match="fidelity"):
-        fidelity(TargetView(labels=target.labels), coins, references)
+        fidelity(View.of(labels=target.labels), coins, references)
 
 
 def naive_distance(losses: Array, coins: Array, one: int, others: Array) -> float:
@@ -158,10 +159,10 @@ def naive_distance(losses: Array, coins: Array, one: int, others: Array) -> floa
 @pytest.mark.parametrize("decimals", [1, 8], ids=["ties", "no ties"])
 def test_fidelity_equals_a_naive_comparison(decimals: int) -> None:
     target, coins, references = views(1.3)
-    rounded = replace(references, logits=np.round(references.logits, decimals))
-    own = replace(target, logits=np.round(target.logits, decimals))
+    rounded = replace(references, signals={"logits": np.round(references["logits"], decimals)})
+    own = replace(target, signals={"logits": np.round(target["logits"], decimals)})
     seen = fidelity(own, coins, rounded)
-    losses = signals.cross_entropy(np.concatenate([own.logits[None], rounded.logits]), target.labels)
+    losses = signals.cross_entropy(np.concatenate([own["logits"][None], rounded["logits"]]), target.labels)
     sides = np.concatenate([coins[None], references.included])
     pool = np.arange(1, 7)
     assert seen.distance == pytest.approx(naive_distance(losses, sides, 0, pool), abs=1e-12)

@@ -9,11 +9,12 @@ import pytest
 
 from audit.checks import blind
 from audit.core.claims import Outcome
-from audit.core.data import Records, TargetView
+from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.game import Inclusion
 from audit.core.results import Status
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.experiment.inspection import Settings, draw_coins, inspect, inspect_outputs, inspect_scores, record_name
 
 CLASSES = 4
@@ -307,7 +308,7 @@ def test_equal_rankings_are_shown_once_and_other_attacks_are_run():
 def test_losses_alone_are_enough():
     included = np.arange(200) % 2 == 0
     losses = np.random.default_rng(0).exponential(size=200) + ~included
-    report = inspect_outputs(TargetView(losses=losses), included, source=("p.csv", "ab"))
+    report = inspect_outputs(View.of(losses=losses), included, source=("p.csv", "ab"))
     assert attack(report).auc > 0.7
     assert check(report, "blind").status is Status.GAP
     assert report.data.name == "p.csv"

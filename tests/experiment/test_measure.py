@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from audit import plugins
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
-from audit.core.data import Scores
 from audit.core.errors import AssumptionError, DataError
-from audit.core.game import Access, Assumption, Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.experiment import figures
 from audit.stats.bounds import roc
 

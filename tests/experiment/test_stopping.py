@@ -21,14 +21,16 @@ from audit import plugins
 from audit.bounds import power, simulation
 from audit.cli.app import answer
 from audit.config import parse
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, Outcome
-from audit.core.data import Scores
 from audit.core.evidence import Watched
-from audit.core.game import Access, Game, Inclusion
-from audit.core.protocols import AnytimeEstimator, Progress, Work
+from audit.core.game import Game, Inclusion
+from audit.core.protocols import AnytimeEstimator, Work
 from audit.core.results import AuditReport, GameResult, MechanismResult
 from audit.core.seeds import Seed
+from audit.core.training import Progress
+from audit.core.views import Scores
 from audit.execution.store import Store
 from audit.experiment import assemble, insertion, run, stopping
 from audit.experiment import game as rounds

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.core.data import Dataset, Executed, Records
+from audit.core.data import Dataset, Records
+from audit.core.training import Executed
 from audit.experiment.train import Observed
 from audit.experiment.utility import utility
 
@@ -30,9 +31,8 @@ def dataset(labels: np.ndarray, classes: int) -> Dataset:
 
 def observed(logits: np.ndarray, natural: bool = True) -> Observed:
     return Observed(
-        canary_logits=logits if natural else None,
+        signals={"logits": logits} if natural else {},
         test_logits=logits,
-        products=None,
         diverged=~np.isfinite(logits).all(axis=(1, 2)),
         executed=EXECUTED,
     )
@@ -62,6 +62,6 @@ def test_regression_figures() -> None:
 def test_models_with_crafted_gradients_are_left_out_where_others_exist() -> None:
     labels = np.array([0, 1])
     good, bad = np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    crafted = replace(observed(bad), canary_logits=None)
+    crafted = replace(observed(bad), signals={})
     assert utility([crafted, observed(good)], dataset(labels, 2))[0].value == 1.0
     assert utility([crafted], dataset(labels, 2))[0].value == 0.0

@@ -10,9 +10,9 @@ import pytest
 
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound, Outcome
-from audit.core.data import Executed
 from audit.core.events import Repeated, dp_sgd
 from audit.core.results import Status
+from audit.core.training import Executed
 from audit.experiment import judge
 
 CLAIM = Claim(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")

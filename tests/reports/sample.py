@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.events import dp_sgd, sgd
-from audit.core.game import Access, Assumption, Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.results import (
     SCHEMA,
     AttackResult,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from audit.core.access import Access
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, Spread, UnitSpread
-from audit.core.game import Access
 from audit.core.results import AuditReport, GameResult, MechanismResult
 from audit.experiment.report import _weak
 from reports import headline

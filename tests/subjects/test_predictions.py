@@ -33,7 +33,7 @@ def frame(form: str) -> pd.DataFrame:
 @pytest.mark.parametrize("form", ["logits", "probabilities", "losses"])
 def test_every_form_in_every_file_gives_the_same_loss(tmp_path, form, suffix):
     from attacks.scorers.loss import Loss
-    from attacks.signals.reading import NO_REFERENCE
+    from attacks.signals._reading import NO_REFERENCE
     from audit.core.seeds import Seed
 
     path = tmp_path / f"p.{suffix}"
@@ -55,7 +55,7 @@ def test_two_files_are_joined_members_first(tmp_path):
     np.savez(tmp_path / "n.npz", logits=LOGITS[~MEMBER], labels=LABELS[~MEMBER])
     found = build(members=tmp_path / "m.npz", nonmembers=tmp_path / "n.npz")
     assert list(found.included) == [True] * 4 + [False] * 4
-    assert np.allclose(found.view.logits, np.concatenate([LOGITS[MEMBER], LOGITS[~MEMBER]]))
+    assert np.allclose(found.view["logits"], np.concatenate([LOGITS[MEMBER], LOGITS[~MEMBER]]))
 
 
 def test_losses_need_no_labels_and_groups_and_inputs_are_kept(tmp_path):

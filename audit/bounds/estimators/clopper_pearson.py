@@ -8,10 +8,11 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.claims import LowerBound
-from audit.core.data import Array, Scores
+from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import binomial, ranks, thresholds
 
 CHOICES = ("rank", "split", "fixed")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from audit.core import checks
 from audit.core.claims import LowerBound
-from audit.core.data import Scores
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import one_run_all_counts, one_run_guesses, ranks
 from audit.stats.bounds.validation import Counts
 

@@ -11,11 +11,11 @@ import numpy as np
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.data import Scores
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import one_run_guesses, product_channel, ranks
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves

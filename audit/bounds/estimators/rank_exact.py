@@ -9,10 +9,10 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.claims import LowerBound
-from audit.core.data import Scores
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import rank_exact, ranks
 from audit.stats.curves import tradeoff, tradeoff_curves
 

@@ -12,12 +12,13 @@ import numpy as np
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
-from audit.core.data import Array, Scores
+from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.evidence import Evidence, Stake
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import betting_claims, ranks, sequential
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.core.errors import ConfigError, WorkerLost
-from audit.core.protocols import Progress, Result, Work
+from audit.core.protocols import Result, Work
+from audit.core.training import Progress
 
 _POLL_SECONDS = 0.2
 

@@ -6,7 +6,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.core.protocols import Progress, Result, Work
+from audit.core.protocols import Result, Work
+from audit.core.training import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,27 @@
+"""Outputs of the final model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core.data import Array, Canaries
+from audit.core.protocols import Models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logits:
+    """Outputs for each record."""
+
+    key = "logits"
+    source = "outputs"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return max(classes, 1)
+
+    def read(self, models: Models, canaries: Canaries) -> Array | None:
+        """`(N, m, classes)`; None for canaries that are gradients."""
+        return None if canaries.records is None else models.outputs(canaries.records.inputs)
+
+
+PLUGIN = Logits

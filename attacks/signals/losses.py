@@ -1,0 +1,33 @@
+"""Losses, for models of which nothing else is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core.data import Array, Canaries
+from audit.core.protocols import Models
+from audit.stats.scoring import signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """The cross-entropy loss of each record in nats.
+
+    Attacks that read losses take them from logits where they can: small losses keep their order there.
+    """
+
+    key = "losses"
+    source = "losses"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return 1
+
+    def read(self, models: Models, canaries: Canaries) -> Array | None:
+        """`(N, m)`; None for canaries that are gradients."""
+        if canaries.records is None:
+            return None
+        return signals.cross_entropy(models.outputs(canaries.records.inputs), canaries.records.labels)
+
+
+PLUGIN = Losses

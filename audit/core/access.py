@@ -1,0 +1,84 @@
+"""What an adversary is given of trained models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """A named set of what is released to an adversary; more of it is more access, and some sets cannot be compared.
+
+    Signals are computed from what is released: each names its source (`attacks/signals`), so a new signal changes no access,
+    and a new access shows every signal whose source it holds.
+
+    Attributes:
+        name: in configs and reports.
+        released: "labels" (predicted), "losses" and "outputs" of the audited records; "label_queries" and "queries", the same
+            for any other input; "weights"; "steps" (every noisy sum); or names of one's own.
+    """
+
+    name: str
+    released: frozenset[str] = field(default=frozenset(), compare=False)
+
+    LABEL_ONLY: ClassVar[Access]
+    FINAL_MODEL: ClassVar[Access]
+    FINAL_WEIGHTS: ClassVar[Access]
+    ALL_STEPS: ClassVar[Access]
+
+    def shows(self, other: Access) -> bool:
+        """True where an adversary with this access is given all that `other` gives.
+
+        >>> Access.FINAL_WEIGHTS.shows(Access.LABEL_ONLY), Access.LABEL_ONLY.shows(Access.FINAL_MODEL)
+        (True, False)
+        """
+        return other.released <= self.released
+
+    @property
+    def words(self) -> str:
+        """The name in words, for sentences."""
+        return self.name.replace("_", " ")
+
+    @classmethod
+    def named(cls, name: str) -> Access:
+        """The access of that name; one that is not known here, from another's report, is taken to release what its name says.
+
+        >>> Access.named("final_model").released == Access.FINAL_MODEL.released
+        True
+        """
+        return KNOWN.get(name) or cls(name=name, released=frozenset({name}))
+
+
+def _each_more(*levels: tuple[str, frozenset[str]]) -> dict[str, Access]:
+    """Accesses by name, each with all that those before it release."""
+    found: dict[str, Access] = {}
+    released: frozenset[str] = frozenset()
+    for name, more in levels:
+        released |= more
+        found[name] = Access(name=name, released=released)
+    return found
+
+
+KNOWN = _each_more(
+    ("label_only", frozenset({"labels", "label_queries"})),
+    ("final_model", frozenset({"losses", "outputs", "queries"})),
+    ("final_weights", frozenset({"weights"})),
+    ("all_steps", frozenset({"steps"})),
+)
+"""Accesses by name, from least to most. A line here adds one; a config may also name `package.module:OBJECT`."""
+
+Access.LABEL_ONLY = KNOWN["label_only"]
+Access.FINAL_MODEL = KNOWN["final_model"]
+Access.FINAL_WEIGHTS = KNOWN["final_weights"]
+Access.ALL_STEPS = KNOWN["all_steps"]
+
+
+def least(sources: frozenset[str], within: Access) -> Access | None:
+    """The least access that releases `sources`, of `within` and the known ones that it shows; None where it does not.
+
+    >>> least(frozenset({"outputs"}), Access.ALL_STEPS).name
+    'final_model'
+    """
+    fitting = [one for one in (*KNOWN.values(), within) if sources <= one.released and within.shows(one)]
+    return min(fitting, key=lambda access: len(access.released), default=None)

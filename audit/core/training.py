@@ -1,0 +1,127 @@
+"""What is trained, what came of it, and what a trainer did: the two ends of one training job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from audit.core import event_reading
+from audit.core.access import Access
+from audit.core.data import Array, Canaries, Dataset
+from audit.core.errors import UnsupportedMechanism
+from audit.core.event_reading import NoisySteps
+from audit.core.events import Event
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingJob:
+    """Some models of one game, trained together.
+
+    Attributes:
+        dataset: its `train` records are in every model.
+        canaries: and `included` `(N, m)`: which of them each model may sample.
+        seeds: one per model; initialisation, batches and noise come from their children
+            "init", "batches" and "noise", so a model does not depend on its neighbours in the job.
+        mechanism: what has to be executed.
+        model: model spec `{"kind": name, ...}` or `{"factory": "package.module:callable", ...}`.
+        optimizer: `{"kind": "sgd"|"adam", "learning_rate": float, "momentum": float, "weight_decay": float}`.
+        access: the most that any attack will look at; decides what the trainer records.
+        device: "cpu" or "cuda" (or "cuda:1").
+        start: weights that every model starts from, name to array, in place of its own initialisation; None for that.
+        checkpoints: steps after which the weights are kept, 1 for the first.
+    """
+
+    dataset: Dataset
+    canaries: Canaries
+    included: Array
+    seeds: tuple[Seed, ...]
+    mechanism: Event
+    model: Mapping[str, Any]
+    optimizer: Mapping[str, Any]
+    access: Access
+    device: str = "cpu"
+    start: Mapping[str, Array] | None = None
+    checkpoints: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """How many steps have to be taken."""
+        return event_reading.steps(self.mechanism)
+
+    @property
+    def sample_rate(self) -> float:
+        """The chance of a record to take part in a step.
+
+        Raises:
+            UnsupportedMechanism: the mechanism has no one such rate.
+        """
+        rate = event_reading.sample_rate(self.mechanism)
+        if rate is None:
+            raise UnsupportedMechanism(f"{self.mechanism} has no one rate of Poisson sampling; this trainer needs one")
+        return rate
+
+    @property
+    def noisy(self) -> NoisySteps | None:
+        """Noise, clip norm, rate and steps where the mechanism is DP-SGD, else None."""
+        return event_reading.noisy_steps(self.mechanism)
+
+
+Progress = Callable[[int], None]
+"""Called with the number of model-steps done since the last call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Executed:
+    """What a trainer really did, for N models: compared with the mechanism before any statistic is believed.
+
+    Attributes:
+        steps: steps taken.
+        batch_sizes: `(N, steps)` realised number of sampled records (canaries included).
+        population: `(N,)` number of records each model could sample.
+        noise_multiplier: `(N,)` empirical std of the added noise over all coordinates and steps, divided by the clip norm.
+        noise_draws: coordinates x steps behind each of those.
+        largest_norm: `(N,)` largest clipped per-example norm seen, in units of the clip norm.
+        skipped: `(N,)` examples that contributed zero because their gradient was not finite.
+        recomputed: `(N,)` distance between one example's clipped gradient and the same by other means, over the clip norm; -1
+            where nothing was recomputed. Empty where the trainer does not do so.
+        count_noise: `(N,)` empirical std of the noise on the counts of clipped examples, one draw a step, over that which is
+            accounted; empty where no such counts are released.
+        measured: False where the trainer could not see what was done; the other fields then say nothing.
+    """
+
+    steps: int
+    batch_sizes: Array
+    population: Array
+    noise_multiplier: Array
+    noise_draws: int
+    largest_norm: Array
+    skipped: Array
+    recomputed: Array = field(default_factory=lambda: np.empty(0))
+    count_noise: Array = field(default_factory=lambda: np.empty(0))
+    measured: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainedModels:
+    """N trained models of one architecture.
+
+    Attributes:
+        weights: parameter name to `(N, ...)` array.
+        initial: the same before the first step, kept where the game releases weight differences.
+        products: `(N, m, steps)` for gradient canaries seen at all steps, else None.
+        checkpoints: the weights after each of the job's checkpoints; empty where the trainer keeps none.
+    """
+
+    weights: Mapping[str, Array]
+    executed: Executed
+    initial: Mapping[str, Array] | None = None
+    products: Array | None = None
+    checkpoints: tuple[Mapping[str, Array], ...] = ()
+    extra: Mapping[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.executed.population)

@@ -1,0 +1,100 @@
+"""What an adversary sees of trained models, and the scores that it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.core.events import Event
+from audit.core.game import Game
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class View:
+    """Signals by their keys: of one target, or of an adversary's own reference models.
+
+    Attributes:
+        signals: `(m, ...)` for a target, `(k, m, ...)` for `k` references; what each is, its file in `attacks/signals` says.
+        labels: `(m,)` true label of each canary, or None (gradient canaries, or losses alone).
+        included: `(k, m)` coins of the references. None for a target: an adversary does not see those, so no attack can peek.
+        mechanism: what is publicly claimed to have been run, or None.
+    """
+
+    signals: Mapping[str, Array] = field(default_factory=dict)
+    labels: Array | None = None
+    included: Array | None = None
+    mechanism: Event | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        labels: Array | None = None,
+        included: Array | None = None,
+        mechanism: Event | None = None,
+        **signals: Array | None,
+    ) -> View:
+        """A view of the signals that are given by name; None leaves one out.
+
+        >>> View.of(losses=np.zeros(3)).get("losses").shape
+        (3,)
+        """
+        given = {name: array for name, array in signals.items() if array is not None}
+        return cls(signals=given, labels=labels, included=included, mechanism=mechanism)
+
+    def __len__(self) -> int:
+        """Number of models."""
+        return 1 if self.included is None else len(self.included)
+
+    def __getitem__(self, key: str) -> Array:
+        """The signal under `key`."""
+        return self.signals[key]
+
+    def get(self, key: str) -> Array | None:
+        """The signal under `key`, or None where the view does not hold it."""
+        return self.signals.get(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scores:
+    """`n = runs * m` scores with their coins; higher means more likely a member, always.
+
+    Attributes:
+        values: `(n,)` float64; infinities allowed, NaN refused.
+        included: `(n,)` bool.
+        game: the rules they were obtained under.
+        attack: name of the scorer.
+        mechanism: what is claimed to have been run (families of trade-off curves need it), or None.
+    """
+
+    values: Array
+    included: Array
+    game: Game
+    attack: str = ""
+    mechanism: Event | None = None
+
+    def __post_init__(self) -> None:
+        values = checks.frozen(self.values, np.float64)
+        included = checks.frozen(self.included, bool)
+        if values.ndim != 1 or values.shape != included.shape:
+            raise DataError(
+                f"scores of shape {values.shape} with memberships of shape {included.shape}; expected two equal lengths"
+            )
+        checks.without_nan(values, f"scores of {self.attack or 'the attack'}")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "included", included)
+
+    @property
+    def members(self) -> Array:
+        """Scores of the canaries that were trained on."""
+        return self.values[self.included]
+
+    @property
+    def nonmembers(self) -> Array:
+        """Scores of the canaries that were left out."""
+        return self.values[~self.included]

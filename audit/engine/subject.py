@@ -1,0 +1,77 @@
+"""Models of one training job as a subject: what signals and later steps read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from audit.core.data import Array, Canaries, Records
+from audit.core.errors import ObservationError
+from audit.core.protocols import Signal
+from audit.core.training import TrainedModels, TrainingJob
+from audit.engine import observe
+
+
+class Ensemble:
+    """N models that a job trained, with their weights at hand.
+
+    Args:
+        job: that trained them.
+        models: weights, and what was recorded on the way.
+    """
+
+    def __init__(self, job: TrainingJob, models: TrainedModels) -> None:
+        self._job, self._models = job, models
+        probe = job.dataset.test.inputs[:2]
+        self._trained = observe.Trained(job.model, models.weights, probe, job.dataset.classes, device=job.device)
+        self._inside: tuple[Records, observe.Representations | None] | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self._models.weights.values())))
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
+        """Signals of the canaries, by their keys, each with a leading axis of models; without those that the models lack."""
+        values = {signal.key: signal.read(self, canaries) for signal in signals}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def outputs(self, inputs: Array) -> Array:
+        """`(N, n, classes)` outputs in evaluation mode."""
+        return self._trained.outputs(inputs)
+
+    def alone(self, model: int) -> Ensemble:
+        """One of the models."""
+        weights = {name: value[model : model + 1] for name, value in self._models.weights.items()}
+        return Ensemble(self._job, TrainedModels(weights=weights, executed=self._models.executed))
+
+    def checkpoints(self) -> Sequence[Ensemble]:
+        """The models as they were after each of the job's checkpoints."""
+        executed = self._models.executed
+        kept = self._models.checkpoints
+        return [Ensemble(self._job, TrainedModels(weights=weights, executed=executed)) for weights in kept]
+
+    def gradient_norms(self, records: Records) -> Array:
+        """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
+        return self._trained.gradient_norms(records)
+
+    def representations(self, records: Records) -> observe.Representations | None:
+        """What the last linear layer makes of the records, computed once for the signals that read it; None without one."""
+        if self._inside is None or self._inside[0] is not records:
+            self._inside = (records, self._trained.representations(records))
+        return self._inside[1]
+
+    def step_products(self) -> Array:
+        """`(N, m, steps)` inner products of the noisy sums with gradient canaries.
+
+        Raises:
+            ObservationError: the trainer recorded none.
+        """
+        if self._models.products is None:
+            raise ObservationError("the trainer recorded no gradient products; this game needs all steps")
+        return self._models.products
+
+    def weight_products(self, canaries: Canaries) -> Array | None:
+        """`(N, m)` inner products of first minus last weights with gradient canaries; None without the first ones."""
+        if self._models.initial is None:
+            return None
+        return np.asarray(observe.weight_products(self._models.initial, self._models.weights, canaries))

@@ -1,0 +1,72 @@
+"""What every signal must do: one value for each model and canary, finite, from models of its own source alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit import plugins
+from audit.core.access import Access
+from audit.core.data import Canaries
+from audit.core.events import sgd
+from audit.core.protocols import Signal
+from audit.core.views import View
+from audit.engine.ensemble import train
+from audit.engine.subject import Ensemble
+from tests.engine import cases
+
+OPTIONS: dict[str, dict[str, Any]] = {"augmented_logits": {"views": 3}, "boundary_distances": {"queries": 60}}
+SIGNALS = plugins.names("attacks.signals")
+IMAGES = (1, 4, 4)
+
+
+def made(name: str) -> Signal:
+    signal: Signal = plugins.build("attacks.signals", {"kind": name, **OPTIONS.get(name, {})})
+    return signal
+
+
+def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
+    """Three small models with everything recorded, and the canaries that they were trained with."""
+    data = cases.dataset(IMAGES)
+    records = Canaries(kind="held_out", description="records", records=data.pool)
+    units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
+    canaries = units if gradients else records
+    mechanism = sgd(sample_rate=0.5, steps=2)
+    job = replace(cases.job(mechanism, canaries=canaries, data=data, model={"kind": "mlp", "hidden": [6]}), checkpoints=(1, 2))
+    return Ensemble(job, train(job, cases.silent)), canaries
+
+
+SUBJECTS = {gradients: subject(gradients=gradients) for gradients in (False, True)}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None:
+    signal, shown = made(name), []
+    for ensemble, canaries in SUBJECTS.values():
+        values = ensemble.read([signal], canaries).get(signal.key)
+        if values is not None:
+            assert len(values) == len(ensemble) and len(canaries) in values.shape[1:]
+            assert np.isfinite(values).all()
+            assert values[0].size <= len(canaries) * signal.size(classes=3, steps=2)
+            shown.append(values)
+    assert len(shown) == 1, "read off canaries that are records, or off gradients, never off both"
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_a_signal_is_a_key_a_known_source_and_hashable(name: str) -> None:
+    signal = made(name)
+    assert signal.key.startswith(name) and View(signals={signal.key: np.zeros(1)})[signal.key].shape == (1,)
+    assert signal.source in Access.ALL_STEPS.released
+    assert len({signal, made(name)}) == 1
+
+
+def test_models_are_read_alike_alone_and_together() -> None:
+    ensemble, canaries = SUBJECTS[False]
+    for name in ("logits", "gradient_norms", "class_distances", "boundary_distances"):
+        signal = made(name)
+        whole = ensemble.read([signal], canaries)[signal.key]
+        single = ensemble.alone(1).read([signal], canaries)[signal.key]
+        np.testing.assert_allclose(single[0], whole[1], rtol=1e-4, atol=1e-5)
