@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from audit.stats.bounds import convolution, one_run_guesses, ranks
 from audit.stats.bounds import one_run_all_counts as guess_walk
-from audit.stats.bounds import one_run_guesses, ranks
 from audit.stats.bounds.one_run_all_counts import Walk
 
 FRACTIONS = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
@@ -50,7 +50,7 @@ def test_crossing_equals_enumeration(guesses: list[int], limits: list[int], rate
 def test_long_walks_are_convolved_as_short_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
     guesses, limits = np.array([100, 2000, 20_000]), [82, 1520, 14_800]
     fast = guess_walk.crossing(guesses, limits, 0.73)
-    monkeypatch.setattr(guess_walk, "DIRECT", 10**12)
+    monkeypatch.setattr(convolution, "DIRECT", 10**12)
     assert fast == pytest.approx(guess_walk.crossing(guesses, limits, 0.73), rel=1e-9)
     assert 0.001 < fast < 0.5
 

@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import signal, special
+from scipy import special
 
+from audit.stats.bounds.convolution import convolved
 from audit.stats.bounds.validation import Array, Counts, fraction
 
 DENSE = 60  # ranks from either end that are all constrained
 SPARSE = 120  # further ranks on each half, in geometric progression
-DIRECT = 200_000  # products up to which a convolution is summed directly
 LEVEL_PRECISION = 1.005  # ratio at which the search for the local level stops
 
 
@@ -117,7 +117,7 @@ def chance_inside(ranks: Counts, low: Array, high: Array, count: int) -> float:
     for time, lowers, limit in zip(times.tolist(), is_low.tolist(), bound.tolist(), strict=True):
         if time > now:
             start, moves = _poisson(count * (time - now))
-            mass, base, now = _convolve(mass, moves), base + start, time
+            mass, base, now = convolved(mass, moves), base + start, time
             mass = mass[: max(count - base + 1, 0)]
         if lowers:
             mass = mass[: max(limit - base + 1, 0)]
@@ -135,9 +135,3 @@ def _poisson(mean: float) -> tuple[int, Array]:
     first = max(0, math.floor(mean - reach))
     counts = np.arange(first, math.ceil(mean + reach) + 1, dtype=np.float64)
     return first, np.exp(special.xlogy(counts, mean) - mean - special.gammaln(counts + 1))
-
-
-def _convolve(left: Array, right: Array) -> Array:
-    if len(left) * len(right) <= DIRECT:
-        return np.asarray(np.convolve(left, right))
-    return np.asarray(np.maximum(signal.fftconvolve(left, right), 0.0))

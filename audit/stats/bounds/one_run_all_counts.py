@@ -10,13 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import signal, special
+from scipy import special
 
 from audit.stats.bounds import one_run_guesses, roots
+from audit.stats.bounds.convolution import convolved
 from audit.stats.bounds.validation import Array, Counts
 
 REACH, MORE = 9.0, 14.0  # standard deviations, and steps, beyond which a binomial has no mass worth counting
-DIRECT = 200_000  # products up to which a convolution is summed directly
 LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits
 NEVER = 1 / 2  # smallest tails from here on are not told apart
 ROUNDING = 1e-6  # relative, of tails of a million steps; what is equal up to it counts as surprising
@@ -193,8 +193,7 @@ def crossing(guesses: Counts, limits: list[int], rate: float) -> float:
     done, first, alive, crossed = 0, 0, np.ones(1), 0.0
     for count, limit in zip(guesses.tolist(), limits, strict=True):
         shift, mass = _binomial(count - done, rate)
-        small = len(alive) * len(mass) <= DIRECT
-        alive = np.convolve(alive, mass) if small else np.maximum(signal.fftconvolve(alive, mass), 0.0)
+        alive = convolved(alive, mass)
         first, done = first + shift, count
         cut = min(max(limit - first, 0), len(alive))
         crossed, alive = crossed + float(alive[cut:].sum()), alive[:cut]
