@@ -18,3 +18,12 @@ def data_root() -> Path:
     if not root.is_dir():
         pytest.skip(f"no real data: {root} is no folder; set AUDIT_DATA to the folder that holds MNIST, adult, ...")
     return root
+
+
+@pytest.fixture
+def models_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models of others are vetted as ever, but run in the test's process, which saves the seconds that a process takes."""
+    from tests.subjects.local import LocalModel
+
+    for kind in ("torchscript", "torch_export"):
+        monkeypatch.setattr(f"audit.subjects.{kind}.ModelProcess", LocalModel)

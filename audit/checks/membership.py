@@ -41,7 +41,7 @@ def settled(recorded: Array | None, seed: int | None, included: Array, index: Ar
         DataError: coins were given and they are not these records' coins, or no fair and independent coins.
     """
     if seed is not None:
-        coins, source = draw_coins(len(included), seed), f"the seed {seed}"
+        coins, source = draw_coins(len(included), seed), "the given seed"
     elif recorded is not None:
         coins, source = np.asarray(recorded), "the recorded file"
     else:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from audit.cli.printing import print_json
+from audit.cli.printing import print_json, print_plain
 from audit.core.errors import ConfigError, OutputError
 
 KINDS = {
@@ -53,7 +53,7 @@ def ls(
     if as_json:
         print_json(list(names))
     else:
-        print("\n".join(names))
+        print_plain(*names)
     return 0
 
 
@@ -68,8 +68,10 @@ def _list_accountants(as_json: bool) -> int:
     if as_json:
         print_json(groups)
         return 0
-    print("answer for their claims:", *groups["claims"], sep="\n  ")
-    print("pass on what a library or a formula says, for `audit accountant check`:", *groups["subjects"], sep="\n  ")
+    print_plain("answer for their claims:", *(f"  {name}" for name in groups["claims"]))
+    print_plain(
+        "pass on what a library or a formula says, for `audit accountant check`:", *(f"  {name}" for name in groups["subjects"])
+    )
     return 0
 
 
@@ -88,7 +90,7 @@ def init(
         )
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error}") from error
-    print(f"wrote {path}; edit it, look at it with `audit plan {path}`, then `audit run {path}`")
+    print_plain(f"wrote {path}; edit it, look at it with `audit plan {path}`, then `audit run {path}`")
     return 0
 
 
@@ -98,12 +100,10 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
     if as_json:
         print_json(found)
     else:
-        print(
-            "\n".join(
-                f"{'ok ' if row['ok'] else 'BAD' if row['needed'] else '-  '} {row['what']}: {row['found']}"
-                for row in found["rows"]
-            )
-        )
+        words = {True: "ok ", False: "-  "}
+        for row in found["rows"]:
+            word = "BAD" if row["needed"] and not row["ok"] else words[row["ok"]]
+            print_plain(f"{word} {row['what']}: {row['found']}")
     return 0 if all(row["ok"] or not row["needed"] for row in found["rows"]) else 4
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from audit.cli.printing import AsJson, print_json, print_table
+from audit.cli.printing import AsJson, print_json, print_plain, print_table
 from audit.core.errors import ConfigError
 
 
@@ -87,7 +87,7 @@ def page(
             )
         )
     files.write(output, accountant_page.render(runs).encode())
-    print(output)
+    print_plain(output)
     return 0
 
 
@@ -95,7 +95,7 @@ def refresh(battery_file: Annotated[Path, typer.Argument(help="Battery file whos
     """Computes every bracket of a battery file again (some minutes) and writes the file."""
     from audit.accounting.regression import suite
 
-    print(f"{suite.refresh(battery_file, told=lambda line: typer.echo(line, err=True))} cases")
+    print_plain(f"{suite.refresh(battery_file, told=lambda line: typer.echo(line, err=True))} cases")
     return 0
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from audit.cli import about, accountant, ledger, model, plan, report, run, scores, step
+from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step
+from audit.cli.printing import print_error
 from audit.core.errors import AuditError
 
 INTERRUPTED = 130
@@ -34,6 +35,7 @@ app.command("step")(step.step)
 app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)
+app.command("lookup")(lookup.lookup)
 app.command("verify")(report.verify)
 app.command("diff")(report.diff)
 app.command("ls")(about.ls)
@@ -61,7 +63,7 @@ def answer(arguments: Sequence[str]) -> int:
         print("interrupted; finished models are kept, go on with --resume", file=sys.stderr)
         return INTERRUPTED
     except AuditError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(error)
         return error.exit_code
     except Exception:
         logging.getLogger("audit").debug("internal error", exc_info=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from audit.cli.printing import print_json
+from audit.cli.printing import print_json, print_plain
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.results import AttackResult, AuditReport, GameResult
@@ -65,7 +65,7 @@ def finish(
         }
         print_json(found)
         return code
-    print("\n".join(_lines(report, written)))
+    print_plain(*_lines(report, written))
     return code
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from audit.cli.printing import AsJson, print_json
+from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError, DataError
 from reports.words.rounding import down, plural, up
 
@@ -56,7 +56,7 @@ def create(
     book = ledger.Ledger(budget_epsilon=budget, delta=delta, adjacency=Adjacency(adjacency), accountant=accountant)
     book.ask()
     ledger.save(book, file)
-    print(f"{file}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
+    print_plain(f"{file}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
     return 0
 
 
@@ -115,7 +115,7 @@ def plan(
     else:
         verdict = "fits" if fits else "does NOT fit"
         often = f"at least {most:,} times" if most == 10_000 else f"{most:,} times"
-        print(
+        print_plain(
             f"{words(found)} {verdict}: it would bring the total to epsilon {up(total, DIGITS)} "
             f"of {book.budget_epsilon:g} at delta {book.delta:g}; it could be done {often} within the budget"
         )
@@ -252,8 +252,8 @@ def _say(book: BudgetLedger, as_json: bool) -> int:
     else:
         for one in book.releases:
             remark = f" ({one.note})" if one.note else ""
-            print(f"{one.when:26} {up(one.epsilon, DIGITS):>10}  {one.name}: {one.mechanism}{remark}")
+            print_plain(f"{one.when:26} {up(one.epsilon, DIGITS):>10}  {one.name}: {one.mechanism}{remark}")
         spending = f"{up(spent, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
         cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
-        print(f"{cost} ({book.accountant}); {down(left, DIGITS)} is left")
+        print_plain(f"{cost} ({book.accountant}); {down(left, DIGITS)} is left")
     return 0 if spent <= book.budget else 1

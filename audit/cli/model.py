@@ -31,6 +31,7 @@ _SUFFIXES = {
     ".gz": "predictions",
     ".parquet": "predictions",
 }
+SEED_VARIABLE = "AUDIT_RANDOMISED_SEED"
 FORMATS = ("pdf", "json", "junit", "sarif", "figures")
 
 
@@ -56,15 +57,23 @@ def model(
     kind: Annotated[str | None, typer.Option(help=f"{', '.join(KINDS)}; guessed from the suffix where left out.")] = None,
     members: Annotated[Path | None, typer.Option(help="npz with x and y that the model was trained on.")] = None,
     nonmembers: Annotated[Path | None, typer.Option(help="npz with x and y that it was not trained on.")] = None,
-    factory: Annotated[str | None, typer.Option(help="package.module:callable that makes the module of a state dict.")] = None,
+    factory: Annotated[
+        str | None,
+        typer.Option(help="package.module:callable that makes the module of a state dict. It is run."),
+    ] = None,
     arguments: Annotated[str | None, typer.Option(metavar="JSON", help="Keyword arguments of the factory.")] = None,
     key: Annotated[str | None, typer.Option(help="Where in a checkpoint the weights are.")] = None,
     strip_prefix: Annotated[str | None, typer.Option(help="Cut off the names of weights, like '_module.'.")] = None,
     coins: Annotated[
         Path | None, typer.Option(help="File with the coin of each record (npz, csv, parquet): epsilon needs it.")
     ] = None,
+    randomised_seed_file: Annotated[
+        Path | None,
+        typer.Option(help=f"File with the seed that draw_coins decided membership with; or set {SEED_VARIABLE}."),
+    ] = None,
     randomised_seed: Annotated[
-        int | None, typer.Option(help="Seed that audit.experiment.inspection.draw_coins decided membership with.")
+        int | None,
+        typer.Option(help="The same as a number, which other users of this machine can read in the list of processes."),
     ] = None,
     claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that the training claims at --delta.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of every epsilon.")] = 1e-5,
@@ -76,7 +85,14 @@ def model(
     drop_overlap: Annotated[bool, typer.Option("--drop-overlap", help="Leave out records that are on both sides.")] = False,
     batch_size: Annotated[int, typer.Option(help="Records at once.")] = 256,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Of tie-breaks, record names and the guard.")] = 0,
+    batch_seconds: Annotated[
+        float, typer.Option(help="Most seconds that a .pt2 or TorchScript model may take to load, and for each batch.")
+    ] = 120,
+    memory_gib: Annotated[float, typer.Option(help="Most memory that a .pt2 or TorchScript model may take (Linux, cpu).")] = 16,
+    seed: Annotated[int, typer.Option(help="Of tie-breaks and the guard.")] = 0,
+    record_key: Annotated[
+        Path | None, typer.Option(help="File with the key of the records' names; a new key is drawn without it.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write; default runs/<time>-<target>.")
     ] = None,
@@ -85,7 +101,7 @@ def model(
     """Attack a model that is already trained, and write the report."""
     from audit.cli import deliver
     from audit.execution import store
-    from audit.experiment import inspection
+    from audit.experiment import inspection, naming
 
     settings = inspection.Settings(
         delta=delta,
@@ -93,7 +109,8 @@ def model(
         seed=seed,
         claim_epsilon=claim_epsilon,
         coins=None if coins is None else read_coins(coins),
-        randomised_seed=randomised_seed,
+        randomised_seed=_coin_seed(randomised_seed, randomised_seed_file),
+        record_key=None if record_key is None else naming.read_key(record_key),
         overlap="drop" if drop_overlap else "refuse",
         scorers=tuple(scorer) if scorer else None,
         proven_by=tuple(scorer) if scorer else ("loss",),
@@ -115,8 +132,26 @@ def model(
             given = {"factory": factory, "key": key, "strip_prefix": strip_prefix}
             options |= {name: value for name, value in given.items() if value is not None}
             options["arguments"] = _arguments(arguments)
+        else:
+            options |= {"seconds": batch_seconds, "memory_gib": memory_gib}
         found = _module(target, chosen, options, (members, nonmembers), settings)
-    return deliver.finish(found.report, folder, as_json, FORMATS, {"scores.parquet": _table(found)})
+    more = {"scores.parquet": _table(found), store.RECORD_KEY: settings.names.text}
+    return deliver.finish(found.report, folder, as_json, FORMATS, more)
+
+
+def _coin_seed(number: int | None, file: Path | None) -> int | None:
+    """The seed of the coins from the one place that names it: the option, a file, or the environment."""
+    variable = os.environ.get(SEED_VARIABLE)
+    given = {"--randomised-seed": number, "--randomised-seed-file": file, SEED_VARIABLE: variable}
+    places = [place for place, value in given.items() if value is not None]
+    if len(places) > 1:
+        raise ConfigError(f"the seed of the coins is given by {' and '.join(places)}; expected one of them")
+    if number is not None or not places:
+        return number
+    try:
+        return int(file.read_text(encoding="utf-8") if file is not None else str(variable))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{places[0]} gives no seed; expected a readable file or variable with one integer") from error
 
 
 def guess_kind(target: Path | None, has_factory: bool) -> str:

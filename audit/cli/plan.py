@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.cli import plan_power
-from audit.cli.printing import AsJson, print_json, stdout_console
+from audit.cli.printing import AsJson, print_json, print_plain, stdout_console
 from audit.core import event_reading
 from audit.core.errors import ConfigError
 from reports.words.rounding import down, up
@@ -49,11 +49,19 @@ def plan(
     return show(configs.load(config, override or ()), as_json=as_json, measure=measure, violation=asked, plot=plot)
 
 
-def show(resolved: Resolved, *, as_json: bool, measure: bool, violation: float | None = None, plot: Path | None = None) -> int:
-    """The plan of a config on stdout; with `violation` its power, drawn to `plot`."""
+def show(
+    resolved: Resolved,
+    *,
+    as_json: bool,
+    measure: bool,
+    violation: float | None = None,
+    plot: Path | None = None,
+    call_factory: bool = True,
+) -> int:
+    """The plan of a config on stdout; with `violation` its power, drawn to `plot`. A model's factory may stay uncalled."""
     from audit.experiment import assemble
 
-    rows = figures(assemble.assemble(resolved.config), measure=measure, violation=violation)
+    rows = figures(assemble.assemble(resolved.config, call_factory=call_factory), measure=measure, violation=violation)
     if plot is not None:
         plan_power.draw(rows["power"], plot)
     if as_json:
@@ -121,7 +129,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
             if play.stops
         ],
         "timing": [asdict(one) for one in times],
-        "peak_disk_bytes": bytes_needed(experiment),
+        "peak_disk_bytes": bytes_needed(experiment) if experiment.parameters else None,
     }
 
 
@@ -151,7 +159,7 @@ def _print(rows: dict[str, Any]) -> None:
     )
     for name, claims in rows["claims"].items():
         stated = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
-        console.print(f"{name}: {stated}")
+        print_plain(f"{name}: {stated}")
     table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
     for row in rows["ceilings"]:
         ceiling = down(row["ceiling"])
@@ -163,7 +171,10 @@ def _print(rows: dict[str, Any]) -> None:
         plan_power.show(rows["power"], console)
     if rows["timing"]:
         _show_timing(rows["timing"], console)
-    console.print(f"at most {rows['peak_disk_bytes'] / 2**20:,.0f} MiB on disk")
+    if rows["peak_disk_bytes"] is None:
+        console.print("disk: not known, because the model's factory is not called in a dry run (`audit plan` calls it)")
+    else:
+        console.print(f"at most {rows['peak_disk_bytes'] / 2**20:,.0f} MiB on disk")
 
 
 def _show_timing(rows: list[dict[str, Any]], console: Any) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import unicodedata
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -31,6 +33,34 @@ def _strict(value: Any) -> Any:
     return [_strict(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+def plain(text: object) -> str:
+    """The text on one line, with every character that a terminal would obey written out.
+
+    Titles, names and messages may come from files of others: a line break could forge a line of this program, an escape
+    sequence hide one.
+
+    >>> plain("a\\nb\\x1b[31m")
+    'a\\\\nb\\\\x1b[31m'
+    """
+    return "".join(_visible(character) for character in str(text))
+
+
+def _visible(character: str) -> str:
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return character.encode("unicode_escape").decode() if hidden else character
+
+
+def print_plain(*lines: object, file: TextIO | None = None) -> None:
+    """Print each text on a line of its own, on stdout unless told otherwise; the only way for text of others to a terminal."""
+    for line in lines:
+        print(plain(line), file=file)
+
+
+def print_error(error: BaseException) -> None:
+    """Print a message on stderr, with `error:` before each of its lines, so that none can pass for another message."""
+    print_plain(*(f"error: {line}" for line in str(error).split("\n")), file=sys.stderr)
+
+
 def stdout_console() -> Any:
     """A `rich` console on stdout; as wide as tables need where stdout is a file or a pipe, which have no width."""
     from rich.console import Console
@@ -45,12 +75,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     from rich.table import Table
 
     console = stdout_console()
-    console.print(title, highlight=False, markup=False)
+    console.print(plain(title), highlight=False, markup=False)
     if not rows:
         return
     table = Table(box=box.SIMPLE_HEAD)
     for place, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=place == 0)
     for row in rows:
-        table.add_row(*(str(cell).replace("[", "\\[") for cell in row))
+        table.add_row(*(plain(cell).replace("[", "\\[") for cell in row))
     console.print(table)

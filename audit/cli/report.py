@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from audit.cli.printing import AsJson, print_json
+from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError, DataError, OutputError
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ def report(
         list[str] | None, typer.Option("--format", help="pdf, json, junit, sarif or figures; may repeat; default all.")
     ] = None,
     edition: Annotated[
-        str, typer.Option("--edition", help="internal, or external: without records, small groups, config and arguments.")
+        str,
+        typer.Option("--edition", help="internal, or external: without records, seeds, hashes and file names."),
     ] = INTERNAL,
+    title: Annotated[str | None, typer.Option("--title", help="Title of the external edition.")] = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
     ] = None,
@@ -41,7 +43,7 @@ def report(
     from audit.execution import store
 
     folder = output or (source if source.is_dir() else source.parent)
-    files = _rendered(_with_ledger(load(source), ledger, output), formats, edition)
+    files = _rendered(_with_ledger(load(source), ledger, output), formats, (edition, title))
     for name, content in files.items():
         _write(folder / name, content)
     if (folder / store.SUMS).is_file():
@@ -49,7 +51,7 @@ def report(
     if as_json:
         print_json({"folder": str(folder), "files": sorted(files)})
     else:
-        print(f"{len(files)} files written to {folder}")
+        print_plain(f"{len(files)} files written to {folder}")
     return 0
 
 
@@ -64,16 +66,19 @@ def _with_ledger(found: AuditReport, file: Path | None, output: Path | None) -> 
     return replace(found, ledger=ledger.summary(ledger.load(file)))
 
 
-def _rendered(found: AuditReport, formats: Sequence[str] | None, edition: str) -> dict[str, bytes]:
+def _rendered(found: AuditReport, formats: Sequence[str] | None, asked: tuple[str, str | None]) -> dict[str, bytes]:
     """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
     import reports
     from reports.editions.external import external
 
+    edition, title = asked
+    if edition == INTERNAL and title is not None:
+        raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
     if edition == INTERNAL:
         return reports.render(found, formats or tuple(reports.FORMATS))
     if edition != EXTERNAL:
         raise ConfigError(f"there is no edition '{edition}'; choose {INTERNAL} or {EXTERNAL}")
-    files = reports.render(external(found), formats or ("pdf", "json"))
+    files = reports.render(external(found, title), formats or ("pdf", "json"))
     return {f"{Path(name).with_suffix('')}-{EXTERNAL}{Path(name).suffix}": content for name, content in files.items()}
 
 
@@ -88,8 +93,8 @@ def verify(
         print_json({"report": found.id, "verified": not problems, "problems": problems})
     else:
         for line in problems:
-            print(f"differs: {line}")
-        print(f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {found.id}, schema {found.schema}")
+            print_plain(f"differs: {line}")
+        print_plain(f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {found.id}, schema {found.schema}")
     return FAILED if problems else 0
 
 
@@ -172,8 +177,8 @@ def _show(found: Sequence[Change], before: AuditReport, after: AuditReport, as_j
         print_json({"old": before.id, "new": after.id, "changes": rows})
         return
     for one in found:
-        print(f"{one.weight.value:<6} {one.subject + ': ' if one.subject else ''}{one.text}")
-    print(f"{before.id} to {after.id}: {len(found)} difference{'' if len(found) == 1 else 's'}")
+        print_plain(f"{one.weight.value:<6} {one.subject + ': ' if one.subject else ''}{one.text}")
+    print_plain(f"{before.id} to {after.id}: {len(found)} difference{'' if len(found) == 1 else 's'}")
 
 
 def _refresh_sums(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,9 @@ import typer
 
 from audit.cli.ledger import Entry
 from audit.cli.plan import ConfigName, Overrides, bytes_needed, show
-from audit.cli.printing import AsJson, print_json
+from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import AuditError, ConfigError
+from audit.experiment import naming
 
 if TYPE_CHECKING:
     from audit.config import Resolved
@@ -30,7 +32,7 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run of the same config.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and what it could show; train nothing.")
+        bool, typer.Option("--dry-run", help="Say what would be done and what it could show; train nothing, call no factory.")
     ] = False,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")
@@ -39,25 +41,31 @@ def run(
         str | None,
         typer.Option("--record", metavar="TRAINING", help="Record one such training in the ledger; refused where too dear."),
     ] = None,
+    record_key: Annotated[
+        Path | None, typer.Option("--record-key", help="File with the key of the records' names; default: a new one is drawn.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
-    """Train, attack, bound, judge and report, as a config says."""
+    """Train, attack, bound, judge and report, as a config says. A config is code: it may name modules and functions to run."""
     from audit import config as configs
 
     resolved = configs.load(config, override or ())
     if dry_run:
-        return show(resolved, as_json=as_json, measure=False)
-    return _Run(resolved, output, resume, quiet or as_json, Entry(file=ledger, training=record)).go(as_json)
+        return show(resolved, as_json=as_json, measure=False, call_factory=False)
+    return _Run(resolved, output, resume, quiet or as_json, Entry(file=ledger, training=record), record_key).go(as_json)
 
 
 class _Run:
     """One `audit run`, from a resolved config to a finished folder."""
 
-    def __init__(self, resolved: Resolved, output: Path | None, resume: bool, quiet: bool, entry: Entry) -> None:
+    def __init__(
+        self, resolved: Resolved, output: Path | None, resume: bool, quiet: bool, entry: Entry, key: Path | None
+    ) -> None:
         self.resolved, self.quiet, self.entry = resolved, quiet, entry
         self.final = self._folder(output, resume)
         self.resume = resume
+        self.key = None if key is None else naming.read_key(key)
 
     def _folder(self, output: Path | None, resume: bool) -> Path:
         from audit.execution import store
@@ -89,7 +97,8 @@ class _Run:
         from audit.experiment import report as summary
 
         started = time.monotonic()
-        experiment = assemble.assemble(self.resolved.config)
+        names = naming.RecordKey(store.record_key(self.key))
+        experiment = replace(assemble.assemble(self.resolved.config), names=names)
         store.bind_code(sources(experiment.foreign))
         self.entry.check(experiment)
         store.ensure_space(bytes_needed(experiment))
@@ -106,7 +115,7 @@ class _Run:
         if not self.quiet:
             models = sum(play.models for _, play in experiment.pairs)
             most = "up to " if any(play.stops for play in experiment.plays) else ""
-            print(
+            print_plain(
                 f"{experiment.name}: {most}{models} models, {experiment.model_steps:,} model-steps, "
                 f"{experiment.comparisons} bounds that hold together with {experiment.confidence:.0%} confidence",
                 file=sys.stderr,
@@ -170,4 +179,4 @@ def _print_outcome(report: AuditReport, folder: Path, code: int, as_json: bool) 
     if as_json:
         print_json({**screen.digest(report), "exit_code": code, "folder": str(folder)})
         return
-    print("\n".join(screen.lines(report, folder)))
+    print_plain(*screen.lines(report, folder))

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from audit.cli.printing import print_json
+from audit.cli.printing import print_json, print_plain
 
 if TYPE_CHECKING:
     from audit.core.data import Array
@@ -52,10 +52,10 @@ def show(rows: Sequence[dict[str, Any]], asked: Asked, as_json: bool) -> int:
     if as_json:
         print_json({"epsilon": asked.epsilon, "confidence": asked.confidence, "game": asked.game, "bounds": list(rows)})
         return 0
-    print(f"delta at epsilon {asked.epsilon:g}; all lines hold together with {asked.confidence:.4g}")
+    print_plain(f"delta at epsilon {asked.epsilon:g}; all lines hold together with {asked.confidence:.4g}")
     for row in rows:
         inside = f" inside the family '{row['family']}'" if row["family"] else ""
-        print(f"  {row['estimator']}: delta at least {_down(row['delta'])}{inside}, confidence {row['confidence']:.4g}")
+        print_plain(f"  {row['estimator']}: delta at least {_down(row['delta'])}{inside}, confidence {row['confidence']:.4g}")
     return 0
 
 

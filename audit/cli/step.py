@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from audit.cli.accountant_check import look_here
-from audit.cli.printing import AsJson, print_json
+from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError, DataError
 
 
@@ -54,7 +54,7 @@ def step(
     if as_json:
         print_json({"exit_code": code, "step": report.name, "findings": report.to_rows(), "seconds": dict(report.seconds)})
     else:
-        print(report)
+        print_plain(*str(report).splitlines())
     return code
 
 

@@ -260,12 +260,12 @@ class DataSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """How to get the same report again."""
+    """How to get the same report again; the external edition leaves out the seed, hashes and the machine's device."""
 
     command: str
     version: str
     code_commit: str
-    seed: int
+    seed: int | None
     config_sha256: str
     packages: tuple[tuple[str, str], ...]
     python: str

@@ -24,7 +24,7 @@ class Evidence:
     """Both sides, joined.
 
     Attributes:
-        inputs: `(n, ...)` float32, members first; `labels` `(n,)` int64; `included` `(n,)` bool.
+        inputs: `(n, ...)`, members first, float32 or whole numbers as given; `labels` `(n,)` int64; `included` `(n,)` bool.
         rows: `(n,)` position before any record was dropped: names of records follow from it.
         index: `(n,)` position among the coins, or None.
         groups: `(n,)` text, or None.
@@ -56,6 +56,7 @@ def gather(members: Side, nonmembers: Side) -> Evidence:
         if content is not None:
             files.append((where, content))
         sides.append(_checked(arrays, where))
+    _refuse_unlike(sides[0]["x"], sides[1]["x"])
     if sides[0]["x"].shape[1:] != sides[1]["x"].shape[1:]:
         raise DataError(
             f"members have records of shape {sides[0]['x'].shape[1:]}, nonmembers of shape {sides[1]['x'].shape[1:]}; "
@@ -81,6 +82,17 @@ def gather(members: Side, nonmembers: Side) -> Evidence:
         name=", ".join(name for name, _ in files) if files else "arrays in memory",
         sha256=combined_sha256(files) if files else array_sha256(joined["x"], joined["y"]),
     )
+
+
+def _refuse_unlike(members: Array, nonmembers: Array) -> None:
+    """Nothing, or `DataError` where one side is whole numbers and the other is not: they were scaled in different ways."""
+    whole = [side.dtype.kind in "biu" for side in (members, nonmembers)]
+    if whole[0] != whole[1]:
+        found = [f"{side.dtype} ({float(side.min()):g} to {float(side.max()):g})" for side in (members, nonmembers)]
+        raise DataError(
+            f"members have x of type {found[0]}, nonmembers of type {found[1]}; expected the same type and scale on both "
+            "sides, exactly as the model takes them"
+        )
 
 
 def _read(side: Side, name: str) -> tuple[dict[str, Array], str, bytes | None]:
@@ -114,7 +126,7 @@ def _checked(arrays: Mapping[str, Array], where: str) -> dict[str, Any]:
     if index is not None and (index.ndim != 1 or index.dtype.kind not in "iu"):
         raise DataError(f"{where}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
     return {
-        "x": finite_inputs(inputs.astype(np.float32), f"{where}: x"),
+        "x": inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{where}: x"),
         "y": class_labels(labels, None, f"{where}: y"),
         "group": None if arrays.get("group") is None else np.asarray(arrays["group"]).astype(str),
         "index": index,
@@ -167,7 +179,7 @@ def _taken(evidence: Evidence, kept: Array) -> Evidence:
 def _hashes(evidence: Evidence) -> Array:
     """One text per record, equal for equal inputs and labels; row by row, so that the inputs are not copied."""
     pairs = zip(evidence.inputs, evidence.labels, strict=True)
-    zero = np.float32(0)  # added, it turns -0.0 into 0.0
+    zero = evidence.inputs.dtype.type(0)  # added, it turns -0.0 into 0.0
     return np.array(
         [
             hashlib.blake2b((row + zero).tobytes() + int(label).to_bytes(8, "little"), digest_size=16).hexdigest()

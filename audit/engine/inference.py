@@ -15,6 +15,8 @@ from audit.core.errors import ConfigError, DataError
 from audit.engine.device import find_device
 
 BATCH_SIZE = 256
+CALL_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, MemoryError, torch.jit.Error)
+"""What models raise on inputs that they cannot take."""
 
 
 def batched_logits(
@@ -24,7 +26,7 @@ def batched_logits(
     batch_size: int = BATCH_SIZE,
     device: str = "cpu",
     fixed: bool = False,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
 ) -> Array:
     """What `call` gives for `inputs`, `(n, classes)` float32.
 
@@ -32,7 +34,8 @@ def batched_logits(
         call: the model: a batch in, a batch of outputs out.
         inputs: `(n, ...)`.
         fixed: the model takes batches of exactly `batch_size`; the last one is filled up with copies of its last record.
-        dtype: what the model takes.
+        dtype: what the model takes; None gives whole numbers as int64 (tokens, categories) where the model takes those, and
+            float32 otherwise.
 
     Raises:
         DataError: the model refuses the inputs, or its outputs are not `(n, classes)` numbers.
@@ -40,42 +43,78 @@ def batched_logits(
     if batch_size < 1:
         raise ConfigError(f"batch_size is {batch_size}; expected at least 1")
     place = find_device(device)
+    if dtype is None:
+        dtype = _accepted(call, inputs[:batch_size], place) if inputs.dtype.kind in "biu" and not fixed else torch.float32
     found = []
     for start in range(0, len(inputs), batch_size):
-        piece = torch.from_numpy(np.array(inputs[start : start + batch_size])).to(place, dtype)
+        piece = _batch(inputs[start : start + batch_size], place, dtype)
         rows = len(piece)
         if fixed and rows < batch_size:
             piece = torch.cat([piece, piece[-1:].expand(batch_size - rows, *piece.shape[1:])])
-        with torch.inference_mode():
-            found.append(_outputs(_called(call, piece), len(piece))[:rows])
+        found.append(_outputs(_called(call, piece), len(piece))[:rows])
     return np.concatenate(found) if found else np.empty((0, 0), np.float32)
+
+
+def logits_of(found: Any) -> torch.Tensor:
+    """The tensor of logits in what a model returned: itself, alone in a tuple, or under the name `logits`.
+
+    Raises:
+        DataError: there is none.
+    """
+    if isinstance(found, tuple | list) and len(found) == 1:
+        found = found[0]
+    if isinstance(found, dict) and "logits" in found:
+        found = found["logits"]
+    found = getattr(found, "logits", found)  # the outputs of Hugging Face's models
+    if not isinstance(found, torch.Tensor):
+        raise DataError(
+            f"the model returns {type(found).__name__}; expected one tensor of logits, (n, classes), or an object with .logits"
+        )
+    if found.ndim != 2 or found.shape[1] < 2 or not found.is_floating_point():
+        raise DataError(
+            f"the model gives {found.dtype} of shape {tuple(found.shape)}; expected logits of shape (n, classes) with at least "
+            "two classes. A model with one output z per record can be wrapped to give (0, z); for regression audit a "
+            "predictions file with losses"
+        )
+    return found
+
+
+def _batch(rows: Array, place: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    return torch.from_numpy(np.array(rows)).to(place, dtype)
+
+
+def _accepted(call: Callable[[torch.Tensor], Any], rows: Array, place: torch.device) -> torch.dtype:
+    """The type in which the model takes whole numbers: int64, else float32; the error of the former where it takes neither."""
+    try:
+        _called(call, _batch(rows, place, torch.int64))
+    except DataError as refusal:
+        try:
+            _called(call, _batch(rows, place, torch.float32))
+        except DataError:
+            raise refusal from None
+        return torch.float32
+    return torch.int64
 
 
 def _called(call: Callable[[torch.Tensor], Any], piece: torch.Tensor) -> Any:
     try:
-        return call(piece)
-    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+        with torch.inference_mode():
+            return call(piece)
+    except CALL_ERRORS as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DataError(
-            f"the model cannot be run on a batch of shape {tuple(piece.shape)}: {reason}; "
+            f"the model cannot be run on a batch of shape {tuple(piece.shape)}, {piece.dtype}: {reason}; "
             "expected records exactly as the model takes them, (n, ...), already scaled"
         ) from error
 
 
 def _outputs(found: Any, rows: int) -> Array:
-    if isinstance(found, tuple | list) and len(found) == 1:
-        found = found[0]
-    if isinstance(found, dict) and "logits" in found:
-        found = found["logits"]
-    if not isinstance(found, torch.Tensor):
-        raise DataError(f"the model returns {type(found).__name__}; expected one tensor of logits, (n, classes)")
-    if found.ndim != 2 or len(found) != rows or found.shape[1] < 2 or not found.is_floating_point():
+    logits = logits_of(found)
+    if len(logits) != rows:
         raise DataError(
-            f"the model gives {found.dtype} of shape {tuple(found.shape)} for {rows} records; expected logits of shape "
-            f"({rows}, classes) with at least two classes. A model with one output z per record can be wrapped to "
-            "give (0, z); for regression audit a predictions file with losses"
+            f"the model gives outputs of shape {tuple(logits.shape)} for {rows} records; expected ({rows}, classes)"
         )
-    return found.float().cpu().numpy()
+    return logits.float().cpu().numpy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,7 +128,8 @@ class ModuleTarget:
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
         modes = [(layer, layer.training) for layer in self.module.modules()]
-        dtype = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
+        own = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
+        dtype = None if inputs.dtype.kind in "biu" else own
         self.module.to(find_device(self.device)).eval()
         try:
             return batched_logits(self.module, inputs, batch_size=self.batch_size, device=self.device, dtype=dtype)

@@ -116,12 +116,19 @@ class Store:
         """The same folder for values that no attack may read, such as the coins."""
         return replace(self, _values=PRIVATE)
 
-    def record_key(self) -> bytes:
-        """The secret that the records' names are keyed with: drawn when first asked for, kept for `--resume`."""
+    def record_key(self, given: bytes | None = None) -> bytes:
+        """The secret that the records' names are keyed with: given or drawn when first asked for, kept for `--resume`.
+
+        Raises:
+            ConfigError: another key was given when the run was started.
+        """
         path = self.folder / RECORD_KEY
         if not path.exists():
-            self.write(RECORD_KEY, secrets.token_hex(16).encode() + b"\n")
-        return path.read_bytes().strip()
+            self.write(RECORD_KEY, given or secrets.token_hex(16).encode())
+        kept = path.read_bytes().strip()
+        if given is not None and kept != given:
+            raise ConfigError(f"'{self.folder}' was started with another record key; give that one, or none")
+        return kept
 
     def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
         """What was stored under `key`, else the computed value, stored first."""

@@ -23,8 +23,11 @@ from audit.experiment import stopping
 from audit.experiment.spec import Experiment, Play, Recipe
 
 
-def assemble(config: Config) -> Experiment:
+def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
     """The experiment that a config describes, its data read and its noise calibrated.
+
+    Args:
+        call_factory: False leaves a model of the user's own unmade and its `parameters` at 0: to look at a config.
 
     Raises:
         ConfigError: a name, key or combination that cannot be used.
@@ -32,7 +35,6 @@ def assemble(config: Config) -> Experiment:
     """
     from audit.data import load
     from audit.engine import device
-    from audit.models import build
 
     device.find_device(config.device)
     seed = Seed(config.seed)
@@ -51,7 +53,7 @@ def assemble(config: Config) -> Experiment:
         dataset=dataset,
         recipes=recipes,
         plays=plays,
-        parameters=build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.classes),
+        parameters=_parameters(config, dataset) if call_factory or "factory" not in config.model else 0,
         delta=config.delta,
         confidence=config.confidence,
         seed=seed,
@@ -61,6 +63,12 @@ def assemble(config: Config) -> Experiment:
         certificates=config.certificates,
         foreign=foreign_modules(config.model_dump(mode="json")),
     )
+
+
+def _parameters(config: Config, dataset: Dataset) -> int:
+    from audit.models import build
+
+    return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.classes)
 
 
 def _named(where: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:

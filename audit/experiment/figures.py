@@ -6,7 +6,6 @@ mean the same thing by the same word.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import math
 import platform
@@ -276,12 +275,6 @@ def group_results(
             )
         )
     return tuple(found)
-
-
-def keyed_name(seed: Seed, identifier: int) -> str:
-    """A name for a record that only the holder of the seed can trace back."""
-    key = f"{seed.child('record-key').integer()}:{identifier}"
-    return hashlib.sha256(key.encode()).hexdigest()[:10]
 
 
 def provenance(*, command: str, seed: int, config_sha256: str, device: str, threads: int) -> Provenance:

@@ -235,7 +235,7 @@ def record_names(one: Round) -> list[str]:
     canaries = one.planting.canaries
     known = canaries.identifiers is not None and len(np.unique(canaries.identifiers)) == len(canaries)
     rows = canaries.identifiers.tolist() if known and canaries.identifiers is not None else range(len(canaries))
-    return [figures.keyed_name(one.experiment.seed, row) for row in rows]
+    return one.experiment.names.names(rows)
 
 
 def exposed_records(one: Round, scores: Scores) -> tuple[RecordExposure, ...]:

@@ -40,7 +40,8 @@ def planted(experiment: Experiment) -> list[Planted]:
 
 def plant(experiment: Experiment, game: Play, seed: Seed) -> Planting:
     """The canaries, the same in all models of the game, and one coin per model and canary."""
-    canaries = game.maker.make(experiment.dataset, game.count, experiment.parameters, seed.child("canaries"))
+    size = experiment.parameters or game.count  # a model that a dry run leaves unmade is taken to be large enough
+    canaries = game.maker.make(experiment.dataset, game.count, size, seed.child("canaries"))
     coins = seed.child("coins").numpy().random((game.models, len(canaries)))
     return Planting(canaries=canaries, included=coins < game.inclusion_probability, runs=game.runs)
 

@@ -16,7 +16,7 @@ from audit.core.claims import Claim
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
-from audit.experiment import figures
+from audit.experiment.naming import RecordKey, new_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,7 +26,8 @@ class Settings:
     Attributes:
         delta: of every epsilon in the report.
         confidence: with which all bounds hold at once, and each curve's band on its own.
-        seed: of tie-breaks, record names and the guard.
+        seed: of tie-breaks and the guard.
+        record_key: hexadecimal text that the records' names are keyed with; None draws one, to be kept apart from the report.
         claim_epsilon: what the owner states for the training, or None.
         coins: `(n,)` bool, one coin per audited record in the order in which they were drawn: True records were trained on.
         randomised_seed: in place of `coins`, the seed that `draw_coins` drew them with.
@@ -58,7 +59,9 @@ class Settings:
     device: str = "cpu"
     command: str = "audit.experiment.inspection"
     created: str | None = None
+    record_key: bytes | None = field(default=None, repr=False)
     _key: Seed = field(init=False, repr=False)
+    _names: RecordKey = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.open_probability(self.delta, "delta")
@@ -75,11 +78,19 @@ class Settings:
                 "proven_by the attacks whose scores are to be turned into bounds"
             )
         object.__setattr__(self, "_key", Seed(self.seed))
+        key = new_key() if self.record_key is None else RecordKey(self.record_key)
+        object.__setattr__(self, "record_key", key.text)  # so that `replace` keeps it
+        object.__setattr__(self, "_names", key)
 
     @property
     def stream(self) -> Seed:
         """The root of all random streams of this audit."""
         return self._key
+
+    @property
+    def names(self) -> RecordKey:
+        """What names records in the report."""
+        return self._names
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -120,11 +131,11 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def record_name(seed: int, row: int) -> str:
-    """The name that reports print for a record, so that who holds the seed and the files can find it.
+def record_name(key: bytes, row: int) -> str:
+    """The name that reports print for a record, so that who holds the key and the files can find it.
 
     Args:
-        seed: `Settings.seed`.
+        key: `Settings.record_key`, or what the file `private/record-key` of a run folder holds.
         row: position among the audited records: members first, in the order of their file, then nonmembers.
     """
-    return figures.keyed_name(Seed(seed), row)
+    return RecordKey(key).name(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from attacks.signals.logits import Logits
 from audit.core import event_reading
@@ -17,6 +17,7 @@ from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Exe
 from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 from audit.experiment import figures
+from audit.experiment.naming import RecordKey, new_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,6 +137,7 @@ class Experiment:
     executor: Executor
     certificates: int = 0
     foreign: tuple[str, ...] = ()
+    names: RecordKey = field(default_factory=new_key)
 
     @property
     def pairs(self) -> list[tuple[Recipe, Play]]:

@@ -57,8 +57,8 @@ def examine(target: Any, members: Side, nonmembers: Side, settings: Settings | N
     """The report on a trained model, with the scores of every record.
 
     Args:
-        target: a `torch.nn.Module`, a function of `(n, ...)` float32 arrays, or any `Target` (`audit.subjects`). Its outputs
-            are logits or probabilities, `(n, classes)`.
+        target: a `torch.nn.Module`, a function of `(n, ...)` arrays (float32, or whole numbers as they were
+            given), or any `Target` (`audit.subjects`). Its outputs are logits or probabilities, `(n, classes)`.
         members: records it was trained on, exactly as it takes them: `(x, y)`, `Records`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
         settings: delta, confidence, coins and the rest; None takes the defaults.

@@ -20,7 +20,7 @@ from audit.core.views import Scores, View
 from audit.data.members import Evidence
 from audit.experiment import figures
 from audit.experiment.scores import granted_estimators, proven
-from audit.experiment.settings import Settings, record_name
+from audit.experiment.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,7 +44,7 @@ class Case:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(record_name(self.settings.seed, int(row)) for row in self.evidence.rows)
+        return tuple(self.settings.names.names(self.evidence.rows.tolist()))
 
     def scored(self, name: str, scorer: Attack) -> Scores:
         seed = self.settings.stream.child("scorer").child(name)

@@ -12,10 +12,12 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from audit.core.errors import DataError
 from audit.data.source import DAMAGED
+from audit.subjects import _operators
 
 _KEPT = re.compile(
     r"models/model\.json|archive_format|archive_version|byteorder|\.data/version|data/weights/(model_weights_config\.json|weight_\d+)"
@@ -23,12 +25,23 @@ _KEPT = re.compile(
 )
 _DROPPED = re.compile(r"data/sample_inputs/model\.pt|extra/.*|\.data/serialization_id|data/(weights|constants)/\.?")
 _OPERATOR = re.compile(
-    r"torch\.ops\.(aten|prims)\.[a-z0-9_]+\.[A-Za-z0-9_]+"
+    r"torch\.ops\.(?P<space>aten|prims)\.(?P<name>\w+)\.[A-Za-z0-9_]+"
     r"|torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast|cond)"
     r"|_operator\.(add|sub|mul|neg|pos|floordiv|truediv|mod|pow|eq|ne|lt|le|gt|ge|getitem|and_|or_|not_)"
     r"|torch\.sym_(int|float|max|min|not|ite|sum)|math\.(trunc|ceil|floor)"
 )
-_FILE_OPERATORS = ("from_file", "save", "load")
+_DTYPES = {
+    1: "uint8",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "float16",
+    7: "float32",
+    8: "float64",
+    12: "bool",
+    13: "bfloat16",
+}  # ScalarType in torch/_export/serde/schema.py
 _NAME = re.compile(r"[\w.]*", re.ASCII)
 _TEXT = re.compile(r"[\w ,.>\-]*", re.ASCII)
 _SYMBOL = re.compile(r"[a-z]{1,3}\d{1,6}", re.ASCII)
@@ -80,8 +93,16 @@ def vetted(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
     return copy.getvalue(), clean
 
 
-def fixed_batch(program: Mapping[str, Any], name: str) -> int | None:
-    """The only batch size that the program takes, None where it takes any.
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The tensor that a program takes: the only batch size it takes, None where it takes any; the type, a name in torch."""
+
+    batch: int | None
+    dtype: str
+
+
+def only_input(program: Mapping[str, Any], name: str) -> Input:
+    """The input of the program.
 
     Raises:
         DataError: the program does not take exactly one tensor.
@@ -92,11 +113,13 @@ def fixed_batch(program: Mapping[str, Any], name: str) -> int | None:
     tensors = [arg["as_tensor"]["name"] for arg in users if "as_tensor" in arg]
     if len(users) != 1 or len(tensors) != 1:
         raise DataError(f"{name} takes {len(users)} inputs; expected a program that takes one tensor, a batch of records")
-    sizes = graph["tensor_values"][tensors[0]]["sizes"]
-    if not sizes:
+    value = graph["tensor_values"][tensors[0]]
+    if not value["sizes"]:
         raise DataError(f"{name} takes a single number; expected a batch of records, (n, ...)")
-    size = sizes[0].get("as_int")
-    return None if size is None else int(size)
+    if value["dtype"] not in _DTYPES:
+        raise DataError(f"{name} takes records of type number {value['dtype']}; expected real numbers or integers")
+    size = value["sizes"][0].get("as_int")
+    return Input(batch=None if size is None else int(size), dtype=_DTYPES[value["dtype"]])
 
 
 def _entries(content: bytes, name: str) -> dict[str, bytes]:
@@ -158,7 +181,8 @@ def _clean(value: Any, key: str, name: str) -> Any:
 
 def _harmless(text: str, key: str) -> bool:
     if key in ("target", "as_operator"):  # the loader walks such a path from the torch, operator or math module
-        return _OPERATOR.fullmatch(text) is not None and not any(f".{verb}." in text for verb in _FILE_OPERATORS)
+        match = _OPERATOR.fullmatch(text)
+        return match is not None and (match["space"] is None or _operators.harmless(match["space"], match["name"]))
     if key == "expr_str":
         return _harmless_expression(text)
     if key in ("in_spec", "out_spec"):

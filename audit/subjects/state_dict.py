@@ -47,11 +47,11 @@ class StateDict:
     _target: ModuleTarget = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        weights = self._weights()  # first: a pickled module is refused as what it is
         if not self.factory:
             raise ConfigError(
                 f"{Path(self.path).name} holds weights alone; name what makes their module: --factory package.module:callable"
             )
-        weights = self._weights()
         module = build.build({"factory": self.factory, "arguments": self.arguments}, (), 0)
         _fill(module, weights, self)
         object.__setattr__(self, "_target", ModuleTarget(module=module, batch_size=self.batch_size, device=self.device))

@@ -1,47 +1,222 @@
-"""Editions of one report: the internal one holds everything, the external one nothing that points at a person or a machine."""
+"""The external edition of a report: nothing that points at a record, a membership, a person or a machine.
+
+The internal edition is the report as it was written. Whoever holds the internal one can make the external one again, byte for
+byte; the way back needs what is left out.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
+from audit.core.claims import LowerBound, Verdict
 from audit.core.evaluation import Evaluation
-from audit.core.results import AuditReport, BudgetLedger, GameResult
+from audit.core.evidence import Watched
+from audit.core.results import (
+    AttackResult,
+    AuditReport,
+    BudgetLedger,
+    Check,
+    DataSummary,
+    GameResult,
+    Histogram,
+    MechanismResult,
+    Provenance,
+    RocCurve,
+    TprAtFpr,
+)
+from reports.formats.json import to_json
 
 SMALLEST_GROUP = 10
 MARK = "external edition"
+WITHHELD = "withheld in this edition"
+TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores"}
+"""In place of a title that is the name of a file."""
 
 
-def external(report: AuditReport) -> AuditReport:
-    """The report without records, small groups, configuration and command line; a report of its own, marked in its title.
+def external(report: AuditReport, title: str | None = None) -> AuditReport:
+    """The report without records, small groups, seeds, hashes, configuration and arguments; a report of its own, so marked.
 
-    Guarantee: no `RecordExposure` or `RecordSpread`, no group with fewer than `SMALLEST_GROUP` members or nonmembers, and
-        no text of the configuration or of the command's arguments is left in any field.
+    Guarantee: no `RecordExposure` or `RecordSpread`; no group, bin or step of a curve that speaks of fewer than
+        `SMALLEST_GROUP` records; no seed, no hash of data, model or configuration (which somebody who guesses them could
+        check), no file name, and no text of the configuration or of the command's arguments is left in any field. Its
+        identifier follows from its own content alone.
+
+    Args:
+        title: in place of the report's own; those of trained models and score tables are file names, and always replaced.
     """
     if report.title.endswith(f"({MARK})"):
         return report
-    mechanisms = tuple(replace(one, games=tuple(_game(game) for game in one.games)) for one in report.mechanisms)
-    command = " ".join(report.provenance.command.split()[:2])
-    return replace(
+    name = title or TITLES.get(report.kind, report.title)
+    kept = replace(
         report,
-        title=f"{report.title} ({MARK})",
-        mechanisms=mechanisms,
+        id="",
+        title=f"{name} ({MARK})",
+        model=_model(report),
+        data=None if report.data is None else _data(report.data, report.kind),
+        mechanisms=tuple(_mechanism(result, report.kind) for result in report.mechanisms),
         config="",
         origins=(),
-        provenance=replace(report.provenance, command=command),
+        provenance=_provenance(report.provenance),
         ledger=None if report.ledger is None else _ledger(report.ledger),
     )
+    return replace(kept, id=f"PX-{hashlib.sha256(to_json(kept)).hexdigest()[:8].upper()}")
+
+
+def _model(report: AuditReport) -> str:
+    """The kind of model; its options may name a factory, and a trained one is described by its file and hash."""
+    if report.kind == "run":
+        return report.model if ":" not in report.model else f"a model of the owner's, {report.model.rpartition(', ')[2]}"
+    return f"trained elsewhere, {report.model.rpartition(', ')[2]}" if report.kind == "model" else report.model
+
+
+def _data(data: DataSummary, kind: str) -> DataSummary:
+    name = data.name if kind == "run" else "records given"
+    return replace(data, name=name, source=WITHHELD, sha256="")
+
+
+def _provenance(given: Provenance) -> Provenance:
+    command = " ".join(given.command.split()[:2])
+    return replace(given, command=command, seed=None, config_sha256="", device="", threads=0)
+
+
+def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
+    name = result.name if kind == "run" else kind
+    return replace(
+        result,
+        name=name,
+        games=tuple(_game(game) for game in result.games),
+        verdicts=tuple(_verdict(verdict) for verdict in result.verdicts),
+        checks=tuple(_check(check) for check in result.checks),
+    )
+
+
+def _check(check: Check) -> Check:
+    """The row without numbers that name where coins came from; reports of older versions print their seed there."""
+    return replace(check, value="recorded coins, one for each record") if "coins from" in check.value else check
+
+
+def _verdict(verdict: Verdict) -> Verdict:
+    return replace(verdict, bound=None if verdict.bound is None else _bound(verdict.bound))
+
+
+def _bound(bound: LowerBound) -> LowerBound:
+    return replace(bound, seed=None)
 
 
 def _ledger(book: BudgetLedger) -> BudgetLedger:
     """The ledger without the owner's remarks."""
-    return replace(book, releases=tuple(replace(one, note="") for one in book.releases))
+    return replace(book, releases=tuple(replace(release, note="") for release in book.releases))
 
 
 def _game(game: GameResult) -> GameResult:
-    kept = tuple(one for one in game.groups if min(one.members, one.nonmembers) >= SMALLEST_GROUP)
-    return replace(game, records=(), groups=kept, evaluation=None if game.evaluation is None else _evaluation(game.evaluation))
+    return replace(
+        game,
+        records=(),
+        groups=tuple(group for group in game.groups if min(group.members, group.nonmembers) >= SMALLEST_GROUP),
+        attacks=tuple(_attack(attack) for attack in game.attacks),
+        evaluation=None if game.evaluation is None else _evaluation(game.evaluation),
+        watched=None if game.watched is None else _watched(game.watched),
+    )
+
+
+def _watched(watched: Watched) -> Watched:
+    """The bounds without the course of the evidence, which tells after each model whether its guesses were right."""
+    return replace(watched, evidence=(), bounds=tuple(_bound(bound) for bound in watched.bounds))
 
 
 def _evaluation(found: Evaluation) -> Evaluation:
-    kept = tuple(one for one in found.groups if one.canaries >= 2 * SMALLEST_GROUP)
-    return replace(found, records=(), groups=kept)
+    groups = tuple(group for group in found.groups if group.canaries >= 2 * SMALLEST_GROUP)
+    units = tuple(unit for unit in found.units if unit.units >= 2 * SMALLEST_GROUP)
+    return replace(found, records=(), groups=groups, units=units)
+
+
+def _attack(attack: AttackResult) -> AttackResult:
+    return replace(
+        attack,
+        roc=_roc(attack.roc),
+        tpr_at=tuple(_rate(rate) for rate in attack.tpr_at),
+        histogram=_histogram(attack.histogram),
+        bounds=tuple(_bound(bound) for bound in attack.bounds),
+    )
+
+
+def _rate(rate: TprAtFpr) -> TprAtFpr:
+    """The row, empty where it speaks of a few records only."""
+    called = (rate.true_positives or 0) + (rate.false_positives or 0)
+    if called == 0 or called >= SMALLEST_GROUP:
+        return rate
+    return TprAtFpr(
+        target_fpr=rate.target_fpr,
+        tpr=None,
+        realised_fpr=None,
+        lower=None,
+        upper=None,
+        false_positives=None,
+        true_positives=None,
+        allowed=rate.allowed,
+    )
+
+
+def _roc(curve: RocCurve) -> RocCurve:
+    """The curve at points between which at least `SMALLEST_GROUP` records lie: its steps would tell each record's side."""
+    kept = [0]
+    last = len(curve.fpr) - 1
+    for index in range(1, last):
+        if min(_records(curve, kept[-1], index), _records(curve, index, last)) >= SMALLEST_GROUP:
+            kept.append(index)
+    kept = [*kept, last] if last else kept
+
+    def thinned(column: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(column[index] for index in kept)
+
+    return replace(
+        curve, fpr=thinned(curve.fpr), tpr=thinned(curve.tpr), lower=thinned(curve.lower), upper=thinned(curve.upper)
+    )
+
+
+def _records(curve: RocCurve, start: int, end: int) -> int:
+    """How many records lie between two points."""
+    members = (curve.tpr[end] - curve.tpr[start]) * curve.members
+    return round(members + (curve.fpr[end] - curve.fpr[start]) * curve.nonmembers)
+
+
+def _histogram(found: Histogram) -> Histogram:
+    """The counts in as few bins of equal width as it takes for each to be empty or hold `SMALLEST_GROUP` records.
+
+    As in any histogram of a report, the outermost bins take in what lies outside.
+    """
+    count = len(found.members)
+    for width in (width for width in range(1, count + 1) if count % width == 0):
+        merged = _folded(_merged(found, width))
+        if all(total == 0 or total >= SMALLEST_GROUP for total in _totals(merged)):
+            return merged
+    return _merged(found, count)
+
+
+def _merged(found: Histogram, width: int) -> Histogram:
+    starts = range(0, len(found.members), width)
+    return Histogram(
+        edges=(*(found.edges[start] for start in starts), found.edges[-1]),
+        members=tuple(sum(found.members[start : start + width]) for start in starts),
+        nonmembers=tuple(sum(found.nonmembers[start : start + width]) for start in starts),
+    )
+
+
+def _folded(found: Histogram) -> Histogram:
+    """The same without small bins at its ends, which their neighbours take in."""
+    while len(found.members) > 1 and _totals(found)[0] < SMALLEST_GROUP:
+        found = Histogram(edges=found.edges[1:], members=_first(found.members), nonmembers=_first(found.nonmembers))
+    while len(found.members) > 1 and _totals(found)[-1] < SMALLEST_GROUP:
+        members, nonmembers = _first(found.members[::-1])[::-1], _first(found.nonmembers[::-1])[::-1]
+        found = Histogram(edges=found.edges[:-1], members=members, nonmembers=nonmembers)
+    return found
+
+
+def _first(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """The counts with the first two as one."""
+    return (counts[0] + counts[1], *counts[2:])
+
+
+def _totals(found: Histogram) -> list[int]:
+    return [members + nonmembers for members, nonmembers in zip(found.members, found.nonmembers, strict=True)]

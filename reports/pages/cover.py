@@ -16,6 +16,7 @@ from reports.pages.blocks import (
     Block,
     Box,
     Column,
+    Mark,
     Mono,
     Number,
     Numbers,
@@ -37,6 +38,7 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
     head = headline.headline(report)
     drawing = figures.drawings(report).get(picture(report))
     return (
+        *((Paragraph(text=(Mark(en.INTERNAL_MARK, Tone.BAD), en.INTERNAL_WHY)),) if names_records(report) else ()),
         box(report, head),
         Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
         Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
@@ -45,6 +47,12 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
         identity(report),
         Signature(roles=en.SIGNATURES),
     )
+
+
+def names_records(report: AuditReport) -> bool:
+    """True where a table tells something of a single record, under whatever name."""
+    games = [game for result in report.mechanisms for game in result.games]
+    return any(game.records or (game.evaluation is not None and game.evaluation.records) for game in games)
 
 
 def picture(report: AuditReport) -> str:
@@ -224,5 +232,6 @@ def identity(report: AuditReport) -> Table:
         rows.append(("Data", f"{data.name} ({data.source}): {', '.join(sizes)}"))
     started = report.created.replace("T", " ").replace("Z", " UTC")
     rows.append(("Report", (Mono(report.id), f", started {started}, audit {report.provenance.version}")))
-    rows.append(("Configuration, sha256", Mono(report.provenance.config_sha256)))
+    if report.provenance.config_sha256:
+        rows.append(("Configuration, sha256", Mono(report.provenance.config_sha256)))
     return Table(caption="", columns=(Column(title="Subject", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))

@@ -271,13 +271,16 @@ def reproduce(report: AuditReport) -> Section:
     packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(given.packages))
     rows: list[tuple[Text, ...]] = [
         ("Command", Mono(given.command)),
-        ("Seed", str(given.seed)),
+        *([("Seed", str(given.seed))] if given.seed is not None else []),
         ("Code", f"audit {given.version}, commit {given.code_commit or 'not recorded'}"),
-        ("Configuration, sha256", Mono(given.config_sha256)),
-        *([("Data, sha256", Mono(report.data.sha256))] if report.data is not None else []),
+        *([("Configuration, sha256", Mono(given.config_sha256))] if given.config_sha256 else []),
+        *([("Data, sha256", Mono(report.data.sha256))] if report.data is not None and report.data.sha256 else []),
         ("Python", given.python),
         ("Packages", packages),
-        ("Machine", f"{given.platform}; device {given.device}; {plural(given.threads, 'thread')}"),
+        (
+            "Machine",
+            f"{given.platform}; device {given.device}; {plural(given.threads, 'thread')}" if given.device else given.platform,
+        ),
         ("Report", f"{report.id}, schema {report.schema}"),
         (
             "Check this copy",

@@ -15,6 +15,8 @@ VERDICTS = {
     Outcome.OUT_OF_REACH: "Not testable: this audit could not have contradicted the claim",
     Outcome.INVALID: "Invalid: this audit says nothing about the claim",
 }
+INTERNAL_MARK = "INTERNAL"
+INTERNAL_WHY = " This edition lists single records. For others, make the external edition: audit report --edition external."
 NO_CLAIM = "No claim was tested"
 
 OUTCOMES = {

@@ -20,6 +20,7 @@ from audit.cli.model import guess_kind, model
 from audit.core.errors import AuditError, ConfigError
 from audit.experiment.inspection import draw_coins
 
+pytestmark = pytest.mark.usefixtures("models_in_this_process")
 FACTORY = """
 from torch import nn
 

@@ -16,6 +16,7 @@ from audit.core.game import Assumption, Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment import figures
+from audit.experiment.naming import new_key
 from audit.stats.bounds import roc
 
 
@@ -117,8 +118,11 @@ def test_what_a_claim_allows_stands_beside_what_was_found() -> None:
 
 def test_exposed_records_are_the_highest_scores_under_names_that_hide_the_row() -> None:
     scores = drawn(100, 2.0)
-    names = [figures.keyed_name(Seed(9), row) for row in range(100)]
-    assert len(set(names)) == 100 and names != [figures.keyed_name(Seed(8), row) for row in range(100)]
+    key = new_key()
+    names = key.names(range(100))
+    assert len(set(names)) == 100 and names != new_key().names(range(100))
+    assert key.rows([names[7], "nobody"], 100) == {names[7]: 7}
+    assert key.text.decode() not in repr(key)
     found = figures.exposures(scores, names, ["a"] * 100, count=5)
     assert [row.record for row in found] == [names[i] for i in np.argsort(-scores.values)[:5]]
     assert [row.rank for row in found] == [1, 2, 3, 4, 5]

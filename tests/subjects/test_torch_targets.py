@@ -21,6 +21,7 @@ from audit import plugins
 from audit.core.errors import ConfigError, DataError
 from audit.engine.inference import ModuleTarget, batched_logits
 
+pytestmark = pytest.mark.usefixtures("models_in_this_process")
 INPUTS = np.random.default_rng(0).normal(size=(37, 1, 6, 6)).astype(np.float32)
 
 
@@ -296,7 +297,7 @@ def test_torchscript_that_touches_files_is_refused(tmp_path):
             return x
 
     path = scripted(tmp_path / "m.ts", Saves())
-    with pytest.raises(DataError, match=r"m\.ts is refused: its code \(code/.*\) calls torch\.save"):
+    with pytest.raises(DataError, match=r"m\.ts is refused: its method forward of Saves calls aten::save"):
         build("torchscript", path)
 
 
@@ -385,7 +386,7 @@ def test_a_module_in_memory_is_left_in_the_mode_it_was_in():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: x.flatten(1)[:, 0], r"shape \(37,\) for 37 records; expected logits of shape \(37, classes\)"),
+        (lambda x: x.flatten(1)[:, 0], r"shape \(37,\); expected logits of shape \(n, classes\)"),
         (lambda x: x.flatten(1)[:, :1], "at least two classes"),
         (lambda x: x.flatten(1)[:5], "for 37 records"),
         (lambda x: x.flatten(1).long(), "torch.int64"),

@@ -127,6 +127,10 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
     """
     if content.startswith(b"\x93NUMPY"):
         raise DataError(f"{place} is a single array; expected an npz file with named arrays (numpy.savez)")
+    if not content.startswith(b"PK"):
+        raise DataError(
+            f"{place} is no npz file: it does not begin as a zip archive does. Expected a file written by numpy.savez"
+        )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

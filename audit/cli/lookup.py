@@ -1,0 +1,53 @@
+"""`audit lookup`: the record behind a name in a report, for whoever holds the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core.errors import DataError
+
+if TYPE_CHECKING:
+    from audit.core.results import AuditReport
+
+ROWS = 1_000_000
+
+
+def lookup(
+    source: Annotated[Path, typer.Argument(metavar="RUN_DIR|FILE", help="A run folder, or its report.json or report.pdf.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of records, as the report prints them.")],
+    key: Annotated[
+        Path | None, typer.Option("--key", help="File with the key; default private/record-key in the run folder.")
+    ] = None,
+    count: Annotated[int, typer.Option("--rows", min=1, help="How many rows to look through.")] = ROWS,
+    as_json: AsJson = False,
+) -> int:
+    """Which rows the named records are. Only the holder of the key can tell; exit 2 where a name is of no row."""
+    from audit.cli.report import load
+    from audit.execution import store
+    from audit.experiment import naming
+
+    found = load(source)
+    folder = source if source.is_dir() else source.parent
+    secret = naming.RecordKey(naming.read_key(key or folder / store.RECORD_KEY))
+    rows = secret.rows(names, count)
+    missing = [name for name in names if name not in rows]
+    if missing:
+        raise DataError(
+            f"none of {count:,} rows is called '{missing[0]}' under this key; is it the key of {source}? Or give more --rows"
+        )
+    if as_json:
+        print_json({name: {"row": rows[name], "where": where(found, rows[name])} for name in names})
+    else:
+        print_plain(*(f"{name}: {where(found, rows[name])}" for name in names))
+    return 0
+
+
+def where(report: AuditReport, row: int) -> str:
+    """What the row counts."""
+    if report.kind == "model":
+        return f"row {row}, counted from 0 over the members in the order of their file, and on over the nonmembers"
+    return f"row {row} of the data as they were read, counted from 0 (of a canary that the audit made, its number)"

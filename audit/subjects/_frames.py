@@ -1,0 +1,45 @@
+"""Messages between an audit and the process that runs a model: a JSON header and raw bytes, never a pickle."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+_LENGTHS = struct.Struct(">IQ")
+_MOST_HEADER = 2**20
+
+
+def send(stream: BinaryIO, header: Mapping[str, Any], body: bytes | memoryview = b"") -> None:
+    """Write one message."""
+    text = json.dumps(header).encode()
+    stream.write(_LENGTHS.pack(len(text), len(body)))
+    stream.write(text)
+    stream.write(body)
+    stream.flush()
+
+
+def receive(stream: BinaryIO, most: int | None = None) -> tuple[dict[str, Any], bytearray] | None:
+    """Read one message with a body of at most `most` bytes; None where the other side is gone.
+
+    Raises:
+        ValueError: what was read is no message.
+    """
+    lengths = stream.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        return None
+    head, size = _LENGTHS.unpack(lengths)
+    if head > _MOST_HEADER or (most is not None and size > most):
+        raise ValueError(f"a message of {size} bytes")
+    header = json.loads(stream.read(head))
+    body = bytearray(size)
+    view, read = memoryview(body), 0
+    while read < size:
+        count = stream.readinto(view[read:])  # type: ignore[attr-defined]
+        if not count:
+            return None
+        read += count
+    if not isinstance(header, dict):
+        raise ValueError("a header that is no object")
+    return header, body

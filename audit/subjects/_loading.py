@@ -1,0 +1,48 @@
+"""The forms of models that are loaded and run inside `audit.subjects._worker`."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from audit.core.errors import DataError
+from audit.data.source import DAMAGED
+from audit.subjects import _torchscript_archive
+
+
+def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
+    """The module of a rewritten archive, in evaluation mode, after its graphs were vetted."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            module = torch.jit.load(io.BytesIO(content), map_location=device)
+    except DAMAGED as error:
+        raise _unreadable(name, error, "or use torch.export") from error
+    _torchscript_archive.vet_graphs(module, name)
+    module.eval()
+    return lambda batch: module(batch.to(device))
+
+
+def torch_export(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
+    """The program of a vetted archive."""
+    logging.getLogger("torch.export").disabled = True  # it logs a traceback where it then raises
+    try:
+        module = torch.export.load(io.BytesIO(content)).module(check_guards=False).to(device)
+    except DAMAGED as error:
+        raise _unreadable(name, error, "or give a state dict with --factory") from error
+    return lambda batch: module(batch.to(device))
+
+
+def _unreadable(name: str, error: BaseException, way_out: str) -> DataError:
+    reason = str(error).strip().partition("\n")[0]
+    return DataError(
+        f"{name} cannot be loaded by torch {torch.__version__}: {reason}. Save it again with this version, {way_out}"
+    )
+
+
+LOADERS = {"torchscript": torchscript, "torch_export": torch_export}

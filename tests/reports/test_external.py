@@ -1,0 +1,183 @@
+"""A reader of the external edition who tries to learn who was in the training set, and how: replaying, guessing, counting."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reports
+from audit.checks.membership import draw_coins
+from audit.core.data import TargetView
+from audit.core.results import AuditReport, Histogram
+from audit.core.seeds import Seed
+from audit.experiment.inspection import Settings, inspect, inspect_outputs, record_name
+from reports.editions import external as editions
+from reports.editions.external import SMALLEST_GROUP, external
+from reports.formats import pdf
+from tests.reports import sample
+
+COUNT, SEED, OTHER_SEED = 400, 4711, 83_123
+COINS = draw_coins(COUNT, SEED)
+COMMAND = "audit model --target /home/somebody/net.pt2 --randomised-seed 4711 --seed 83123"
+
+
+@cache
+def audited(kind: str) -> tuple[AuditReport, Settings]:
+    """A trained model that leaks, or its recorded outputs, audited by coins, with every secret in a place of its own."""
+    generator = np.random.default_rng(5)
+    x, y = generator.normal(size=(COUNT, 3)).astype(np.float32), generator.integers(0, 4, COUNT)
+    logits = generator.normal(size=(COUNT, 4))
+    logits[np.arange(COUNT), y] += 3 * COINS
+    settings = Settings(
+        randomised_seed=SEED,
+        seed=OTHER_SEED,
+        claim_epsilon=2.0,
+        command=COMMAND,
+        title="net-of-somebody.pt2",
+        model="net-of-somebody.pt2 (torch_export, sha256 " + "ab" * 32 + ")",
+        certificates=0,
+        created="2026-01-15T12:00:00Z",
+    )
+    if kind == "outputs":
+        view = TargetView(labels=y, logits=logits)
+        return inspect_outputs(view, COINS, settings, index=np.arange(COUNT), source=("who.csv", "cd" * 32)), settings
+    answers = {row.tobytes(): out for row, out in zip(x, logits, strict=True)}
+    sides = [{"x": x[side], "y": y[side], "index": np.flatnonzero(side)} for side in (COINS, ~COINS)]
+    return inspect(lambda rows: np.stack([answers[row.tobytes()] for row in rows]), *sides, settings), settings
+
+
+@cache
+def files(kind: str, edition: str) -> dict[str, bytes]:
+    report = audited(kind)[0]
+    return reports.render(external(report) if edition == "external" else report, ("pdf", "json", "sarif", "junit"))
+
+
+def text_of(content: dict[str, bytes]) -> str:
+    """Everything that a reader sees or can take out of the files: pages, metadata, attachments, and the bytes themselves."""
+    pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
+    import io
+
+    document = pypdf.PdfReader(io.BytesIO(content["report.pdf"]))
+    pages = [page.extract_text() for page in document.pages]
+    metadata = [str(document.metadata), str(document.xmp_metadata and document.trailer["/Root"]["/Metadata"].get_data())]
+    attached = [pdf.attached(content["report.pdf"]).decode()]
+    raw = [body.decode("latin-1") for body in content.values()]
+    return "\n".join([*pages, *metadata, *attached, *raw])
+
+
+def seeds_in(text: str) -> Iterator[int]:
+    for found in set(re.findall(r"\d{1,3}(?:,\d{3})+|\d+", text)):
+        number = int(found.replace(",", ""))
+        if number < 2**63:
+            yield number
+
+
+def recovered(text: str) -> list[int]:
+    """The seeds in the text from which the memberships follow, in one of the ways in which this package draws coins."""
+    found = []
+    for seed in seeds_in(text):
+        streams = (draw_coins(COUNT, seed), Seed(seed).child("coins").numpy().random(COUNT) < 0.5)
+        if any(np.mean(coins == COINS) > 0.65 for coins in streams):
+            found.append(seed)
+    return found
+
+
+def values(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(node, dict):
+        for name, inner in node.items():
+            yield from values(inner, name)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from values(inner, key)
+    else:
+        yield key, node
+
+
+@pytest.mark.parametrize("kind", ["model", "outputs"])
+def test_no_seed_in_the_external_edition_draws_the_coins_again(kind: str) -> None:
+    assert recovered(text_of(files(kind, "internal"))) == [SEED], "the reader is too weak: this test would prove nothing"
+    assert recovered(text_of(files(kind, "external"))) == []
+
+
+@pytest.mark.parametrize("kind", ["model", "outputs"])
+def test_no_row_names_a_record_and_no_dictionary_opens_a_name(kind: str) -> None:
+    report, settings = audited(kind)
+    names = {record_name(settings.record_key or b"", row) for row in range(COUNT)}
+    inside, outside = text_of(files(kind, "internal")), text_of(files(kind, "external"))
+    shown = {record.record for record in report.mechanisms[0].games[0].records}
+    assert shown <= names and shown and all(name in inside for name in shown)
+    assert not any(name in outside for name in names)
+    for text in (inside, outside):
+        assert (settings.record_key or b"").decode() not in text
+    guesses = {record_name(f"{seed:032x}".encode(), row) for seed in (0, SEED, OTHER_SEED) for row in range(COUNT)}
+    plain = {
+        hashlib.sha256(f"{seed}:{row}".encode()).hexdigest()[:10] for seed in (0, SEED, OTHER_SEED) for row in range(COUNT)
+    }
+    assert not shown & (guesses | plain)
+
+
+@pytest.mark.parametrize("kind", ["model", "outputs"])
+def test_no_hash_lets_a_guess_be_checked_and_no_name_points_at_somebody(kind: str) -> None:
+    report = audited(kind)[0]
+    text = text_of(files(kind, "external"))
+    plain = json.loads(files(kind, "external")["report.json"])
+    assert not re.search(r"\b[0-9a-f]{40,}\b", files(kind, "external")["report.json"].decode()), "a hash is a commitment"
+    assert report.provenance.config_sha256[:8].upper() not in text
+    assert plain["provenance"]["seed"] is None
+    assert all(value is None for key, value in values(plain) if key == "seed")
+    for word in ("somebody", "who.csv", "--", "/home", "net.pt2", *(str(seed) for seed in (SEED, OTHER_SEED))):
+        assert word not in files(kind, "external")["report.json"].decode(), word
+
+
+@pytest.mark.parametrize("kind", sample.ALL)
+def test_nothing_speaks_of_fewer_than_ten_records(kind: str) -> None:
+    for mechanism in external(sample.ALL[kind]()).mechanisms:
+        for game in mechanism.games:
+            assert game.records == ()
+            assert all(min(group.members, group.nonmembers) >= SMALLEST_GROUP for group in game.groups)
+            assert game.watched is None or game.watched.evidence == ()
+            for attack in game.attacks:
+                totals = [a + b for a, b in zip(attack.histogram.members, attack.histogram.nonmembers, strict=True)]
+                assert all(total == 0 or total >= SMALLEST_GROUP for total in totals)
+                called = [(rate.true_positives or 0) + (rate.false_positives or 0) for rate in attack.tpr_at]
+                assert all(count == 0 or count >= SMALLEST_GROUP for count in called)
+                curve = attack.roc
+                steps = np.diff(curve.tpr) * curve.members + np.diff(curve.fpr) * curve.nonmembers
+                assert steps.round(6).min() >= SMALLEST_GROUP or len(steps) == 1
+
+
+def test_bins_keep_their_counts_whatever_they_are_merged_into() -> None:
+    generator = np.random.default_rng(0)
+    for count in (5, 40, 400, 40_000):
+        edges = tuple(np.linspace(-3, 3, 41).tolist())
+        sides = [np.histogram(np.clip(generator.normal(shift, 1, count), -3, 3), edges)[0].tolist() for shift in (0, 1)]
+        merged = editions._histogram(Histogram(edges=edges, members=tuple(sides[0]), nonmembers=tuple(sides[1])))
+        assert (sum(merged.members), sum(merged.nonmembers)) == (count, count)
+        assert len(merged.edges) == len(merged.members) + 1
+        assert np.allclose(np.diff(merged.edges), merged.edges[1] - merged.edges[0])
+
+
+def test_the_external_edition_is_the_same_twice_and_its_name_follows_from_itself_alone() -> None:
+    report = audited("model")[0]
+    outside = external(report)
+    assert external(report) == outside == external(outside)
+    other = replace(
+        report, id="PA-12345678", provenance=replace(report.provenance, seed=1, config_sha256="0" * 64), config="seed: 1"
+    )
+    assert external(other).id == outside.id != report.id
+    assert external(report, "Model 7").title == "Model 7 (external edition)"
+
+
+def test_the_edition_that_lists_records_says_so_on_its_cover() -> None:
+    report = audited("model")[0]
+    assert "INTERNAL" in text_of(files("model", "internal"))
+    assert "INTERNAL" not in text_of(files("model", "external"))
+    assert report.mechanisms[0].games[0].records

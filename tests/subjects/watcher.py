@@ -1,0 +1,89 @@
+"""A watcher that sees every file written and every process started, in this process and by its children."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGES = {
+    "os.remove",
+    "os.rename",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.chmod",
+    "os.truncate",
+    "shutil.copyfile",
+}
+PROCESSES = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn"}
+NETWORK = {"socket.connect", "socket.bind"}
+_active: list[list[str]] = []
+_allowed: list[Path] = []
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _active:
+        return
+    if event == "open":
+        path, _, flags = arguments
+        if isinstance(flags, int) and flags & WRITING and _outside(path) and not os.path.isdir(path):
+            _active[-1].append(f"open {os.fsdecode(path)}")  # a folder stands for a temporary file without a name
+    elif event in CHANGES and any(_outside(one) for one in arguments):
+        _active[-1].append(f"{event} {arguments}")
+    elif event in PROCESSES and not _ours(arguments):
+        _active[-1].append(f"{event} {arguments[:2]}")
+    elif event in NETWORK:
+        _active[-1].append(f"{event} {arguments}")
+
+
+sys.addaudithook(_hook)
+
+
+def _outside(path: Any) -> bool:
+    if not isinstance(path, str | bytes | os.PathLike):
+        return False
+    place = Path(os.path.abspath(os.fsdecode(path)))
+    return place != Path(os.devnull) and not any(place.is_relative_to(one) for one in _allowed)
+
+
+def _ours(arguments: tuple[Any, ...]) -> bool:
+    """The worker that a model runs in, and the question for the commit of the checkout."""
+    command = list(arguments[1]) if len(arguments) > 1 and isinstance(arguments[1], list | tuple) else []
+    return command[:4] == [sys.executable, "-P", "-m", "audit.subjects._worker"] or command[:1] == ["git"]
+
+
+@contextmanager
+def watched(*allowed: Path) -> Iterator[None]:
+    """A scope in which nothing may be written outside of the given folders, and no process started but the audit's own.
+
+    The trees around those folders are compared besides, which sees what a child writes.
+    """
+    roots = {place.parent for place in allowed} | {Path.cwd()}
+    found: list[str] = []
+    before = _tree(roots, allowed)
+    _allowed.extend(allowed)
+    _active.append(found)
+    try:
+        yield
+    finally:
+        _active.pop()
+        del _allowed[len(_allowed) - len(allowed) :]
+    changed = sorted(set(_tree(roots, allowed).items()) ^ set(before.items()))
+    assert not found, f"outside of {allowed}: {found}"
+    assert not changed, f"files changed outside of {allowed}: {changed}"
+
+
+def _tree(roots: set[Path], allowed: tuple[Path, ...]) -> dict[str, tuple[int, int]]:
+    found = {}
+    for root in roots:
+        for path in root.rglob("*"):
+            if path.is_file() and not any(path.is_relative_to(one) for one in allowed):
+                state = path.stat()
+                found[str(path)] = (state.st_size, state.st_mtime_ns)
+    return found
