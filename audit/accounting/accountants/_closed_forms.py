@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from audit.accounting.accountants._pairs import gaussians
 from audit.core.adjacency import Adjacency
@@ -26,7 +27,7 @@ from audit.core.events import (
 from audit.stats.curves import bounded_range, pld, renyi, tradeoff
 from audit.stats.curves.concentrated import zcdp_epsilon_floor
 
-_ROUNDING = 1e-11  # relative allowance on closed forms
+_ROUNDING = 1e-9  # relative allowance on closed forms
 Bracket = tuple[float, float]
 
 
@@ -58,6 +59,46 @@ def without_replacement(event: Event, delta: float, adjacency: Adjacency) -> Bra
     if rate == 1:
         return exact_gaussian([noise / math.sqrt(count)], delta, adjacency)
     return pld.without_replacement_bracket(noise, rate, count, float(delta))
+
+
+def sampled_once(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
+    """Bracket of a single Poisson-sampled Gaussian release under add/remove, None for other events.
+
+    What both hypotheses share is taken out of either, which leaves a Gaussian release at another delta or epsilon.
+
+    References:
+        Balle, Barthe, Gaboardi 2018, arXiv 1807.01647 (advanced joint convexity).
+    """
+    inner, count = _equal_parts(event)
+    if count != 1 or adjacency is Adjacency.REPLACE_ONE or not isinstance(inner, PoissonSampled):
+        return None
+    noises = gaussians(inner.mechanism)
+    rate = float(inner.sample_rate)
+    if not noises or min(noises) == 0 or not 0 < rate < 1:
+        return None
+    mu = math.sqrt(sum(noise**-2 for noise in noises))
+    epsilon = max(_sampled_remove(mu, rate, float(delta)), _sampled_add(mu, rate, float(delta)))
+    return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
+
+
+def _sampled_remove(mu: float, rate: float, delta: float) -> float:
+    """Where `rate * delta_gdp(log(1 + (exp(epsilon) - 1) / rate))` is `delta`."""
+    if delta >= rate:
+        return 0.0
+    whole = tradeoff.epsilon_of_gdp(mu, delta / rate)
+    return whole + math.log(rate) if whole > 700 else math.log1p(rate * math.expm1(whole))
+
+
+def _sampled_add(mu: float, rate: float, delta: float) -> float:
+    """Where `kept * delta_gdp(epsilon + log(rate / kept))` is `delta`, `kept` being `1 - exp(epsilon) (1 - rate)`."""
+
+    def excess(epsilon: float) -> float:
+        kept = -math.expm1(epsilon + math.log1p(-rate))
+        return (kept * tradeoff.delta_of_gdp(mu, max(0.0, epsilon + math.log(rate / kept))) if kept > 0 else 0.0) - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    return float(brentq(excess, 0.0, -math.log1p(-rate), xtol=1e-300, rtol=1e-13))
 
 
 def concentrated(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
@@ -117,17 +158,18 @@ def exponential(event: Event, delta: float) -> Bracket | None:
     return bounded_range.epsilon_bracket(epsilon, count, float(delta), reach=reach)
 
 
-def by_divergence(event: Event, delta: float, adjacency: Adjacency) -> float:
+def by_divergence(event: Event, delta: float, adjacency: Adjacency, orders: tuple[float, ...] = renyi.ORDERS) -> float:
     """An upper end for any mixture whose Renyi divergences add up, infinite where some part has none here."""
-    total = _divergences(event, adjacency)
+    total = _divergences(event, adjacency, np.array(orders))
     if total is None:
         return math.inf
-    return renyi.epsilon_improved(renyi.ORDERS, total.tolist(), float(delta))[0]
+    return renyi.epsilon_improved(orders, total.tolist(), float(delta))[0]
 
 
-def _divergences(event: Event, adjacency: Adjacency) -> NDArray[np.float64] | None:  # noqa: PLR0911 (one arm a kind)
-    """Divergence at each of our orders; None where there is no formula."""
-    orders = np.array(renyi.ORDERS)
+def _divergences(  # noqa: PLR0911 (one arm a kind)
+    event: Event, adjacency: Adjacency, orders: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """Divergence at each order; None where there is no formula."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     match event:
         case Concentrated(rho=rho):
@@ -136,19 +178,19 @@ def _divergences(event: Event, adjacency: Adjacency) -> NDArray[np.float64] | No
             return np.minimum(epsilon**2 / 8 * orders, epsilon)
         case ApproximateDp(epsilon=epsilon, delta=0.0):
             share = 2 / (1 + math.exp(epsilon))  # of randomised response with this epsilon
-            return np.array([min(renyi.randomised_response(order, share, 2), epsilon) for order in renyi.ORDERS])
+            return np.array([min(renyi.randomised_response(order, share, 2), epsilon) for order in orders.tolist()])
         case Gaussian(noise_multiplier=noise) if noise > 0:
             return orders * change**2 / (2 * noise**2)
         case Laplace(noise_multiplier=scale) if scale > 0:
-            return np.array([renyi.laplace(order, scale / change) for order in renyi.ORDERS])
+            return np.array([renyi.laplace(order, scale / change) for order in orders.tolist()])
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if change == 2:
-            return np.array([renyi.randomised_response(order, parameter, buckets) for order in renyi.ORDERS])
+            return np.array([renyi.randomised_response(order, parameter, buckets) for order in orders.tolist()])
         case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate) if noise > 0 and change == 1:
-            return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in renyi.ORDERS])
+            return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in orders.tolist()])
         case Repeated(mechanism=inner, count=count):
-            found = _divergences(inner, adjacency)
+            found = _divergences(inner, adjacency, orders)
             return None if found is None else found * count
         case Composed(parts=parts):
-            each = [_divergences(part, adjacency) for part in parts]
+            each = [_divergences(part, adjacency, orders) for part in parts]
             return None if any(one is None for one in each) else sum((one for one in each if one is not None), 0 * orders)
     return None

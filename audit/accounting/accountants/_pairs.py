@@ -158,7 +158,7 @@ def _approximate_group(epsilon: float, delta: float, size: int, direction: Direc
 
 
 def _laplace_pair(scale: float, rate: float, direction: Direction, log_tail: float) -> LossPair:
-    return subsampled_laplace(float(scale), float(rate), direction)
+    return subsampled_laplace(float(scale), float(rate), direction, log_tail=log_tail)
 
 
 def _revealing(rate: float, direction: Direction, log_tail: float) -> LossPair:

@@ -5,9 +5,10 @@ Uses no accounting library, so it can judge them (`audit accountant check`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from audit.accounting.accountants import _closed_forms, _pairs
+from audit.accounting.accountants import _closed_forms, _independent, _pairs
 from audit.accounting.accountants._rewriting import alternatives, ungrouped
 from audit.core import checks
 from audit.core.adjacency import Adjacency
@@ -27,7 +28,8 @@ class Reference:
         tolerance: relative width at which refining the bracket stops.
 
     Guarantee:
-        `bracket` holds the true epsilon of the worst pair of neighbouring data sets, up to floating-point rounding.
+        `bracket` holds the true epsilon of the worst pair of neighbouring data sets, up to floating-point rounding. It is
+        held against bounds that share nothing with it (`_independent`); one that they contradict is (0, inf).
         For Poisson sampling under replace-one the upper end rests on the worst pair being opposite contributions
         (Schuchardt et al. 2024, arXiv 2403.04867); the lower end does not.
 
@@ -47,23 +49,34 @@ class Reference:
         Raises:
             UnsupportedMechanism: no proof is implemented for the mechanism under this adjacency.
         """
-        low, high = self.bracket(mechanism, delta=delta, adjacency=adjacency)
+        (low, high), doubt = self.explained(mechanism, delta=delta, adjacency=adjacency)
         return Claim(
             epsilon=high,
             delta=float(delta),
             adjacency=adjacency,
             source=f"epsilon-audit {__version__} reference",
             family="dp_sgd" if noisy_steps(mechanism) is not None else None,
-            note=f"the true value is at least {low:.6g}",
+            note=doubt or f"the true value is at least {low:.6g}",
         )
 
     def bracket(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[float, float]:
-        """Lower and upper end of the epsilon that `event` truly costs at `delta`."""
+        """Lower and upper end of the epsilon that `event` truly costs at `delta`; (0, inf) where the arithmetic fails."""
+        return self.explained(event, delta=delta, adjacency=adjacency)[0]
+
+    def explained(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
+        """The bracket, and why it is (0, inf) where the arithmetic fails or an independent bound contradicts it."""
         checks.open_probability(delta, "delta")
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
-        ways = alternatives(ungrouped(event), adjacency)
-        ends = [self._bracket(way, delta, adjacency) for way in ways]
-        return max(low for low, _ in ends), max(high for _, high in ends)
+        brackets, doubts = [], []
+        for way in alternatives(ungrouped(event), adjacency):
+            try:
+                ends = self._bracket(way, delta, adjacency)
+                doubt = _independent.contradiction(way, delta, adjacency, ends)
+            except (ArithmeticError, MemoryError) as error:
+                doubt = str(error)
+            brackets.append((0.0, math.inf) if doubt else ends)
+            doubts += [f"no bracket here: {doubt}"] if doubt else []
+        return (max(low for low, _ in brackets), max(high for _, high in brackets)), "; ".join(doubts)
 
     def _bracket(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[float, float]:
         noises = _pairs.gaussians(event)
@@ -71,6 +84,7 @@ class Reference:
             return _closed_forms.exact_gaussian(noises, delta, adjacency)
         special = (
             _closed_forms.without_replacement(event, delta, adjacency)
+            or _closed_forms.sampled_once(event, delta, adjacency)
             or _closed_forms.concentrated(event, delta, adjacency)
             or _closed_forms.exponential(event, delta)
         )

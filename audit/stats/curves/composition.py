@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
+from scipy import fft, signal
 from scipy.special import logsumexp
 
 from audit.stats.curves.discretise import LossGrid
@@ -27,6 +27,10 @@ Part = tuple[LossGrid, int]
 _LOG_NEGLIGIBLE = math.log(1e-8)  # part of delta that aliasing and rounding may each add or take
 _LARGEST_WINDOW = 1 << 23
 _LOG_VANISHED = math.log(1e-40)  # of a characteristic function of modulus at most 1, far below its rounding
+_FARTHEST = 600.0  # of an exponent: further from the tilted mean nothing is resolved
+_STEEPEST = 4.0  # largest tilt, over a step: beyond it the tilted mass is that of one grid point
+_LEAST_SPREAD = 1e-3  # of a step: a loss that is all but certain still gets a window
+_BLOCK, _SHORTEST_BLOCK = 300.0, 32  # loss within which sums are taken at once; entries
 _TILTS = np.exp(np.linspace(math.log(1e-4), math.log(1e7), 90))
 
 
@@ -38,7 +42,7 @@ class ComposedTail:
         first: loss of the first entry.
         step: width of the grid.
         above: `(n + 1,)` sum of the scaled P-masses from each entry on; times `exp(log_scale)` for probabilities.
-        tempered: `(n + 1,)` the same with each mass times `exp(first - loss)`.
+        tempered: `(n + 1,)` the same with each mass times `exp(-distance)`, its distance in loss from the entry.
         infinite: P-mass of an infinite loss.
         error: scaled bound on what aliasing and rounding can add to or take from a delta at the tilted mean;
             elsewhere it is times `exp(tilt * (mean - epsilon))`.
@@ -60,20 +64,24 @@ class ComposedTail:
 
     def delta(self, epsilon: float, side: int) -> float:
         """Delta at `epsilon` with the error bound added (`side` 1) or taken off (`side` -1)."""
+        if self.tilt * (self.mean - epsilon) >= _FARTHEST:
+            return 1.0 if side > 0 else self.infinite
         entry = min(max(math.floor((epsilon - self.first) / self.step) + 1, 0), len(self.above) - 1)
-        found = self.above[entry] - math.exp(min(epsilon - self.first, 700.0)) * self.tempered[entry]
+        below = self.first + entry * self.step - epsilon  # at least 0, but for the first entry and rounding
+        found = self.above[entry] - math.exp(min(-below, 0.0)) * self.tempered[entry]
         scaled = max(found, 0.0) + side * float(self._errors(np.array([epsilon]))[0])
-        return float(min(1.0, max(0.0, self.infinite + scaled * math.exp(min(self.log_scale, 700.0)))))
+        if scaled > 0 and math.log(scaled) + self.log_scale > 0:
+            return 1.0
+        return float(min(1.0, max(0.0, self.infinite + scaled * math.exp(self.log_scale))))
 
     def epsilon(self, delta: float, side: int) -> float | None:
-        """Least epsilon with at most `delta`, None where it lies left of this window."""
+        """Least epsilon with at most `delta`, None where it lies left of what this window resolves."""
         if delta <= self.infinite:
             return math.inf
         log_target = math.log(delta - self.infinite) - self.log_scale
         losses = np.asarray(self.first + self.step * np.arange(len(self.above) - 1), dtype=np.float64)
-        target = (math.exp(log_target) if log_target < 700 else math.inf) - side * self._errors(losses)
-        with np.errstate(over="ignore", invalid="ignore"):
-            deltas = self.above[:-1] - np.exp(losses - self.first) * self.tempered[:-1]
+        target = (math.exp(log_target) if log_target < _FARTHEST else math.inf) - side * self._errors(losses)
+        deltas = self.above[:-1] - self.tempered[:-1]
         if side > 0:  # the first loss that is certain to be enough
             enough = np.flatnonzero(deltas <= target)
             if len(enough) == 0:
@@ -84,15 +92,17 @@ class ComposedTail:
             entry = int(short[-1]) + 1 if len(short) else 0
             if entry == len(losses):
                 return self.last
-        if entry == 0:
+        if entry == 0 or self.tilt * (self.mean - losses[entry - 1]) >= _FARTHEST:
             return None
         excess = self.above[entry] - target[entry]
         if excess <= 0 or self.tempered[entry] <= 0:
             return float(losses[entry])
-        return float(min(max(self.first + math.log(excess) - math.log(self.tempered[entry]), losses[entry - 1]), losses[entry]))
+        return float(
+            min(max(losses[entry] + math.log(excess) - math.log(self.tempered[entry]), losses[entry - 1]), losses[entry])
+        )
 
     def _errors(self, epsilons: Array) -> Array:
-        return np.asarray(self.error * np.exp(np.minimum(self.tilt * (self.mean - epsilons), 600.0)))
+        return np.asarray(self.error * np.exp(np.minimum(self.tilt * (self.mean - epsilons), _FARTHEST)))
 
 
 def cumulants(parts: Sequence[Part], tilts: Array) -> Array:
@@ -137,8 +147,8 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
     # entry j stands for the mass times exp(tilt * (mean - loss_j)), up to a common scale
     away = step * np.arange(size)
     with np.errstate(over="ignore", under="ignore"):
-        masses = tilted * np.exp(np.minimum(-tilt * (away + (first - mean)), 600.0))
-        above, tempered = _sums_from(masses), _sums_from(masses * np.exp(-away))
+        masses = tilted * np.exp(np.minimum(-tilt * (away + (first - mean)), _FARTHEST))
+        above, tempered = _sums_from(masses), _faded_sums_from(masses, step)
     return ComposedTail(
         first=first,
         step=step,
@@ -156,6 +166,24 @@ def _sums_from(masses: Array) -> Array:
     """`(n + 1,)` sum of the masses from each place on."""
     sums = np.zeros(len(masses) + 1)
     np.cumsum(masses[::-1], out=sums[-2::-1])
+    return sums
+
+
+def _faded_sums_from(masses: Array, step: float) -> Array:
+    """`(n + 1,)` sum of the masses from each place on, each times `exp(-step)` to the power of its distance.
+
+    By blocks short enough that no factor overflows; where a block would hold few entries, by the recursion itself.
+    """
+    sums = np.zeros(len(masses) + 1)
+    length = int(_BLOCK / step)
+    if length < _SHORTEST_BLOCK:
+        sums[-2::-1] = signal.lfilter([1.0], [1.0, -math.exp(-step)], masses[::-1])
+        return sums
+    for end in range(len(masses), 0, -length):
+        start = max(end - length, 0)
+        away = step * np.arange(end - start)
+        inside = _sums_from(masses[start:end] * np.exp(-away))[:-1]
+        sums[start:end] = (inside + sums[end] * math.exp(-step * (end - start))) * np.exp(away)
     return sums
 
 
@@ -238,7 +266,7 @@ def window(parts: Sequence[Part], tilt: float, log_aliased: float) -> tuple[floa
     scale, _, spread = _moments(parts, tilt)
     highest = sum(count * float(grid.loss[-1]) for grid, count in parts)
     lowest = sum(count * float(grid.loss[0]) for grid, count in parts)
-    rates = np.exp(np.linspace(math.log(0.05), math.log(50.0), 40)) / max(spread, 1e-300)
+    rates = np.exp(np.linspace(math.log(0.05), math.log(50.0), 40)) / max(spread, _LEAST_SPREAD * parts[0][0].step)
     with np.errstate(over="ignore", invalid="ignore"):
         right = (cumulants(parts, tilt + rates) - scale - log_aliased) / rates
         left = -(cumulants(parts, tilt - rates) - scale - log_aliased) / rates
@@ -250,20 +278,26 @@ def _cheapest(parts: Sequence[Part], saddle: float, epsilon: float, log_delta: f
 
     The saddle point is most accurate, but where losses are heavy-tailed it puts weight on far too rare ones.
     """
-    best = (math.inf, saddle, _LOG_NEGLIGIBLE - 10.0)
     step = parts[0][0].step
+    saddle = min(saddle, _STEEPEST / step)
+    best = (math.inf, saddle, _LOG_NEGLIGIBLE - 10.0)
     for share in (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.0):
         tilt = share * saddle
-        scale, _, spread = _moments(parts, tilt)
-        log_relevant = min(log_delta - scale + tilt * epsilon, 0.0)  # delta against the tilted mass
-        if share < 1 and math.log(_rounding(parts, _LARGEST_WINDOW, tilt * spread)) > log_relevant + _LOG_NEGLIGIBLE:
+        _, _, spread = _moments(parts, tilt)
+        log_aliased = _may_be_aliased(parts, tilt, epsilon, log_delta)
+        if share < 1 and math.log(_rounding(parts, _LARGEST_WINDOW, tilt * spread)) > log_aliased:
             continue
-        log_aliased = log_relevant + _LOG_NEGLIGIBLE
         left, right = window(parts, tilt, log_aliased)
         size = (max(right, epsilon) - min(left, epsilon)) / step
         if size < 0.9 * best[0]:
             best = (size, tilt, log_aliased)
     return best[1], best[2]
+
+
+def _may_be_aliased(parts: Sequence[Part], tilt: float, epsilon: float, log_delta: float) -> float:
+    """Logarithm of the tilted mass that is negligible against delta at `epsilon`."""
+    scale = _moments(parts, tilt)[0]
+    return min(log_delta - scale + tilt * epsilon, 0.0) + _LOG_NEGLIGIBLE
 
 
 def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
@@ -279,7 +313,8 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
     if infinite >= delta:
         return math.inf if side > 0 or infinite > delta * (1 + 1e-9) else 0.0
     saddle, guess = tilt_for_delta(parts, delta - infinite)
-    tilt, log_aliased = _cheapest(parts, saddle, max(guess, 0.0), math.log(delta - infinite))
+    guess, log_delta = max(guess, 0.0), math.log(delta - infinite)
+    tilt, log_aliased = _cheapest(parts, saddle, guess, log_delta)
     while True:
         tail = compose(parts, tilt, log_aliased)
         found = tail.epsilon(delta, side)
@@ -290,6 +325,7 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
         if tilt < 1e-6:  # everything that is certain lies right of the window
             return max(tail.first, 0.0) if side > 0 else 0.0
         tilt /= 4
+        log_aliased = min(log_aliased, _may_be_aliased(parts, tilt, guess, log_delta))
 
 
 def delta_at(parts: Sequence[Part], epsilon: float, side: int) -> float:

@@ -25,9 +25,14 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 _NODES = 8
 _FEWEST_FINE_CELLS = 64  # on each side of zero loss before cells start to widen
+_COARSE, _MOST_COARSE_CELLS = 8.0, 2048  # grid points per standard deviation below which there are so many such cells
 _ALIGNMENTS = 4
 _SMALLEST_MASS = 1e-300
+_DOMINANT = 0.25  # P-mass of one cell from which the grid is moved onto its loss
 _ON_THE_GRID = 1e-13  # of a step: closer than this a loss counts as lying on its grid point
+_WIDEST = 8.0  # a cell of more loss than this is rounded outwards as a whole: quadrature does not resolve exp(-loss) there
+_FARTHEST = 700.0  # difference of two losses beyond which nothing is exchanged between outcomes
+_MASS_ERROR = 1e-9  # that quadrature may leave of a total of 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,14 +58,20 @@ class LossGrid:
 
 
 def upper(pair: LossPair, step: float) -> LossGrid:
-    """A loss distribution on multiples of `step` that dominates the pair's."""
+    """A loss distribution on multiples of `step` that dominates the pair's.
+
+    Raises:
+        ArithmeticError: the masses do not add up to 1.
+    """
     index, mass, infinite = [], [], pair.outside
     if pair.right > pair.left:
         ends = _indices(pair, step)
         cell, weight, loss = _quadrature(pair, np.asarray(ends * step, dtype=np.float64))
         above = ends[cell + 1] * step
         width = above - ends[cell] * step
-        share = np.clip(np.expm1(above - loss) / np.expm1(width), 0.0, 1.0)
+        narrow = np.minimum(width, _WIDEST)
+        share = np.clip(np.expm1(np.clip(above - loss, 0.0, narrow)) / np.expm1(narrow), 0.0, 1.0)
+        share = np.where(width > _WIDEST, 0.0, share)
         index += [ends[cell], ends[cell + 1]]
         mass += [weight * share, weight * (1 - share)]
     for loss_value, atom in pair.atoms:
@@ -70,17 +81,33 @@ def upper(pair: LossPair, step: float) -> LossGrid:
         below, share_below = _split(loss_value, step)
         index += [np.array([below, below + 1])]
         mass += [np.array([atom * share_below, atom * (1 - share_below)])]
-    return _collect(index, mass, step=step, infinite=infinite)
+    return _whole(_collect(index, mass, step=step, infinite=infinite), pair.outside)
+
+
+def _whole(grid: LossGrid, outside: float) -> LossGrid:
+    """The grid itself, its masses being those of a distribution up to what the pair leaves outside."""
+    total = float(grid.mass.sum()) + grid.infinite
+    if not abs(total - 1) <= _MASS_ERROR + 2 * outside:
+        raise ArithmeticError(f"the masses of one step add up to {total:.12g} on a loss grid of width {grid.step:g}, not to 1")
+    return grid
 
 
 def lower(pair: LossPair, step: float) -> LossGrid:
-    """A loss distribution that the pair's dominates, on a grid of width `step` shifted onto the heaviest atom."""
+    """A loss distribution that the pair's dominates, on a grid of width `step` shifted onto the heaviest atom.
+
+    Raises:
+        ArithmeticError: the masses do not add up to 1.
+    """
     finite = [(loss, mass) for loss, mass in pair.atoms if np.isfinite(loss)]
     heaviest = max(finite, key=lambda atom: atom[1], default=(0.0, 0.0))[0]
     shift = heaviest / step - round(heaviest / step)
     index, merged, mass = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
     if pair.right > pair.left:
         index, merged, mass = _merge(pair, step, shift)
+        for _ in range(_ALIGNMENTS if not finite and mass.max() > _DOMINANT else 0):
+            heaviest = float(merged[np.argmax(mass)])  # lifting so much by a part of a step would use up the rare losses
+            shift = heaviest / step - round(heaviest / step)
+            index, merged, mass = _merge(pair, step, shift)
     if finite:
         losses = np.array([loss for loss, _ in finite])
         places = np.floor(losses / step - shift + 1e-9).astype(np.int64)
@@ -88,9 +115,10 @@ def lower(pair: LossPair, step: float) -> LossGrid:
         index = np.concatenate([index, places])[order]
         mass = np.concatenate([mass, [amount for _, amount in finite]])[order]
         merged = np.concatenate([merged, losses])[order]
-    index, mass = _settle(index, merged, mass, step, shift)
+    if step <= _WIDEST:
+        index, mass = _settle(index, merged, mass, step, shift)
     infinite = sum(mass for loss, mass in pair.atoms if not np.isfinite(loss))
-    return _collect([index], [mass], step=step, infinite=infinite, shift=shift)
+    return _whole(_collect([index], [mass], step=step, infinite=infinite, shift=shift), pair.outside)
 
 
 def _settle(index: Indices, merged: Array, mass: Array, step: float, shift: float) -> tuple[Indices, Array]:
@@ -125,7 +153,10 @@ def _settle(index: Indices, merged: Array, mass: Array, step: float, shift: floa
             place, excess = place - 1, amount - (amount - excess) * math.exp(-step)
             point = (place + shift) * step
         for other in reversed(settled):
-            weight = math.expm1(min(point - (other[0] + shift) * step, 700.0))
+            away = point - (other[0] + shift) * step
+            if away > _FARTHEST:
+                break
+            weight = math.expm1(away)
             if weight <= 0.5 * step:
                 continue
             moved = max(min(other[1], excess / weight), 0.0)
@@ -141,7 +172,7 @@ def _settle(index: Indices, merged: Array, mass: Array, step: float, shift: floa
 def _can_take(settled: list[list[float]], point: float, excess: float, step: float, shift: float) -> bool:
     """Whether the outcomes settled below `point` have mass enough to bring the excess down to it."""
     for place, amount in reversed(settled):
-        excess -= amount * math.expm1(min(max(point - (place + shift) * step, 0.0), 700.0))
+        excess -= amount * math.expm1(min(max(point - (place + shift) * step, 0.0), _FARTHEST))
         if excess <= 0:
             return True
     return False
@@ -153,6 +184,8 @@ def _split(loss: float, step: float) -> tuple[int, float]:
     if abs(loss - nearest * step) <= 4e-16 * abs(loss):
         return nearest, 1.0
     below = int(np.floor(loss / step))
+    if step > _WIDEST:
+        return below, 0.0
     return below, float(np.expm1((below + 1) * step - loss) / np.expm1(step))
 
 
@@ -162,18 +195,24 @@ def _merge(pair: LossPair, step: float, shift: float) -> tuple[Indices, Array, A
     index = np.rint((ends[1:] + ends[:-1]) / 2).astype(np.int64)
     centres = (index + shift) * step
     boundaries = (ends + shift) * step
+    wide = np.diff(boundaries) > _WIDEST
     for turn in range(_ALIGNMENTS):
         cell, weight, loss = _quadrature(pair, boundaries)
         mass = np.bincount(cell, weight, len(centres))
-        gain = np.bincount(cell, weight * np.expm1(centres[cell] - loss), len(centres))
+        change = np.expm1(np.where(wide[cell], 0.0, centres[cell] - loss))
+        gain = np.bincount(cell, weight * change, len(centres))
         with np.errstate(divide="ignore", invalid="ignore"):
             away = np.where(mass > _SMALLEST_MASS, -np.log1p(gain / mass), 0.0)
         if turn == _ALIGNMENTS - 1:
             break
         inner = boundaries[1:-1] - (away[1:] + away[:-1]) / 2
         boundaries[1:-1] = np.maximum.accumulate(np.clip(inner, centres[:-1], centres[1:]))
+    below = np.floor(boundaries[:-1] / step - shift).astype(np.int64)
+    merged = np.where(wide, (below + shift) * step, centres + away)
     kept = mass > _SMALLEST_MASS
-    return index[kept], np.asarray((centres + away)[kept], dtype=np.float64), np.asarray(mass[kept], dtype=np.float64)
+    nearest = np.rint(np.where(kept, merged, 0.0) / step - shift).astype(np.int64)
+    index = np.where(wide, below, nearest)  # not the middle of the cell, which may lie beyond the largest loss
+    return index[kept], np.asarray(merged[kept], dtype=np.float64), np.asarray(mass[kept], dtype=np.float64)
 
 
 def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: float, shift: float = 0.0) -> LossGrid:
@@ -186,11 +225,17 @@ def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: 
     return LossGrid(index=unique[kept], mass=total[kept], step=step, infinite=infinite, shift=shift)
 
 
+def _fine_cells(pair: LossPair, step: float) -> int:
+    """Cells on each side of zero loss before they widen: many where the grid is wider than the bulk, whose tail then counts."""
+    density = pair.spread / step
+    return max(_FEWEST_FINE_CELLS, int(4 * density)) if density >= _COARSE else _MOST_COARSE_CELLS
+
+
 def _indices(pair: LossPair, step: float) -> Indices:
     """Grid indices that cover the pair's losses: every one near zero, geometrically fewer further out."""
     first, last = (float(value) for value in pair.loss(np.array([pair.left, pair.right])))
     low, high = int(np.floor(first / step)), int(np.ceil(last / step))
-    fine = max(_FEWEST_FINE_CELLS, int(4 * pair.spread / step))
+    fine = _fine_cells(pair, step)
     centre = min(max(0, low), high)
     right = centre + _widening(fine, high - centre)
     left = centre - _widening(fine, centre - low)
@@ -217,7 +262,7 @@ def _odd_cells(pair: LossPair, step: float, shift: float) -> Array:
     """Cell ends, in steps, halfway between integers, cells being an odd number of steps wide: their middles are integers."""
     first, last = (float(value) / step - shift for value in pair.loss(np.array([pair.left, pair.right])))
     low, high = math.floor(first), math.ceil(last)
-    fine = max(_FEWEST_FINE_CELLS, int(4 * pair.spread / step))
+    fine = _fine_cells(pair, step)
     centre = min(max(0, low), high)
     right = centre - 0.5 + _odd_widening(fine, high - centre + 2)
     left = centre - 0.5 - _odd_widening(fine, centre - low + 1)
@@ -233,15 +278,21 @@ def _odd_widening(fine: int, reach: int) -> Array:
     return np.array(ends)
 
 
+def _pieces(left: float, right: float, bend: float) -> Array:
+    """Ends of quadrature pieces of at most `bend`."""
+    return np.linspace(left, right, max(math.ceil((right - left) / bend), 1) + 1)
+
+
 def _quadrature(pair: LossPair, boundaries: Array) -> tuple[Indices, Array, Array]:
     """Cell, P-mass and loss of every quadrature node; cells lie between consecutive `boundaries` of the loss."""
     with np.errstate(invalid="ignore"):
         where = np.clip(pair.position(boundaries), pair.left, pair.right)
     where[0], where[-1] = pair.left, pair.right
     where = np.maximum.accumulate(where)
-    pieces = max(int(np.ceil((pair.right - pair.left) / pair.bend)), 1)
-    cuts = np.unique(np.concatenate([where, np.linspace(pair.left, pair.right, pieces + 1)]))
+    cuts = np.unique(np.concatenate([where, *(_pieces(left, right, pair.bend) for left, right in pair.spans)]))
     middle, half = (cuts[1:] + cuts[:-1]) / 2, (cuts[1:] - cuts[:-1]) / 2
+    inside = np.any([(left <= middle) & (middle <= right) for left, right in pair.spans], axis=0)
+    middle, half = middle[inside], half[inside]
     cell = np.searchsorted(where, middle, side="right") - 1
     nodes, weights = _rule()
     x = middle[:, None] + half[:, None] * nodes

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtri_exp
 
-from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_spread
+from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_spread, spans_around
 
 _SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
 _HALVINGS = 60
@@ -64,8 +64,7 @@ def subsampled_gaussian_group(
             loss=shifted,
             position=where,
             log_density=lambda x: gaussian(x) + shifted(x),
-            left=-reach,
-            right=size + reach,
+            spans=spans_around(counts.tolist(), reach),
             bend=noise / _SMOOTH_PIECES,
             outside=4 * math.exp(log_tail),
             spread=spread,
@@ -74,8 +73,7 @@ def subsampled_gaussian_group(
         loss=lambda x: -shifted(-x),
         position=lambda l: -where(-l),
         log_density=gaussian,
-        left=-size - reach,
-        right=reach,
+        spans=spans_around((-counts[::-1]).tolist(), reach),
         bend=noise / _SMOOTH_PIECES,
         outside=4 * math.exp(log_tail),
         spread=spread,

@@ -8,7 +8,7 @@ That is all that `audit.stats.curves.discretise` needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,7 +29,7 @@ class LossPair:
         loss: increasing map from position to `log p / q`.
         position: its inverse; infinite for losses that are not reached.
         log_density: of P at a position, on `[left, right]`.
-        left, right: the interval that quadrature covers; outside lies the P-mass `outside`.
+        spans: disjoint intervals that quadrature covers, ascending; outside of them lies the P-mass `outside`, at most.
         bend: width of a quadrature piece: densities are smooth over it.
         atoms: `(loss, P-mass)` of the points where the loss is constant.
         spread: about the standard deviation of the loss.
@@ -38,12 +38,36 @@ class LossPair:
     loss: Callable[[Array], Array]
     position: Callable[[Array], Array]
     log_density: Callable[[Array], Array]
-    left: float
-    right: float
+    spans: tuple[tuple[float, float], ...]
     bend: float
     outside: float
     spread: float
     atoms: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def left(self) -> float:
+        """The least position that quadrature covers."""
+        return self.spans[0][0] if self.spans else 0.0
+
+    @property
+    def right(self) -> float:
+        """The largest position that quadrature covers."""
+        return self.spans[-1][1] if self.spans else 0.0
+
+
+def spans_around(centres: Sequence[float], reach: float) -> tuple[tuple[float, float], ...]:
+    """Intervals of `reach` on either side of ascending centres, those that meet joined.
+
+    >>> spans_around([0.0, 1.0, 5.0], 0.5)
+    ((-0.5, 1.5), (4.5, 5.5))
+    """
+    spans: list[tuple[float, float]] = []
+    for centre in centres:
+        left, right = centre - reach, centre + reach
+        if spans and left <= spans[-1][1]:
+            left = spans.pop()[0]
+        spans.append((left, right))
+    return tuple(spans)
 
 
 def sampled_loss(loss: Array, rate: float) -> Array:
@@ -91,6 +115,7 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
     variance = noise * noise
     reach = -float(ndtri_exp(log_tail)) * noise
     constant = -math.log(noise * math.sqrt(2 * math.pi))
+    centres: tuple[float, ...]
 
     def forward(x: Array) -> Array:  # loss of seeing the record against not, before sampling
         return (2 * x - 1) / (2 * variance)
@@ -101,18 +126,18 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
     def mixed(x: Array) -> Array:
         return gaussian(x) + sampled_loss(forward(x), rate)
 
-    left, right = -reach, 1 + reach
+    centres = (0.0, 1.0)
     if direction == "remove":
         loss = lambda x: sampled_loss(forward(x), rate)  # noqa: E731
         position = lambda l: variance * unsampled_loss(l, rate) + 0.5  # noqa: E731
         density: Callable[[Array], Array] = mixed
     elif direction == "add":
-        left, right = -1 - reach, reach
+        centres = (-1.0, 0.0)
         loss = lambda x: -sampled_loss(forward(-x), rate)  # noqa: E731
         position = lambda l: -(variance * unsampled_loss(-l, rate) + 0.5)  # noqa: E731
         density = gaussian
     else:
-        left = -1 - reach
+        centres = (-1.0, 0.0, 1.0)
         loss = lambda x: sampled_loss(forward(x), rate) - sampled_loss(forward(-x), rate)  # noqa: E731
         position = lambda l: variance * (l / 2 + _scaled_asinh(l / 2, _log_odds(noise, rate)))  # noqa: E731
         density = mixed
@@ -121,8 +146,7 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
         loss=loss,
         position=position,
         log_density=density,
-        left=left,
-        right=right,
+        spans=spans_around(centres, reach),
         bend=noise / _SMOOTH_PIECES,
         outside=4 * math.exp(log_tail),
         spread=spread,
@@ -152,13 +176,14 @@ def _scaled_asinh(half: Array, log_factor: float) -> Array:
     return np.sign(half) * value
 
 
-def subsampled_laplace(scale: float, rate: float, direction: Direction) -> LossPair:
+def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_tail: float = -70.0) -> LossPair:
     """The dominating pair of one step of the Poisson-subsampled Laplace mechanism.
 
     Args:
         scale: of the noise, over the bound on one record's contribution.
         rate: sampling probability, in (0, 1]; replacing a record is covered for rate 1 only.
         direction: as for `subsampled_gaussian`.
+        log_tail: logarithm of the probability beyond which the middle between two far peaks is not resolved.
 
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567.
@@ -189,14 +214,14 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction) -> LossP
         loss = lambda x: -sampled_loss(forward(-x), rate)  # noqa: E731
         position = lambda l: -(scale * unsampled_loss(-l, rate) + 1) / 2  # noqa: E731
         density, left, atoms = laplace, -1.0, ((-high, math.exp(-end) / 2), (-low, 0.5))
+    reach = min(-log_tail * scale, 1.0)
     return LossPair(
         loss=loss,
         position=position,
         log_density=density,
-        left=left,
-        right=left + 1,
+        spans=((left, left + 1),) if 2 * reach >= 1 else ((left, left + reach), (left + 1 - reach, left + 1)),
         bend=min(scale, 1.0) / _SMOOTH_PIECES,
-        outside=0.0,
+        outside=0.0 if 2 * reach >= 1 else 2 * math.exp(log_tail),
         spread=rate * min(1 / scale, 1.0),
         atoms=atoms,
     )
@@ -210,8 +235,7 @@ def finite_pair(losses: tuple[float, ...], masses: tuple[float, ...]) -> LossPai
         loss=nowhere,
         position=nowhere,
         log_density=nowhere,
-        left=0.0,
-        right=0.0,
+        spans=(),
         bend=1.0,
         outside=0.0,
         spread=max(finite, default=1.0) or 1.0,

@@ -8,7 +8,7 @@ tail (`audit.stats.curves.composition`). Nothing here comes from an accounting l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -27,7 +27,10 @@ ADD_REMOVE: tuple[Direction, ...] = ("remove", "add")
 REPLACE: tuple[Direction, ...] = ("replace",)
 _UNRESOLVED = 16.0  # e-folds below delta per step at which a tail is given up
 _COARSEST, _FINEST = 16.0, 1024.0  # grid points per standard deviation of one step's loss
+_WIDEST = 1e-12  # grid points per standard deviation that are still tried where memory is short
 _ROUNDS = 4
+_CROSSING = 1e-7  # relative: ends that cross by more are no rounding
+Ends = dict[Direction, tuple[float, float]]
 
 
 def epsilon_bracket(
@@ -83,24 +86,47 @@ def _bracket(
     if total == 0:
         return 0.0, 0.0
     log_tail = max(log_delta - math.log(total) - _UNRESOLVED, -700.0)
-    ends: dict[Direction, tuple[float, float]] = dict.fromkeys(directions, (0.0, math.inf))
-    density = _COARSEST
-    for _ in range(_ROUNDS):
-        floor = max(low for low, _ in ends.values())
-        for direction, (low, high) in ends.items():
-            if high < floor or (math.isfinite(high) and high - low <= tolerance * high):
-                continue
-            pairs = [(maker(direction, log_tail), count) for maker, count in counted]
-            try:
-                found_low, found_high = _both_sides(pairs, density, evaluate)
-            except MemoryError:
-                return floor, max(end for _, end in ends.values())
-            ends[direction] = max(low, found_low), min(high, found_high)
-        lower, upper = max(low for low, _ in ends.values()), max(high for _, high in ends.values())
+    pairs = {way: [(maker(way, log_tail), count) for maker, count in counted] for way in directions}
+    ends: Ends = dict.fromkeys(directions, (0.0, math.inf))
+    density, refinements = _COARSEST, 0
+    while refinements < _ROUNDS:
+        try:
+            ends = _refined(ends, pairs, density, tolerance, evaluate)
+        except MemoryError:
+            if refinements or density < _WIDEST:
+                break
+            density /= 8
+            continue
+        lower, upper = _worst(ends)
         if upper - lower <= tolerance * upper or not math.isfinite(upper) or density >= _FINEST:
             break
         density *= min(max(1.2 * math.sqrt((upper - lower) / (tolerance * upper)), 2.0), 8.0)
+        refinements += 1
+    lower, upper = _worst(ends)
+    if lower > upper * (1 + _CROSSING):
+        raise ArithmeticError(f"the ends of a bracket crossed: {lower:.12g} from below, {upper:.12g} from above")
     return min(lower, upper), upper
+
+
+def _worst(ends: Ends) -> tuple[float, float]:
+    return max(low for low, _ in ends.values()), max(high for _, high in ends.values())
+
+
+def _refined(
+    ends: Ends,
+    pairs: Mapping[Direction, Sequence[tuple[LossPair, int]]],
+    density: float,
+    tolerance: float,
+    evaluate: Callable[[Sequence[Part], int], float],
+) -> Ends:
+    """The ends of each direction on a grid of this density, where they are not close enough and may still be the worst."""
+    floor, closer = _worst(ends)[0], dict(ends)
+    for direction, (low, high) in ends.items():
+        if high < floor or (math.isfinite(high) and high - low <= tolerance * high):
+            continue
+        found_low, found_high = _both_sides(pairs[direction], density, evaluate)
+        closer[direction] = max(low, found_low), min(high, found_high)
+    return closer
 
 
 def _both_sides(

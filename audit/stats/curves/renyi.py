@@ -23,6 +23,7 @@ from audit.stats.curves.loss_pairs import sampled_loss
 Array = NDArray[np.float64]
 _FINE = {1 + x / 100 for x in range(1, 100, 3)} | {x / 10 for x in range(20, 100, 2)} | {float(x) for x in range(10, 65)}
 ORDERS = (*sorted(_FINE), 80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0, 2048.0, 4096.0)
+WHOLE_ORDERS = tuple(order for order in ORDERS if order.is_integer() and order >= 2)
 
 
 def gaussian(order: float, noise: float) -> float:
@@ -51,7 +52,10 @@ def randomised_response(order: float, noise_parameter: float, buckets: int) -> f
     high = 1 - noise_parameter + low
     if buckets == 1:
         return 0.0
-    gain = (high**order * low ** (1 - order) - high) + (low**order * high ** (1 - order) - low)
+    grown = order * math.log(high) + (1 - order) * math.log(low)
+    if grown > 600:
+        return grown / (order - 1)
+    gain = (math.exp(grown) - high) + (math.exp(order * math.log(low) + (1 - order) * math.log(high)) - low)
     return math.log1p(gain) / (order - 1)
 
 

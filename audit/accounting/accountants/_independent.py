@@ -1,0 +1,160 @@
+"""Bounds on epsilon that share nothing with the discretised brackets: what a bracket is held against before it is believed.
+
+Lower: of the steps of one mechanism, each is turned into a yes or no (its output lies beyond a threshold), and the answers
+are counted. "At least k of n" is one event, its chance under either hypothesis is a binomial tail of exact normal or
+exponential tails, and `epsilon >= log((P - delta) / Q)`. Upper: Renyi divergences by formula, the sum of the largest
+losses, and Gaussian releases as if nothing were sampled (sampling never adds to a divergence: joint convexity).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+from scipy.stats import binom
+
+from audit.accounting.accountants import _closed_forms
+from audit.core.adjacency import Adjacency
+from audit.core.events import (
+    ApproximateDp,
+    Composed,
+    Event,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
+from audit.stats.curves import renyi, tradeoff
+
+Array = NDArray[np.float64]
+_THRESHOLDS = 120
+_COUNTS = 60
+_ALLOWANCE = 1e-6  # relative: what both computations may differ by through rounding
+
+
+def contradiction(event: Event, delta: float, adjacency: Adjacency, bracket: tuple[float, float]) -> str:
+    """Why a bracket cannot be right, "" where nothing speaks against it."""
+    low, high = bracket
+    if not low <= high:
+        return f"its ends are {low:g} and {high:g}"
+    floor, cap = lower(event, delta, adjacency), upper(event, delta, adjacency)
+    if high < floor * (1 - _ALLOWANCE):
+        return f"its upper end {high:g} lies below {floor:g}, which one event proves"
+    if low > cap * (1 + _ALLOWANCE) + 1e-12:
+        return f"its lower end {low:g} lies above {cap:g}, which divergences prove to be enough"
+    return ""
+
+
+def lower(event: Event, delta: float, adjacency: Adjacency) -> float:
+    """An epsilon that the event certainly costs at `delta`, 0 where no part has tails known here."""
+    counts: dict[Event, int] = {}
+    for leaf, count in _leaves(event, 1):
+        counts[leaf] = counts.get(leaf, 0) + count
+    best = 0.0
+    for leaf, count in counts.items():
+        for member, nonmember in _tails(leaf, adjacency):
+            best = max(best, _counted(member, nonmember, count, delta))
+    return best
+
+
+def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
+    """An epsilon that is certainly enough at `delta`, infinite where no formula is known here."""
+    by_parts = _largest_losses(event, adjacency)
+    noise = _unsampled_signal(event)
+    change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    by_noise = math.inf if math.isinf(noise) else tradeoff.epsilon_of_gdp(noise * change, delta) if noise else 0.0
+    return min(by_parts, by_noise, _closed_forms.by_divergence(event, delta, adjacency, renyi.WHOLE_ORDERS))
+
+
+def _leaves(event: Event, count: int) -> Iterator[tuple[Event, int]]:
+    """Mechanisms of one step with how often they are run; those under sampling, groups or a split are left out."""
+    match event:
+        case Repeated(mechanism=inner, count=times):
+            yield from _leaves(inner, count * int(times))
+        case Composed(parts=parts):
+            for part in parts:
+                yield from _leaves(part, count)
+        case _:
+            yield event, count
+
+
+def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
+    """Logarithms of the chance of each threshold event under P and under Q, for each order of the hypotheses."""
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    rate = 1.0
+    if isinstance(leaf, PoissonSampled) and leaf.sample_rate > 0:
+        rate, leaf = float(leaf.sample_rate), leaf.mechanism
+    match leaf:
+        case Gaussian(noise_multiplier=noise) if noise > 0:
+            tail = lambda x: log_ndtr(-x / noise)  # noqa: E731
+        case Laplace(noise_multiplier=noise) if noise > 0:
+            tail = lambda x: np.where(x > 0, -x / noise - math.log(2), np.log1p(-np.exp(np.minimum(x, 0) / noise) / 2))  # noqa: E731
+        case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if replaced and rate == 1 and parameter > 0:
+            other = parameter / buckets
+            return [(np.log([1 - parameter + other]), np.log([other]))]
+        case _:
+            return []
+    end = 1 + 12 * float(noise)
+    x = np.linspace(-end, end, _THRESHOLDS)
+    with np.errstate(divide="ignore"):
+        unseen = np.log1p(-rate) if rate < 1 else -math.inf
+    seen = np.logaddexp(unseen + tail(x), math.log(rate) + tail(x - 1))
+    if replaced:
+        return [(seen, np.logaddexp(unseen + tail(x), math.log(rate) + tail(x + 1)))]
+    absent_below = np.logaddexp(unseen + tail(x), math.log(rate) + tail(x + 1))  # P(output <= -x) with the record at 1
+    return [(seen, tail(x)), (tail(x), absent_below)]
+
+
+def _counted(member: Array, nonmember: Array, count: int, delta: float) -> float:
+    """The best `log((P - delta) / Q)` over thresholds and counts, Q's binomial tail being bounded by Chernoff."""
+    if count == 0:
+        return 0.0
+    chance = np.exp(member)[:, None]
+    spread = np.sqrt(count * chance * (1 - chance)) + 1
+    steps = np.linspace(-8, 12, _COUNTS)
+    least = np.clip(np.round(count * chance + steps * spread), 1, count)
+    proved = binom.sf(least - 1, count, chance) - delta
+    share = least / count
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = np.where(
+            share < 1, (1 - share) * (np.log1p(-np.minimum(share, 1.0)) - np.log1p(-np.exp(nonmember))[:, None]), 0.0
+        )
+        rarity = count * (share * (np.log(share) - nonmember[:, None]) + rest)
+        found = np.log(proved) + rarity
+    valid = (proved > 0) & (share > np.exp(nonmember)[:, None]) & np.isfinite(found)
+    return max(0.0, float(np.max(found, where=valid, initial=0.0)))
+
+
+def _largest_losses(event: Event, adjacency: Adjacency) -> float:
+    """Sum of the largest losses of all parts, infinite where one has none."""
+    match event:
+        case Repeated(mechanism=inner, count=count):
+            return count * _largest_losses(inner, adjacency) if count else 0.0
+        case Composed(parts=parts):
+            return sum(_largest_losses(part, adjacency) for part in parts)
+        case Laplace(noise_multiplier=scale) if scale > 0:
+            return (2 if adjacency is Adjacency.REPLACE_ONE else 1) / float(scale)
+        case Exponential(epsilon=epsilon) | ApproximateDp(epsilon=epsilon, delta=0.0):
+            return float(epsilon)
+        case PoissonSampled(mechanism=inner):
+            return _largest_losses(inner, adjacency)
+    return math.inf
+
+
+def _unsampled_signal(event: Event) -> float:
+    """Inverse noise of the Gaussian release that all of these, unsampled, amount to; infinite where one is of another kind."""
+    match event:
+        case Gaussian(noise_multiplier=noise) if noise > 0:
+            return 1 / float(noise)
+        case PoissonSampled(mechanism=inner):
+            return _unsampled_signal(inner)
+        case Repeated(mechanism=inner, count=count):
+            return math.sqrt(count) * _unsampled_signal(inner) if count else 0.0
+        case Composed(parts=parts):
+            return math.sqrt(sum(_unsampled_signal(part) ** 2 for part in parts))
+    return math.inf
