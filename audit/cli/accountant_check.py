@@ -21,19 +21,26 @@ def check(
     ] = None,
     group: Annotated[list[str] | None, typer.Option(help="Part of the battery; may repeat.")] = None,
     case: Annotated[list[str] | None, typer.Option(help="Cases whose id holds this text; may repeat.")] = None,
+    skip: Annotated[list[str] | None, typer.Option(help="Id of a case to leave out; may repeat.")] = None,
+    require: Annotated[int, typer.Option(min=1, help="Fewest brackets with an answer other than 0 or infinity.")] = 1,
+    baseline: Annotated[Path | None, typer.Option(help="File of accepted findings: they do not fail the check.")] = None,
+    write_baseline: Annotated[Path | None, typer.Option(help="File to write with every WRONG of today.")] = None,
     seconds: Annotated[float, typer.Option(help="After which a case counts as a CRASH.")] = 60.0,
     all_cases: Annotated[bool, typer.Option("--all", help="Show the cases that are EXACT or UNSUPPORTED too.")] = False,
     junit: Annotated[Path | None, typer.Option(help="JUnit file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="SVG or PNG file of claims against brackets (one accountant).")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Judges accountants by the battery: WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH per case. Exit code 1 on any WRONG."""
-    from audit.accounting import resolve
-    from audit.accounting.regression import files, suite
+    """Judges accountants by the battery: WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH per case.
 
-    cases = [one for one in suite.load() if _chosen(one, group, case)]
-    if not cases:
-        raise ConfigError(f"no case has group {group} and an id with {case}; leave the options out to see what there is")
+    Exit code 1: a claim on the wrong side of the truth. 5: no such claim, but numbers for arguments that mean nothing. 6: fewer
+    answers than --require. Else 0.
+    """
+    from audit.accounting import resolve
+    from audit.accounting.regression import conclusion, files, suite
+
+    cases = conclusion.choose(suite.load(), groups=group, texts=case, skipped=skip or ())
+    accepted = conclusion.read_baseline(baseline) if baseline is not None else {}
     names = accountant or ["rdp"]
     look_here(names)
     if plot is not None and len(names) > 1:
@@ -49,9 +56,18 @@ def check(
         brackets = [one for one in found[names[0]] if one.case.kind == "bracket" and 0 < one.case.upper < math.inf]
         rows = [(str(one.finding), one.factor, one.case.lower / one.case.upper) for one in brackets]
         files.write_figure(plot, claims_against_brackets(rows, names[0]))
-    code = 1 if any(one.finding is suite.Finding.WRONG for results in found.values() for one in results) else 0
+    if write_baseline is not None:
+        files.write(write_baseline, conclusion.baseline_of(found))
+    conclusions = {
+        name: conclusion.conclude(results, required=require, accepted=accepted.get(name)) for name, results in found.items()
+    }
+    codes = {one.exit_code for one in conclusions.values()}
+    code = next((one for one in (conclusion.DEFECT, conclusion.SILENT, conclusion.UNCHECKED) if one in codes), 0)
     if as_json:
-        print_json({"exit_code": code, "accountants": files.as_json(found)})
+        rows = files.as_json(found)
+        for name, one in conclusions.items():
+            rows[name] |= {"exit_code": one.exit_code, "conclusion": one.sentence, "answers": one.answers}
+        print_json({"exit_code": code, "accountants": rows})
         return code
     quiet = (suite.Finding.EXACT, suite.Finding.UNSUPPORTED)
     for name, results in found.items():
@@ -60,6 +76,8 @@ def check(
         cells = [(one.case.id, str(one.finding), _plain(one.factor), f"{one.seconds:.2f}", one.message) for one in shown]
         title = f"{name}: {counts} ({sum(one.seconds for one in results):.1f} s)"
         print_table(title, ("case", "finding", "factor", "seconds", "why"), cells)
+        if conclusions[name].sentence:
+            print(f"{name}: {conclusions[name].sentence}")
     return code
 
 
@@ -103,10 +121,6 @@ def look_here(names: Sequence[str]) -> None:
     """Lets `module:object` name a file of the working directory; last on the path, so that it hides nothing."""
     if any(":" in name for name in names) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-
-
-def _chosen(case: Any, groups: Sequence[str] | None, texts: Sequence[str] | None) -> bool:
-    return (not groups or case.group in groups) and (not texts or any(text in case.id for text in texts))
 
 
 def _telling(spec: str) -> Any:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode
-from audit.core.events import Event, Gaussian, Repeated, dp_sgd
+from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Grouped, Repeated, dp_sgd
 from audit.stats.curves import renyi
 from audit.stats.curves.pld import subsampled_gaussian_epsilon
 
@@ -45,6 +46,13 @@ def test_brackets_are_narrow_where_nothing_else_is_said() -> None:
     wide = [case for case in CASES if case.kind == "bracket" and case.tolerance <= 0.01 and math.isfinite(case.upper)]
     widths = [(case.upper - case.lower) / case.upper for case in wide if case.upper > 1e-6]
     assert len(widths) > 250 and max(widths) < 3e-3 and float(np.median(widths)) < 2e-4
+
+
+def test_no_case_lets_everything_pass() -> None:
+    for case in CASES:
+        if case.kind == "bracket":
+            assert math.isfinite(case.upper) or math.isinf(case.lower), f"{case.id} has no upper end"
+            assert case.lower > 0 or case.upper == 0, f"{case.id} has no lower end"
 
 
 def test_each_known_defect_has_its_case() -> None:
@@ -194,6 +202,68 @@ class OneAdjacency:
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         claim = Reference(tolerance=1e-2).claim(mechanism, delta=delta, adjacency=Adjacency.ADD_REMOVE)
         return replace(claim, adjacency=adjacency)
+
+
+UNROUND = [case for case in CASES if case.group == "unround"]
+ROUNDING_BUGS: dict[str, Callable[[float, float, int, float], float]] = {
+    "steps without their odd bit": lambda n, q, t, d: exact(n, q, t - t % 2, d),
+    "steps in tens": lambda n, q, t, d: exact(n, q, t - t % 10, d),
+    "rate of four digits": lambda n, q, t, d: exact(n, round(q, 4), t, d),
+    "delta doubled": lambda n, q, t, d: exact(n, q, t, 2 * d),
+    "delta of the next decade": lambda n, q, t, d: exact(n, q, t, 10.0 ** math.ceil(math.log10(d))),
+    "noise rounded in the key of a cache": lambda n, q, t, d: exact(round(n, 2), q, t, d),
+}
+
+
+@pytest.mark.parametrize("bug", ROUNDING_BUGS)
+def test_rounding_is_wrong_in_two_cases_or_more(bug: str) -> None:
+    results = suite.run(FunctionAccountant(function=ROUNDING_BUGS[bug], name=bug), UNROUND)
+    assert sum(one.finding is Finding.WRONG for one in results) >= 2
+
+
+def test_the_cases_of_rounding_let_an_exact_accountant_pass() -> None:
+    results = suite.run(FunctionAccountant(function=exact, name="exact"), UNROUND)
+    assert {one.finding for one in results} == {Finding.EXACT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theorems:
+    """Mistakes with (epsilon, delta) pairs that look like theorems."""
+
+    bug: str
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        return Claim(epsilon=self._epsilon(mechanism, delta, adjacency), delta=delta, adjacency=adjacency, source=self.bug)
+
+    def _epsilon(self, event: Event, delta: float, adjacency: Adjacency) -> float:
+        match event:
+            case Grouped(mechanism=ApproximateDp(epsilon=epsilon, delta=spent), size=size) if self.bug == "linear group delta":
+                return size * epsilon if size * spent <= delta else math.inf
+            case Repeated(mechanism=ApproximateDp(epsilon=epsilon, delta=0.0), count=count) if self.bug == "no linear term":
+                return math.sqrt(2 * count * math.log(1 / delta)) * epsilon
+            case Composed(parts=parts) if self.bug == "delta dropped":
+                kept = tuple(decode(_without_delta(encode(part))) for part in parts)
+                return Reference(tolerance=1e-3).bracket(Composed(parts=kept), delta=delta, adjacency=adjacency)[1]
+        raise UnsupportedMechanism("not what this bug is about")
+
+
+def _without_delta(stored: dict[str, Any]) -> dict[str, Any]:
+    inner = {"mechanism": _without_delta(stored["mechanism"])} if "mechanism" in stored else {}
+    return {**stored, **inner, **({"delta": 0.0} if stored["kind"] == "ApproximateDp" else {})}
+
+
+@pytest.mark.parametrize("bug", ["linear group delta", "no linear term", "delta dropped"])
+def test_mistakes_with_pairs_are_wrong_in_two_cases_or_more(bug: str) -> None:
+    groups = (
+        "group-approximate",
+        "composition-e0",
+        "mixed-gaussian-and-app",
+        "mixed-laplace-and-app",
+        "mixed-training-and-app",
+    )
+    cases = [case for case in CASES if case.id.startswith(groups)]
+    results = suite.run(Theorems(bug=bug), cases)
+    assert sum(one.finding is Finding.WRONG for one in results) >= 2
 
 
 @pytest.mark.parametrize("bug", BUGS)

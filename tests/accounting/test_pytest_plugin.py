@@ -24,6 +24,10 @@ def wrong(noise_multiplier, sample_rate, steps, delta):
 
 def loose(noise_multiplier, sample_rate, steps, delta):
     return 3 * right(noise_multiplier, sample_rate, steps, delta)
+
+def silent(noise_multiplier, sample_rate, steps, delta):
+    from audit.core.errors import UnsupportedMechanism
+    raise UnsupportedMechanism("nothing is supported")
 """
 CHOICE = 'cases=["grid-q0.01-s1-t1000-d1e-05", "edge-D", "laplace-b1-t1-d1e-05"]'
 
@@ -52,7 +56,7 @@ def run(folder: Path, spec: str, options: str = CHOICE) -> subprocess.CompletedP
 
 def test_a_right_accountant_passes_and_what_it_lacks_is_skipped(tmp_path: Path) -> None:
     found = run(tmp_path, "my_library:right")
-    assert "2 passed, 1 skipped" in found.stdout, found.stdout + found.stderr
+    assert "3 passed, 1 skipped" in found.stdout, found.stdout + found.stderr
     assert found.returncode == 0
 
 
@@ -63,6 +67,19 @@ def test_a_wrong_accountant_fails_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_how_loose_is_too_loose_is_up_to_the_maintainer(tmp_path: Path) -> None:
-    assert "2 passed" in run(tmp_path, "my_library:loose").stdout
+    assert "3 passed" in run(tmp_path, "my_library:loose").stdout
     found = run(tmp_path, "my_library:loose", f"loosest=1.5, {CHOICE}")
     assert "2 failed" in found.stdout and "more than the 1.5 allowed" in found.stdout
+
+
+def test_an_accountant_that_never_answers_is_not_green(tmp_path: Path) -> None:
+    found = run(tmp_path, "my_library:silent")
+    assert found.returncode == 1 and "0 of 3 cases were answered" in found.stdout
+
+
+def test_a_misspelled_group_or_case_is_an_error(tmp_path: Path) -> None:
+    for options in ('groups=["gird"]', 'cases=["edge-D", "egde-D"]', 'skip=["no-such-case"]'):
+        found = run(tmp_path, "my_library:right", options)
+        assert (
+            found.returncode != 0 and "the battery has no" in found.stdout + found.stderr
+        ) or "no case has the id" in found.stdout

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from audit.cli.accountant import app
 from audit.cli.app import answer
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, DataError
 
 RUNNER = CliRunner()
 FEW = ["--case", "grid-q0.01-s1-t1000-d1e-05", "--case", "steps-1e0", "--case", "laplace-b1-t1-d1e-05"]
@@ -85,7 +85,7 @@ def test_a_file_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     code, out = invoke("check", "-a", "accountant_from_here:epsilon", "--case", "edge-D")
-    assert code == 0 and "LOOSE 1" in out
+    assert code == 6 and "LOOSE 1" in out and "0 answers that say something, 1 required" in out
 
 
 def test_sides_are_rounded_each_its_own_way_and_an_estimate_keeps_no_budget() -> None:
@@ -107,7 +107,55 @@ def test_ls_tells_who_answers_for_a_claim(capsys: pytest.CaptureFixture[str]) ->
 def test_bad_usage() -> None:
     with pytest.raises(ConfigError, match="no case"):
         invoke("check", "--case", "there-is-no-such-case")
+    with pytest.raises(ConfigError, match="no group 'gird'"):
+        invoke("check", "--group", "gird")
+    with pytest.raises(ConfigError, match="cannot be skipped"):
+        invoke("check", "--skip", "grdi-q0.01")
     with pytest.raises(ConfigError, match="adjacency"):
         invoke("epsilon", "--noise", "1", "--rate", "0.1", "--steps", "5", "--adjacency", "sideways")
     with pytest.raises(ConfigError, match="noise_multiplier"):
         invoke("epsilon", "--noise", "-1", "--rate", "0.1", "--steps", "5")
+
+
+PRETENDERS = """
+from audit.stats.curves.pld import subsampled_gaussian_epsilon
+from audit.core.claims import Claim
+
+def raises(n, q, t, d): raise RuntimeError("broken import")
+def two(n, q): return 1.0
+def none(n, q, t, d): return None
+def unchecked(n, q, t, d): return 1e9 if n != n else subsampled_gaussian_epsilon(n, q, t, d)
+def slightly(n, q, t, d): return subsampled_gaussian_epsilon(n, q, t, d) * .9 if t == 1000 else 1e9
+
+class Lower:
+    side = "lower"
+    def claim(self, mechanism, *, delta, adjacency):
+        return Claim(epsilon=0.0, delta=delta, adjacency=adjacency, source="nothing")
+"""
+NONSENSE = ["--case", "refuse-noise-nan"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("raises", 6), ("two", 6), ("none", 6), ("Lower", 6), ("unchecked", 5), ("slightly", 1)]
+)
+def test_exit_codes_tell_defects_missing_checks_and_silence_apart(
+    name: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pretending_accountants.py").write_text(PRETENDERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert invoke("check", "-a", f"pretending_accountants:{name}", *FEW, *NONSENSE)[0] == code
+
+
+def test_accepted_findings_pass_and_new_ones_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pretending_accountants.py").write_text(PRETENDERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine, file = ("check", "-a", "pretending_accountants:slightly"), tmp_path / "accepted.json"
+    assert invoke(*mine, *FEW, "--write-baseline", str(file))[0] == 1
+    code, out = invoke(*mine, *FEW, "--baseline", str(file))
+    assert code == 0 and "1 findings of the baseline" in out
+    assert invoke(*mine, *FEW, "--case", "edge-D", "--baseline", str(file))[0] == 1
+    assert invoke(*mine, *FEW, "--skip", "grid-q0.01-s1-t1000-d1e-05")[0] == 0
+    assert invoke(*mine, *FEW, "--require", "2", "--baseline", str(file))[0] in (0, 6)
+    file.write_text("[]")
+    with pytest.raises(DataError, match="is no baseline"):
+        invoke(*mine, *FEW, "--baseline", str(file))

@@ -7,7 +7,9 @@
 
 The object is a function of (noise_multiplier, sample_rate, steps, delta), or has a method `claim`; a name is one of
 `audit ls accountants`. WRONG and CRASH fail, UNSUPPORTED skips, LOOSE passes unless the marker says
-`loosest=1.5` (times the proven upper end). `groups=[...]` and `cases=[...]` choose parts of the battery.
+`loosest=1.5` (times the proven upper end). `groups=[...]` and `cases=[...]` choose parts of the battery, `skip=[...]` leaves
+cases out; a name that the battery does not have is an error. A last test, `enough-answers`, fails where fewer than `require`
+brackets (1) were answered by something else than 0 or infinity.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ from typing import Any
 import pytest
 
 from audit.accounting import resolve
-from audit.accounting.regression import suite
+from audit.accounting.regression import conclusion, suite
+from audit.core.errors import ConfigError
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marker."""
     config.addinivalue_line(
         "markers",
-        "accountant(spec, loosest=None, groups=None, cases=None, seconds=60): one test per case of the accountant battery",
+        "accountant(spec, loosest=None, groups=None, cases=None, skip=(), require=1, seconds=60): one test a case",
     )
 
 
@@ -38,7 +41,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(
             f'{metafunc.definition.nodeid} takes accountant_case without @pytest.mark.accountant("package.module:object")'
         )
-    checks = checks_of(*marker.args, **marker.kwargs)
+    try:
+        checks = checks_of(*marker.args, **marker.kwargs)
+    except ConfigError as error:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from error
     metafunc.parametrize("accountant_case", [check for _, check in checks], ids=[name for name, _ in checks])
 
 
@@ -48,19 +54,38 @@ def checks_of(
     loosest: float | None = None,
     groups: Sequence[str] | None = None,
     cases: Sequence[str] | None = None,
+    skip: Sequence[str] = (),
+    require: int = 1,
     seconds: float = 60.0,
 ) -> list[tuple[str, Callable[[], suite.Result]]]:
     """Name and check of every case that is chosen; a check passes, skips or fails the test that calls it."""
     accountant = resolve.subject(spec)
+    everything = suite.load()
+    unknown = set(cases or ()) - {case.id for case in everything}
+    if unknown:
+        raise ConfigError(f"the battery has no case {', '.join(sorted(unknown))}")
+    wanted = [case for case in everything if cases is None or case.id in cases]
+    chosen = conclusion.choose(wanted, groups=groups, skipped=skip)
+    judged: dict[str, suite.Result] = {}
+
+    def judge(case: suite.Case) -> suite.Result:
+        if case.id not in judged:
+            judged[case.id] = suite.judge(accountant, case, seconds=seconds)
+        return judged[case.id]
 
     def check(case: suite.Case) -> Callable[[], suite.Result]:
-        def run() -> suite.Result:
-            return settle(suite.judge(accountant, case, seconds=seconds), loosest)
+        return lambda: settle(judge(case), loosest)
 
-        return run
+    def enough() -> suite.Result:
+        answers = 0
+        for case in chosen:
+            result = judge(case)
+            answers += conclusion.says_something(result)
+            if answers >= require:
+                return result
+        pytest.fail(f"{answers} of {len(chosen)} cases were answered by something else than 0 or infinity; {require} required")
 
-    chosen = [case for case in suite.load() if groups is None or case.group in groups]
-    return [(case.id, check(case)) for case in chosen if cases is None or case.id in cases]
+    return [*((case.id, check(case)) for case in chosen), ("enough-answers", enough)]
 
 
 def settle(result: suite.Result, loosest: float | None) -> suite.Result:

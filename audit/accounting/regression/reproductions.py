@@ -34,9 +34,10 @@ def reproduction(spec: str, case: Case, side: str = "upper") -> list[str]:
         except UnsupportedMechanism:
             pass  # the library's own words do not reach that far: through the suite, as below
     return [
-        "from audit import battery, subjects",
-        f'case = next(one for one in battery.load() if one.id == "{case.id}")',
-        f'print(battery.judge(subjects.subject("{spec}"), case))  # {_truth(case, side)}',
+        "from audit.accounting import resolve",
+        "from audit.accounting.regression import suite",
+        f'case = next(one for one in suite.load() if one.id == "{case.id}")',
+        f'print(suite.judge(resolve.subject("{spec}"), case))  # {_truth(case, side)}',
     ]
 
 

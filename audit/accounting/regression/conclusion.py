@@ -1,0 +1,165 @@
+"""What the findings of a whole battery amount to: one exit code an accountant, and the findings that were accepted before.
+
+A number below the truth, a number for nonsense and no number at all are different things to whoever runs this in CI.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.accounting.regression.suite import Case, Finding, Result
+from audit.core.errors import ConfigError, DataError
+
+DEFECT, UNCHECKED, SILENT = 1, 5, 6
+"""Exit codes: a privacy defect; a number for arguments that mean nothing; too few answers to say anything."""
+_ROUNDING = 1e-6
+Baseline = Mapping[str, Mapping[str, str]]
+"""Finding that was accepted, by accountant and case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """What is to be said of one accountant.
+
+    Attributes:
+        defects: WRONG cases that are privacy bugs, those that were accepted left out.
+        rounding: of these, the ones that miss the truth by less than a millionth of it.
+        unchecked: cases where nonsense was given a number.
+        answers: cases of a bracket with a claim that says something (neither 0 nor infinite).
+        required: how many there have to be.
+        accepted: findings that the baseline holds.
+        gone: cases of the baseline that are no longer as it says.
+    """
+
+    defects: tuple[Result, ...]
+    rounding: tuple[Result, ...]
+    unchecked: tuple[Result, ...]
+    answers: int
+    required: int
+    accepted: tuple[Result, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """The gravest of what was found."""
+        if self.defects:
+            return DEFECT
+        if self.answers < self.required:
+            return SILENT
+        return UNCHECKED if self.unchecked else 0
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion in words, "" where there is nothing to say."""
+        said = []
+        if self.defects:
+            slight = f", {len(self.rounding)} of them by less than {_ROUNDING:g} of the truth" if self.rounding else ""
+            said.append(f"{len(self.defects)} on the wrong side of the truth{slight}")
+        if self.unchecked:
+            said.append(f"{len(self.unchecked)} numbers for arguments that mean nothing")
+        if self.answers < self.required:
+            said.append(f"{self.answers} answers that say something, {self.required} required")
+        if self.accepted:
+            said.append(f"{len(self.accepted)} findings of the baseline")
+        if self.gone:
+            said.append(f"no longer as the baseline says: {', '.join(self.gone)}")
+        return "; ".join(said)
+
+
+def conclude(results: Sequence[Result], *, required: int = 1, accepted: Mapping[str, str] | None = None) -> Conclusion:
+    """What the results of one accountant amount to; `accepted` is the finding of each case that is known and let pass."""
+    known = accepted or {}
+    wrong = [one for one in results if one.finding is Finding.WRONG]
+    fresh = tuple(one for one in wrong if known.get(one.case.id) != one.finding)
+    defects = tuple(one for one in fresh if one.case.kind != "refusal")
+    findings = {one.case.id: str(one.finding) for one in results}
+    return Conclusion(
+        defects=defects,
+        rounding=tuple(one for one in defects if shortfall(one) < _ROUNDING),
+        unchecked=tuple(one for one in fresh if one.case.kind == "refusal"),
+        answers=sum(says_something(one) for one in results),
+        required=required,
+        accepted=tuple(one for one in wrong if known.get(one.case.id) == one.finding),
+        gone=tuple(name for name, finding in known.items() if name in findings and findings[name] != finding),
+    )
+
+
+def shortfall(result: Result) -> float:
+    """Relative distance of a claim from the end of the bracket that it lies beyond; infinite for other findings."""
+    case = result.case
+    if case.kind != "bracket" or math.isnan(result.claimed):
+        return math.inf
+    if result.claimed < case.lower and math.isfinite(case.lower):
+        return (case.lower - result.claimed) / case.lower
+    if result.claimed > case.upper > 0:
+        return (result.claimed - case.upper) / case.upper
+    return math.inf
+
+
+def says_something(result: Result) -> bool:
+    """Whether a case of a bracket was answered by a claim that is neither 0 nor infinite."""
+    return result.case.kind == "bracket" and math.isfinite(result.claimed) and result.claimed > 0
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Accepted findings by accountant and case.
+
+    Raises:
+        DataError: the file is missing or has another form.
+    """
+    try:
+        stored = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read the baseline {path}: {error}; --write-baseline makes one") from error
+    rows = stored.values() if isinstance(stored, dict) else [None]
+    if not all(isinstance(row, dict) and set(row.values()) <= {str(Finding.WRONG)} for row in rows):
+        raise DataError(f'{path} is no baseline; expected {{"accountant": {{"case": "WRONG"}}}}, as --write-baseline writes it')
+    return {str(name): {str(case): str(finding) for case, finding in row.items()} for name, row in stored.items()}
+
+
+def baseline_of(found: Mapping[str, Sequence[Result]]) -> bytes:
+    """The baseline file that accepts every WRONG case of today."""
+    rows = {
+        name: {one.case.id: str(one.finding) for one in results if one.finding is Finding.WRONG}
+        for name, results in found.items()
+    }
+    return (json.dumps(rows, indent=1, sort_keys=True) + "\n").encode()
+
+
+def choose(
+    cases: Iterable[Case],
+    *,
+    groups: Sequence[str] | None = None,
+    texts: Sequence[str] | None = None,
+    skipped: Sequence[str] = (),
+) -> list[Case]:
+    """The cases of these groups whose id holds one of the texts, without those that are skipped by id.
+
+    Raises:
+        ConfigError: a group, a text or a skipped id fits no case, or nothing is left.
+    """
+    everything = list(cases)
+    known = {case.group for case in everything}
+    for group in groups or ():
+        if group not in known:
+            raise ConfigError(f"the battery has no group '{group}'; its groups are {', '.join(sorted(known))}")
+    for text in texts or ():
+        if not any(text in case.id for case in everything):
+            raise ConfigError(f"no case has an id with '{text}'")
+    for name in skipped:
+        if all(case.id != name for case in everything):
+            raise ConfigError(f"no case has the id '{name}', so it cannot be skipped")
+    chosen = [
+        case
+        for case in everything
+        if (not groups or case.group in groups)
+        and (not texts or any(text in case.id for text in texts))
+        and case.id not in skipped
+    ]
+    if not chosen:
+        raise ConfigError("no case is left of these groups, ids and skips; leave an option out")
+    return chosen
