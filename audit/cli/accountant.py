@@ -11,6 +11,7 @@ import typer
 
 from audit.cli import accountant_check
 from audit.cli.printing import AsJson, print_json, print_table
+from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from reports.words.rounding import down, near, up
 
@@ -89,6 +90,9 @@ def noise(
     from audit.accounting.calibration import calibrate_noise
     from audit.core.event_reading import phases
 
+    checks.positive(target_epsilon, "--target-epsilon")
+    checks.open_probability(delta, "--delta")
+    checks.probability(rate, "--rate")
     relation = _relation(adjacency)
     rows: list[dict[str, Any]] = []
     for name, one in _accountants(accountant):
@@ -124,6 +128,11 @@ def steps(
     """How many steps are left in a budget, by every accountant."""
     from audit.accounting.calibration import steps_within
 
+    checks.positive(target_epsilon, "--target-epsilon")
+    checks.open_probability(delta, "--delta")
+    checks.nonnegative(done, "--done")
+    if not 0 < rate <= 1:
+        raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
     relation = _relation(adjacency)
     rows: list[dict[str, Any]] = []
     for name, one in _accountants(accountant):

@@ -61,13 +61,14 @@ def check(
     conclusions = {
         name: conclusion.conclude(results, required=require, accepted=accepted.get(name)) for name, results in found.items()
     }
-    codes = {one.exit_code for one in conclusions.values()}
-    code = next((one for one in (conclusion.DEFECT, conclusion.SILENT, conclusion.UNCHECKED) if one in codes), 0)
+    codes = {summary.exit_code for summary in conclusions.values()}
+    gravest = (conclusion.DEFECT, conclusion.SILENT, conclusion.UNCHECKED)
+    code = next((grave for grave in gravest if grave in codes), 0)
     if as_json:
-        rows = files.as_json(found)
-        for name, one in conclusions.items():
-            rows[name] |= {"exit_code": one.exit_code, "conclusion": one.sentence, "answers": one.answers}
-        print_json({"exit_code": code, "accountants": rows})
+        listed = files.as_json(found)
+        for name, summary in conclusions.items():
+            listed[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
+        print_json({"exit_code": code, "accountants": listed})
         return code
     quiet = (suite.Finding.EXACT, suite.Finding.UNSUPPORTED)
     for name, results in found.items():

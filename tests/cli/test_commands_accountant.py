@@ -159,3 +159,18 @@ def test_accepted_findings_pass_and_new_ones_do_not(tmp_path: Path, monkeypatch:
     file.write_text("[]")
     with pytest.raises(DataError, match="is no baseline"):
         invoke(*mine, *FEW, "--baseline", str(file))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("steps", "--target-epsilon", "2", "--noise", "1", "--rate", "0.01", "--done", "-5"), "--done is -5"),
+        (("steps", "--target-epsilon", "2", "--noise", "1", "--rate", "0"), "--rate is 0"),
+        (("steps", "--target-epsilon", "0", "--noise", "1", "--rate", "0.01"), "--target-epsilon is 0"),
+        (("noise", "--target-epsilon", "-1", "--rate", "0.01", "--steps", "10"), "--target-epsilon is -1"),
+        (("noise", "--target-epsilon", "1", "--rate", "1.5", "--steps", "10"), "--rate is 1.5"),
+    ],
+)
+def test_targets_that_mean_nothing_are_refused(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        invoke(*arguments)
