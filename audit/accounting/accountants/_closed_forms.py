@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from audit.accounting.accountants._pairs import gaussians
 from audit.core.adjacency import Adjacency
@@ -26,6 +25,7 @@ from audit.core.events import (
 )
 from audit.stats.curves import bounded_range, pld, renyi, tradeoff
 from audit.stats.curves.concentrated import zcdp_epsilon_floor
+from audit.stats.curves.sampled_once import sampled_once_epsilon
 
 _ROUNDING = 1e-9  # relative allowance on closed forms
 Bracket = tuple[float, float]
@@ -77,28 +77,8 @@ def sampled_once(event: Event, delta: float, adjacency: Adjacency) -> Bracket | 
     if not noises or min(noises) == 0 or not 0 < rate < 1:
         return None
     mu = math.sqrt(sum(noise**-2 for noise in noises))
-    epsilon = max(_sampled_remove(mu, rate, float(delta)), _sampled_add(mu, rate, float(delta)))
+    epsilon = sampled_once_epsilon(mu, rate, float(delta))
     return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
-
-
-def _sampled_remove(mu: float, rate: float, delta: float) -> float:
-    """Where `rate * delta_gdp(log(1 + (exp(epsilon) - 1) / rate))` is `delta`."""
-    if delta >= rate:
-        return 0.0
-    whole = tradeoff.epsilon_of_gdp(mu, delta / rate)
-    return whole + math.log(rate) if whole > 700 else math.log1p(rate * math.expm1(whole))
-
-
-def _sampled_add(mu: float, rate: float, delta: float) -> float:
-    """Where `kept * delta_gdp(epsilon + log(rate / kept))` is `delta`, `kept` being `1 - exp(epsilon) (1 - rate)`."""
-
-    def excess(epsilon: float) -> float:
-        kept = -math.expm1(epsilon + math.log1p(-rate))
-        return (kept * tradeoff.delta_of_gdp(mu, max(0.0, epsilon + math.log(rate / kept))) if kept > 0 else 0.0) - delta
-
-    if excess(0.0) <= 0:
-        return 0.0
-    return float(brentq(excess, 0.0, -math.log1p(-rate), xtol=1e-300, rtol=1e-13))
 
 
 def concentrated(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
-from scipy.stats import binom
 
 from audit.accounting.accountants import _closed_forms
 from audit.core.adjacency import Adjacency
@@ -29,11 +27,10 @@ from audit.core.events import (
     RandomizedResponse,
     Repeated,
 )
-from audit.stats.curves import renyi, tradeoff
+from audit.stats.curves import counted_events, renyi, tradeoff
 
 Array = NDArray[np.float64]
 _THRESHOLDS = 120
-_COUNTS = 60
 _ALLOWANCE = 1e-6  # relative: what both computations may differ by through rounding
 
 
@@ -58,7 +55,7 @@ def lower(event: Event, delta: float, adjacency: Adjacency) -> float:
     best = 0.0
     for leaf, count in counts.items():
         for member, nonmember in _tails(leaf, adjacency):
-            best = max(best, _counted(member, nonmember, count, delta))
+            best = max(best, counted_events.counted_epsilon(member, nonmember, count, delta))
     return best
 
 
@@ -91,7 +88,7 @@ def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
         rate, leaf = float(leaf.sample_rate), leaf.mechanism
     match leaf:
         case Gaussian(noise_multiplier=noise) if noise > 0:
-            tail = lambda x: log_ndtr(-x / noise)  # noqa: E731
+            tail = lambda x: counted_events.log_normal_tail(x / noise)  # noqa: E731
         case Laplace(noise_multiplier=noise) if noise > 0:
             tail = lambda x: np.where(x > 0, -x / noise - math.log(2), np.log1p(-np.exp(np.minimum(x, 0) / noise) / 2))  # noqa: E731
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if replaced and rate == 1 and parameter > 0:
@@ -108,26 +105,6 @@ def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
         return [(seen, np.logaddexp(unseen + tail(x), math.log(rate) + tail(x + 1)))]
     absent_below = np.logaddexp(unseen + tail(x), math.log(rate) + tail(x + 1))  # P(output <= -x) with the record at 1
     return [(seen, tail(x)), (tail(x), absent_below)]
-
-
-def _counted(member: Array, nonmember: Array, count: int, delta: float) -> float:
-    """The best `log((P - delta) / Q)` over thresholds and counts, Q's binomial tail being bounded by Chernoff."""
-    if count == 0:
-        return 0.0
-    chance = np.exp(member)[:, None]
-    spread = np.sqrt(count * chance * (1 - chance)) + 1
-    steps = np.linspace(-8, 12, _COUNTS)
-    least = np.clip(np.round(count * chance + steps * spread), 1, count)
-    proved = binom.sf(least - 1, count, chance) - delta
-    share = least / count
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.where(
-            share < 1, (1 - share) * (np.log1p(-np.minimum(share, 1.0)) - np.log1p(-np.exp(nonmember))[:, None]), 0.0
-        )
-        rarity = count * (share * (np.log(share) - nonmember[:, None]) + rest)
-        found = np.log(proved) + rarity
-    valid = (proved > 0) & (share > np.exp(nonmember)[:, None]) & np.isfinite(found)
-    return max(0.0, float(np.max(found, where=valid, initial=0.0)))
 
 
 def _largest_losses(event: Event, adjacency: Adjacency) -> float:
