@@ -56,6 +56,38 @@ def check_step(
     return run_probes(step, sample, claimed, name=name, seed=seed)
 
 
+def check_optimizer(
+    model: Any,
+    optimizer: Any,
+    criterion: Callable[[Any, Any], Any],
+    sample: Sequence[Any],
+    *,
+    noise_multiplier: float,
+    clip_norm: float,
+    divisor: float,
+    mean: bool = True,
+    seed: int = 0,
+) -> StepReport:
+    """Return the findings of all probes on one step of a private optimiser, such as Opacus' `make_private` returns.
+
+    Args:
+        model, optimizer, criterion: as the training uses them; parameters and settings are put back.
+        sample: arrays of at least 8 ordinary records, `(inputs, labels)`.
+        noise_multiplier, clip_norm, divisor: what the accounting claims; the divisor is the expected batch size.
+        mean: whether the optimiser divides the noisy sum by the divisor (`loss_reduction="mean"`).
+        seed: of the calls.
+
+    Raises:
+        ConfigError: no optimiser, or a step that leaves trainable parameters without a gradient.
+        DataError: the sample cannot be used.
+    """
+    from audit.step_checks.optimizer_step import OptimizerStep
+
+    step = OptimizerStep(model=model, optimizer=optimizer, criterion=criterion, mean=mean)
+    claimed = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
+    return run_probes(step, sample, claimed, name=f"{type(optimizer).__name__} on {type(model).__name__}", seed=seed)
+
+
 def run_probes(step: Step, sample: Sequence[Any], claimed: Setting, *, name: str, seed: int = 0) -> StepReport:
     """Return the findings of every plug-in in `audit.step_checks.probes` on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]

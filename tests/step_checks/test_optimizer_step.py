@@ -1,0 +1,100 @@
+"""Private optimisers as steps: releases are read from gradients, and what was changed is put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from audit.core.errors import ConfigError
+from audit.step_checks.findings import StepReport
+from audit.step_checks.run import check_optimizer
+
+
+def sample() -> tuple[Any, Any]:
+    stream = np.random.default_rng(0)
+    return stream.normal(size=(16, 6)).astype(np.float32), stream.integers(3, size=16)
+
+
+def network() -> nn.Module:
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.5)
+    return model
+
+
+class BatchClipping:
+    """An optimiser that clips the gradient of the batch, as home-made code does, around Adam with weight decay."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.inner = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+        self.noise_multiplier, self.max_grad_norm, self.expected_batch_size = 1.0, 1.0, 16.0
+        self.generator: torch.Generator | None = None
+
+    def zero_grad(self) -> None:
+        self.inner.zero_grad()
+
+    def step(self) -> None:
+        parameters = [parameter for group in self.inner.param_groups for parameter in group["params"]]
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        nn.utils.clip_grad_norm_(parameters, self.max_grad_norm)
+        for parameter in parameters:
+            noise = torch.randn(parameter.shape, generator=self.generator)
+            deviation = self.noise_multiplier * self.max_grad_norm
+            parameter.grad = (parameter.grad + deviation * noise) / self.expected_batch_size
+        self.inner.step()
+
+
+def summed(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(outputs, labels, reduction="sum")
+
+
+def checked(model: Any, optimizer: Any, criterion: Any = summed) -> StepReport:
+    claim = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 16.0}
+    return check_optimizer(model, optimizer, criterion, sample(), **claim)
+
+
+def test_clipping_of_the_batch_is_refuted_whatever_adam_and_weight_decay_do() -> None:
+    model = network()
+    optimizer = BatchClipping(model)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    failed = {finding.check for finding in checked(model, optimizer).failures}
+    assert "clip.add" in failed
+    assert not failed & {"noise.variance", "noise.law", "noise.repeats", "step.empty", "sum.divisor"}
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert (optimizer.noise_multiplier, optimizer.max_grad_norm, optimizer.generator) == (1.0, 1.0, None)
+
+
+def test_what_is_no_optimiser_or_trains_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="step and zero_grad"):
+        checked(network(), object())
+    frozen = network().requires_grad_(False)
+    with pytest.raises(ConfigError, match="trainable"):
+        checked(frozen, BatchClipping(network()))
+
+
+@pytest.mark.parametrize(("weights", "additive"), [(None, True), ([1.0, 1.0, 20.0], False)])
+def test_opacus_with_a_loss_whose_denominator_depends_on_the_batch(weights: list[float] | None, additive: bool) -> None:
+    opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    inputs, labels = sample()
+    model, data = network(), TensorDataset(torch.tensor(inputs), torch.tensor(labels))
+    model, optimizer, _ = opacus.PrivacyEngine().make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(data, batch_size=16),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        poisson_sampling=False,
+    )
+    criterion = nn.CrossEntropyLoss(weight=None if weights is None else torch.tensor(weights))
+    failed = {finding.check for finding in checked(model, optimizer, criterion).failures}
+    assert ("sum.additive" not in failed) is additive
+    assert "clip.non_finite" in failed  # Opacus lets gradients that are not finite pass the clip
