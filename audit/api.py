@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,14 +13,15 @@ from audit import plugins
 from audit.bounds import claim_test
 from audit.bounds import power as planning
 from audit.bounds import simulation as simulations
+from audit.bounds import steps as single_steps
+from audit.bounds.steps import StepProducts, StepScores
 from audit.core import checks
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Certificate, CertifiedBound, Estimate, LowerBound
+from audit.core.claims import Certificate, CertifiedBound, DeltaBound, Estimate, LowerBound, StepBound
 from audit.core.data import Array
-from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
-from audit.core.event_reading import noisy_steps
-from audit.core.events import Event, dp_sgd
+from audit.core.errors import AssumptionError, ConfigError, DataError
+from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import Estimator
 from audit.core.results import RocCurve
@@ -30,7 +29,6 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import point_estimates
 from audit.stats.bounds import roc as roc_statistics
-from audit.stats.curves import dp_sgd_curve
 
 ESTIMATORS = "audit.bounds.estimators"
 GAMES = ("one_run", "independent_trials")
@@ -59,7 +57,7 @@ def lower_bound(
         estimator: a plug-in's name, a mapping `{"kind": name, ...}`, or "auto": for any mechanism `rank_exact` where trials
             are independent, else `one_run`; inside a family `gaussian` ("gdp") or `fdp_rank` ("dp_sgd"), else `one_run_fdp`.
         family: of trade-off curves that the claim asserts, for "auto": None, "gdp" or "dp_sgd" (needs `mechanism`). The
-            bound then holds inside that family only, and says so.
+            bound then holds inside that family only, and says so. Refused beside a named estimator.
         mechanism: what is claimed to have been run, for estimators inside the family of DP-SGD.
         seed: of tie-breaks and simulations.
         certificates: simulated audits behind each of the bound's certificates: how often this estimator, at this number of
@@ -70,7 +68,7 @@ def lower_bound(
 
     Raises:
         AssumptionError: the estimator relies on more than the game grants.
-        ConfigError: a family that does not exist.
+        ConfigError: a family that does not exist or stands beside a named estimator; a confidence below 1/2.
         DataError: a side is empty or holds NaN.
 
     >>> import numpy as np
@@ -79,6 +77,7 @@ def lower_bound(
     >>> bound.estimator, 2.5 < bound.epsilon < 10, [one.kept for one in bound.certificates]
     ('rank_exact', True, [True, True])
     """
+    checks.confidence(confidence)
     scores = _scores(member_scores, nonmember_scores, game, mechanism)
     chosen = _chosen(estimator, family, scores.game)
     found: LowerBound = chosen.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(seed))
@@ -99,26 +98,28 @@ def delta_lower_bound(
     family: str | None = None,
     mechanism: Event | None = None,
     seed: int = 0,
-) -> float:
-    """The largest delta such that (epsilon, delta)-DP is refuted: the estimator's own tests, inverted in delta.
+) -> DeltaBound:
+    """A lower bound on delta at `epsilon`: the largest delta such that (epsilon, delta)-DP is refuted.
 
-    Arguments are those of `lower_bound`. Inside a family it is the delta at `epsilon` of the member that is refuted.
+    Arguments are those of `lower_bound`. Scores of one run prove little of delta, however good they are (`ceiling`), since a
+    mechanism may give one coin of many away. Independent trials prove much more.
 
-    Guarantee: exceeds the true delta at `epsilon` with probability at most `1 - confidence`, given that the game was played as
-        stated (`audit.bounds.claim_test.delta_refuted`).
+    Guarantee: `delta` exceeds the true delta at `epsilon` with probability at most `1 - confidence`, given that the game was
+        played as stated (`audit.bounds.claim_test.delta_refuted`); inside a family, that of the member that is refuted.
 
     Raises:
         AssumptionError: the estimator relies on more than the game grants.
-        ConfigError: an estimator whose tests are not nested in delta.
+        ConfigError: an estimator whose tests are not nested in delta, or a family beside a named estimator.
         DataError: a side is empty or holds NaN.
 
-    >>> delta_lower_bound(range(100, 200), range(100), epsilon=1.0, game="independent_trials") > 0.5
+    >>> found = delta_lower_bound(range(100, 200), range(100), epsilon=1.0, game="independent_trials")
+    >>> 0.5 < found.delta <= found.ceiling
     True
     """
-    checks.open_probability(confidence, "confidence")
+    checks.confidence(confidence)
     scores = _scores(member_scores, nonmember_scores, game, mechanism)
     chosen = _chosen(estimator, family, scores.game)
-    return claim_test.delta_refuted(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
+    return claim_test.delta_bound(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
 
 
 def certify(
@@ -143,67 +144,39 @@ def certify(
     [0.0, 1.0]
     """
     rules = _game(game, scores) if isinstance(game, str) else game
-    chosen = [plugins.build(ESTIMATORS, {"kind": name}) for name in estimators or (_default(rules),)]
+    chosen = [plugins.build(ESTIMATORS, {"kind": name}) for name in estimators or (default_estimator(rules),)]
     for one in chosen:
         rules.require(one.assumes, type(one).__name__)
-    level = 1 - (1 - checks.open_probability(confidence, "confidence")) / (attacks * len(chosen))
+    level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(chosen))
     path = simulations.Path(attacks=(tuple(chosen),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
     return simulations.certify(path, repetitions)
 
 
 def step_bound(
-    member_steps: ArrayLike,
-    nonmember_steps: ArrayLike,
-    *,
-    mechanism: Event,
-    delta: float,
-    confidence: float = 0.95,
-    seed: int = 0,
-    sampling_seen: bool = False,
-) -> CertifiedBound:
+    steps: StepProducts | StepScores, *, mechanism: Event, delta: float, confidence: float = 0.95, seed: int = 0
+) -> StepBound:
     """White-box: the noise of one step from what single steps showed, composed over all steps of `mechanism`.
 
     Args:
-        member_steps: one score for each observed step of runs with the canary (it took part or not as the sampling had it);
-            `nonmember_steps` the same from runs without. One or two trainings with many steps give thousands.
+        steps: `StepProducts`, along directions that were fixed beforehand and with the ordinary gradients taken off:
+            independent and identically distributed trials, thousands from one or two trainings. Or `StepScores`, any others:
+            bets on the sampler's coins, which hold for scores that depend on earlier steps, and prove less.
         mechanism: the claimed sample rate, number of steps and noise; the noise is what is put to the test.
-        sampling_seen: the auditor ran the sampler and knows of each step who was in it: `member_steps` are the steps that a
-            canary took part in, `nonmember_steps` all others, of runs with it or without. A step is then a plain Gaussian, and
-            a run shows much more of its noise; that canaries are sampled at the claimed rate is taken from the sampler.
 
-    Guarantee: `parameter` lies below the true noise multiplier of a step with probability at most `1 - confidence`, when the
-        steps' noise is independent, each step is a Poisson-subsampled Gaussian with the claimed rate and all have the
-        same noise. `epsilon` is that of all steps composed, inside the family "dp_sgd".
+    Guarantee: `parameter` lies below the true noise multiplier of a step with probability at most `1 - confidence`, when each
+        step is a Poisson-subsampled Gaussian with the claimed rate, all with independent noise of the same size. `epsilon` is
+        that of all steps composed, inside the family "dp_sgd"; the claimed rate and steps are taken as they are (`trust`).
     References:
         Nasr et al. 2023, arXiv 2302.07956.
 
     Raises:
-        DataError: a side is empty or holds NaN.
+        ConfigError: a confidence below 1/2, or no coins to bet on.
+        DataError: no step on one side.
         UnsupportedMechanism: the mechanism is not DP-SGD.
+        ExecutionMismatch: canaries took part more or less often than the claimed rate explains.
     """
-    claimed = noisy_steps(mechanism)
-    if claimed is None:
-        raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {mechanism}; build the mechanism by dp_sgd(...)")
-    one = dp_sgd(
-        noise_multiplier=claimed.noise_multiplier,
-        clip_norm=claimed.clip_norm,
-        sample_rate=1.0 if sampling_seen else claimed.sample_rate,
-        steps=1,
-    )
-    found = lower_bound(
-        member_steps,
-        nonmember_steps,
-        delta=delta,
-        confidence=confidence,
-        game="independent_trials",
-        estimator="fdp_rank",
-        mechanism=one,
-        seed=seed,
-    )
-    composed = functools.partial(dp_sgd_curve.epsilon_floor, sample_rate=claimed.sample_rate, steps=claimed.steps, delta=delta)
-    epsilon = composed(found.parameter if found.parameter is not None else math.inf)
-    top = max(epsilon, composed(dp_sgd_curve.LEAST_NOISE))
-    return replace(found, epsilon=epsilon, ceiling=top, selected=f"{found.selected}; composed over {claimed.steps} steps")
+    checks.confidence(confidence)
+    return single_steps.bound(steps, mechanism, delta=delta, confidence=confidence, seed=Seed(seed))
 
 
 def estimates(
@@ -217,7 +190,7 @@ def estimates(
     members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
     checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "estimates")
     checks.probability(delta, "delta")
-    significance = 1 - checks.open_probability(confidence, "confidence")
+    significance = 1 - checks.confidence(confidence)
     false, missed = point_estimates.best_counts(members, nonmembers)
     sides = len(members), len(nonmembers)
     low, high = point_estimates.bootstrap(members, nonmembers, delta, Seed(seed).child("bootstrap").numpy())
@@ -243,7 +216,7 @@ def roc(member_scores: ArrayLike, nonmember_scores: ArrayLike, *, confidence: fl
     """
     members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
     checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "roc")
-    checks.open_probability(confidence, "confidence")
+    checks.confidence(confidence)
     band = roc_statistics.band(members, nonmembers, confidence)
     return RocCurve(
         fpr=tuple(band.fpr.tolist()),
@@ -279,6 +252,7 @@ def plan(
     >>> rows[0].estimator, 1 < rows[0].detectable < rows[0].ceiling * 4
     ('rank_exact', True)
     """
+    checks.confidence(confidence)
     rules = _game(game, scores) if isinstance(game, str) else game
     names = plugins.names(ESTIMATORS) if estimators is None else estimators
     if mechanism is None and estimators is None:
@@ -300,6 +274,11 @@ def _scores(member_scores: ArrayLike, nonmember_scores: ArrayLike, game: Game | 
 
 def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
     """The estimator that is meant, once the game grants what it assumes."""
+    if estimator != "auto" and family is not None:
+        raise ConfigError(
+            f"family is '{family}' beside the estimator {estimator!r}; family chooses an estimator where none is named. Leave "
+            f"one of them out, or give the estimator its own option, as in {{'kind': 'rank_exact', 'family': 'gdp'}}"
+        )
     spec = _default_in(family, game) if estimator == "auto" else estimator
     chosen: Estimator = plugins.build(ESTIMATORS, {"kind": spec} if isinstance(spec, str) else spec)
     game.require(chosen.assumes, type(chosen).__name__)
@@ -330,7 +309,7 @@ def _game(name: str, count: int) -> Game:
 def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:
     """The estimator for a claim that asserts a family of trade-off curves, or none."""
     if family is None:
-        return {"kind": _default(game)}
+        return {"kind": default_estimator(game)}
     ranked = {"gdp": "gaussian", "dp_sgd": "fdp_rank"}
     if family not in ranked:
         raise ConfigError(f"family is '{family}'; expected one of {', '.join(ranked)}, or None for any mechanism")
@@ -339,8 +318,8 @@ def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:
     return {"kind": "one_run_fdp", "family": family}
 
 
-def _default(game: Game) -> str:
-    """The estimator that "auto" stands for."""
+def default_estimator(game: Game) -> str:
+    """The name of the estimator that "auto" stands for where no family is claimed."""
     if Assumption.INDEPENDENT_TRIALS in game.grants:
         return "rank_exact"
     if Assumption.INDEPENDENT_COINS in game.grants:

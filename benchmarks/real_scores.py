@@ -9,6 +9,7 @@ import numpy as np
 from real_problems import DELTA, Recipe, claim
 
 from audit import api, plugins
+from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.data import Array
@@ -139,8 +140,9 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
             (bound,) = figures.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
             rows.append(_row(access, str(spec["kind"]), bound))
     products, took = inside["products"][run], inside["took"][run]
-    blind = step_bound(products[gradients].ravel(), products[~gradients].ravel(), recipe, sampling_seen=False)
-    seeing = step_bound(products[took], products[~took], recipe, sampling_seen=True)
+    held = np.repeat(gradients, products.shape[1])
+    blind = step_bound(StepProducts(values=products.ravel(), held=held), recipe)
+    seeing = step_bound(StepProducts(values=products.ravel(), held=held, took_part=took.ravel()), recipe)
     return [
         *rows,
         _row(Access.ALL_STEPS, "single steps", blind),
@@ -148,18 +150,11 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
     ]
 
 
-def step_bound(members: Array, nonmembers: Array, recipe: Recipe, *, sampling_seen: bool) -> Any:
+def step_bound(steps: StepProducts, recipe: Recipe) -> Any:
     """The bound from single steps of the run, each step of each canary a trial."""
     if noisy_steps(recipe.mechanism) is None:
         raise SystemExit("single steps are those of DP-SGD")
-    return api.step_bound(
-        members,
-        nonmembers,
-        mechanism=recipe.mechanism,
-        delta=DELTA,
-        confidence=CONFIDENCE,
-        sampling_seen=sampling_seen,
-    )
+    return api.step_bound(steps, mechanism=recipe.mechanism, delta=DELTA, confidence=CONFIDENCE)
 
 
 def _row(access: Access, attack: str, bound: Any) -> dict[str, Any]:

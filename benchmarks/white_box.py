@@ -21,6 +21,7 @@ import torch
 
 from audit import api, plugins
 from audit.accounting import calibration
+from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.data import Array, Canaries, Dataset
@@ -109,11 +110,14 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
             (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
             found[access, f"{name}{f' (family {bound.family})' if bound.family else ''}"] = bound.epsilon / claim
     steps = views[Access.ALL_STEPS]["step_products"]
-    single = api.step_bound(steps[included].ravel(), steps[~included].ravel(), mechanism=mechanism, delta=DELTA)
+    held = np.repeat(included, steps.shape[1])
+    blind = StepProducts(values=steps.ravel(), held=held)
+    single = api.step_bound(blind, mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
     law = Law(population=len(source.train) + canaries, rate=options.sample_rate)
     (took,) = taken_part(law, mechanism.count, (seed.child("run").child("batches"),), included[None])
-    single = api.step_bound(steps[took], steps[~took], mechanism=mechanism, delta=DELTA, sampling_seen=True)
+    seeing = StepProducts(values=steps.ravel(), held=held, took_part=took.ravel())
+    single = api.step_bound(seeing, mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -88,15 +88,25 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
     claim = verdict.claim
     able = headline.admissible(claim, mechanism)
     ceiling = max((one.bound.ceiling for one in able), default=0.0)
-    proven = verdict.bound.epsilon if verdict.bound else 0.0
-    figures = (("claimed_epsilon", claim.epsilon), ("proven_epsilon", proven), ("ceiling", ceiling), ("delta", claim.delta))
+    free = [one.bound for one in able if one.bound.family is None]
+    proven = max((bound.epsilon for bound in free), default=0.0)
+    inside = verdict.bound if verdict.bound is not None and verdict.bound.family is not None else None
+    kept = () if inside is None else ((f"epsilon_inside_{inside.family}", inside.epsilon),)
+    figures = (
+        ("claimed_epsilon", claim.epsilon),
+        ("proven_epsilon", proven),
+        *kept,
+        ("ceiling", ceiling),
+        ("delta", claim.delta),
+    )
+    only = "" if inside is None else f" for any mechanism, {down(inside.epsilon)} inside the family {inside.family} only"
     states = {Outcome.CONSISTENT: State.HOLDS, Outcome.VIOLATED: State.FAILS, Outcome.INVALID: State.FAILS}
     yield Finding(
         rule="AU001",
         subject=mechanism.name,
         title=f"claim of {claim.source}",
         state=states.get(verdict.outcome, State.OPEN),
-        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(proven)}, ceiling {down(ceiling)}; "
+        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(proven)}{only}, ceiling {down(ceiling)}; "
         f"{verdict.reason}",
         figures=figures,
     )
@@ -105,9 +115,16 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
         subject=mechanism.name,
         title=f"reach against the claim of {claim.source}",
         state=State.OPEN if verdict.outcome is Outcome.OUT_OF_REACH else State.HOLDS,
-        message=f"perfect scores would have proven up to {down(ceiling)}, claimed is {up(claim.epsilon)}",
+        message=f"perfect scores would have proven up to {down(ceiling)}{_reach(able)}, claimed is {up(claim.epsilon)}",
         figures=figures,
     )
+
+
+def _reach(able: Sequence[headline.Placed]) -> str:
+    """The ceiling for any mechanism, where a family is what lifts it."""
+    free = max((one.bound.ceiling for one in able if one.bound.family is None), default=0.0)
+    most = max((one.bound.ceiling for one in able), default=0.0)
+    return f" inside a family, {down(free)} for any mechanism" if free < most else ""
 
 
 def _of_checks(mechanism: MechanismResult) -> Iterator[Finding]:

@@ -67,7 +67,7 @@ def test_the_quickstart_reaches_what_it_must(quickstart: Path) -> None:
 def test_curves_over_the_steps_end_at_the_bounds_of_the_tables(quickstart: Path) -> None:
     report = json.loads((quickstart / "report.json").read_text())
     trained = next(result for result in report["mechanisms"] if result["name"] == "dp-sgd")
-    ends = {curve["label"].split(", ")[1]: curve["epsilon"][-1] for curve in trained["bound_trajectories"]}
+    ends = {curve["label"].split(", ")[1].split(" ")[0]: curve["epsilon"][-1] for curve in trained["bound_trajectories"]}
     assert ends == {bound["estimator"]: bound["epsilon"] for bound in bounds(trained, "white-box")}
 
 

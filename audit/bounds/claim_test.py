@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from audit.bounds import group_privacy
 from audit.core import checks
-from audit.core.claims import LowerBound
-from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.claims import DeltaBound, LowerBound
+from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.core.game import Game
-from audit.core.protocols import Estimator, Refuter
+from audit.core.protocols import Estimator, PathEstimator, Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import roots
 from audit.stats.curves import dp_sgd_curve, tradeoff
 
 LEAST_DELTA = 1e-15  # deltas below are not told apart from 0
+FAR = 1e300  # a score beyond every threshold
 PROBE = 20  # made-up scores that an estimator is asked about for the family that it speaks of
 
 
@@ -38,35 +41,17 @@ def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: floa
     if math.isinf(epsilon):
         return False
     if scores.game.copies > 1:
-        pair = of_group(family_of(estimator, scores.game, scores.mechanism, delta), epsilon, delta, scores.game.copies)
-        if not pair[1] < 1:
+        family = family_of(estimator, scores.game, scores.mechanism, delta)
+        if family is None and isinstance(estimator, PathEstimator):  # not monotone: the test is where its own search ends
+            bound = group_privacy.bound(estimator, scores, delta=delta, confidence=confidence, seed=seed)
+            return bound.epsilon > epsilon
+        group_privacy.demand_nested(estimator, "judge canaries in copies")
+        epsilon, delta = group_privacy.of_group(family, epsilon, delta, scores.game.copies)
+        if not delta < 1:
             return False
-        epsilon, delta = pair
     if isinstance(estimator, Refuter):
         return estimator.refutes(scores, epsilon=epsilon, delta=delta, confidence=confidence, seed=seed)
     return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed).epsilon > epsilon
-
-
-def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
-    """The (epsilon, delta) that `copies` records have together when each has this one.
-
-    References:
-        Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
-
-    Raises:
-        UnsupportedMechanism: the family is not closed under groups ("dp_sgd": each copy is sampled on its own).
-
-    >>> of_group(None, 1.0, 0.0, 3)
-    (3.0, 0.0)
-    """
-    if family is None:
-        return tradeoff.group_privacy(epsilon, delta, copies)
-    if family == "gdp":
-        return tradeoff.epsilon_of_gdp(copies * tradeoff.mu_of_gdp(epsilon, delta), delta), delta
-    raise UnsupportedMechanism(
-        f"bounds inside the family '{family}' do not speak of {copies} copies of a canary, which leave it; "
-        "use an estimator for any mechanism, or canaries without copies"
-    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -83,6 +68,28 @@ def probe(estimator: Estimator, game: Game, mechanism: Event | None, delta: floa
     return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(0))
 
 
+def delta_bound(estimator: Estimator, scores: Scores, *, epsilon: float, confidence: float, seed: Seed) -> DeltaBound:
+    """The lower bound on delta at `epsilon`, beside what perfect scores would have proved.
+
+    Guarantee, errors: those of `delta_refuted`.
+    """
+    kind = probe(estimator, scores.game, scores.mechanism, LEAST_DELTA)
+    perfect = replace(scores, values=np.where(scores.included, FAR, -FAR))
+    delta, ceiling = (
+        delta_refuted(estimator, values, epsilon=epsilon, confidence=confidence, seed=seed) for values in (scores, perfect)
+    )
+    return DeltaBound(
+        delta=delta,
+        epsilon=epsilon,
+        confidence=confidence,
+        estimator=kind.estimator,
+        ceiling=max(delta, ceiling),
+        assumes=kind.assumes,
+        game=scores.game,
+        family=kind.family,
+    )
+
+
 def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confidence: float, seed: Seed) -> float:
     """The largest delta such that the estimator refutes (epsilon, delta)-DP: its own tests, inverted in delta.
 
@@ -96,8 +103,7 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
         ConfigError: the estimator chooses its threshold for one delta, so its tests are not nested.
     """
     checks.nonnegative(epsilon, "epsilon")
-    if getattr(estimator, "threshold_by", "") == "split":
-        raise ConfigError("threshold_by is 'split', whose threshold depends on delta; use 'rank' or 'fixed' to bound delta")
+    group_privacy.demand_nested(estimator, "bound delta")
     if scores.game.copies > 1:
         raise UnsupportedMechanism("delta is not converted for canaries in copies; bound epsilon instead")
     family = family_of(estimator, scores.game, scores.mechanism, LEAST_DELTA)

@@ -6,12 +6,13 @@ group of k, and only its conversion speaks of the claim for one record.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 
-from audit.bounds import claim_test
 from audit.core.claims import Claim, LowerBound
-from audit.core.protocols import Estimator
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.protocols import Estimator, PathEstimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import roots
@@ -22,42 +23,95 @@ LARGEST = 100.0  # epsilon of one record
 
 
 def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-    """The estimator's bound on the epsilon of one record, from scores of `scores.game.copies` copies of each canary.
+    """Lower bound on the epsilon of one record, from scores of `scores.game.copies` copies of each canary.
 
     Guarantee: the epsilon of one record is overstated with probability at most `1 - confidence`, under the estimator's
-        assumptions. (epsilon, delta)-DP training gives k records together (k epsilon, delta sum of e^(i epsilon), i < k);
-        an epsilon is refuted where the estimator refutes that pair, at the pair's own delta. All these tests read the same
-        scores and are nested, so their search costs nothing. Inside the family "gdp", k records together are k mu-GDP.
+        assumptions. (epsilon, delta)-DP training gives k records together (k epsilon, delta sum of e^(i epsilon), i < k), a
+        path of ever weaker pairs. An estimator whose tests are not monotone bounds that path with its own search; for others
+        an epsilon is refuted where the bound at the pair's delta lies above the pair's epsilon, which is monotone since bounds
+        do not rise with delta. Inside the family "gdp", k records together are k mu-GDP.
     References:
         Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
 
     Raises:
+        ConfigError: the estimator chooses its threshold for one delta, so its bounds at several are not ordered.
         UnsupportedMechanism: the estimator's family is not closed under groups ("dp_sgd": each copy is sampled on its own).
     """
+    demand_nested(estimator, "judge canaries in copies")
     copies = scores.game.copies
-
-    def at(pair_delta: float) -> LowerBound:
-        return estimator.lower_bound(scores, delta=pair_delta, confidence=confidence, seed=seed)
-
-    plain = at(delta)
+    plain = estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
     if plain.family == "gdp" and plain.parameter is not None:
         return _of_gdp(plain, copies, delta)
+    if plain.family is not None:
+        raise unsupported(plain.family, copies)
+    pairs = tradeoff.GroupPairs(delta=delta, copies=copies)
+    if isinstance(estimator, PathEstimator):
+        epsilon, ceiling = estimator.bound_along(scores, pairs, confidence=confidence, seed=seed)
+    else:
+        epsilon, ceiling = _nested(estimator, scores, pairs, confidence, seed)
+    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, ceiling), selected=_converted(plain, copies))
 
-    def refuted(epsilon: float) -> bool:
-        return claim_test.refutes(estimator, scores, epsilon=epsilon, delta=delta, confidence=confidence, seed=seed)
 
-    def reached(epsilon: float) -> bool:
-        together, spent = claim_test.of_group(None, epsilon, delta, copies)
-        return spent < 1 and at(spent).ceiling > together
+def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
+    """The (epsilon, delta) that `copies` records have together when each has this one.
 
-    epsilon, ceiling = (roots.last_rejected(one, largest=LARGEST, resolution=RESOLUTION) for one in (refuted, reached))
-    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, ceiling), selected=_said(plain, copies))
+    References:
+        Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
+
+    Raises:
+        UnsupportedMechanism: the family is not closed under groups ("dp_sgd": each copy is sampled on its own).
+
+    >>> of_group(None, 1.0, 0.0, 3)
+    (3.0, 0.0)
+    """
+    if family is None:
+        return tradeoff.group_privacy(epsilon, delta, copies)
+    if family == "gdp":
+        return tradeoff.epsilon_of_gdp(copies * tradeoff.mu_of_gdp(epsilon, delta), delta), delta
+    raise unsupported(family, copies)
 
 
 def claim(one: Claim, copies: int) -> Claim:
     """What a claim for one record allows a group of `copies`."""
-    epsilon, delta = claim_test.of_group(None, one.epsilon, one.delta, copies)
+    epsilon, delta = of_group(None, one.epsilon, one.delta, copies)
     return replace(one, epsilon=epsilon, delta=delta, unit=f"group of {copies}", family=None)
+
+
+def demand_nested(estimator: Estimator, purpose: str) -> None:
+    """Raise `ConfigError` for an estimator whose tests at different deltas are not nested."""
+    if getattr(estimator, "threshold_by", "") == "split":
+        raise ConfigError(
+            f"threshold_by is 'split', whose threshold depends on delta, so it cannot {purpose}; use 'rank' or 'fixed'"
+        )
+
+
+def unsupported(family: str, copies: int) -> UnsupportedMechanism:
+    """The error for a family that groups leave."""
+    return UnsupportedMechanism(
+        f"bounds inside the family '{family}' do not speak of {copies} copies of a canary, which leave it; "
+        "use an estimator for any mechanism, or canaries without copies"
+    )
+
+
+def _nested(
+    estimator: Estimator, scores: Scores, pairs: tradeoff.GroupPairs, confidence: float, seed: Seed
+) -> tuple[float, float]:
+    """The epsilon of one record where the bound at each pair's delta meets the pair, and the same of the ceiling."""
+
+    @functools.lru_cache(maxsize=64)
+    def at(delta: float) -> LowerBound:
+        return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
+
+    def refuted(epsilon: float) -> bool:
+        together, spent = pairs(epsilon)
+        return spent < 1 and at(spent).epsilon > together
+
+    def reached(epsilon: float) -> bool:
+        together, spent = pairs(epsilon)
+        return spent < 1 and at(spent).ceiling > together
+
+    epsilon, ceiling = (roots.last_rejected(test, largest=LARGEST, resolution=RESOLUTION) for test in (refuted, reached))
+    return epsilon, ceiling
 
 
 def _of_gdp(plain: LowerBound, copies: int, delta: float) -> LowerBound:
@@ -65,9 +119,8 @@ def _of_gdp(plain: LowerBound, copies: int, delta: float) -> LowerBound:
     top = math.inf if math.isinf(plain.ceiling) else tradeoff.mu_of_gdp(plain.ceiling, delta) / copies
     epsilon = tradeoff.epsilon_of_gdp(mu, delta)
     ceiling = max(epsilon, tradeoff.epsilon_of_gdp(top, delta))
-    return replace(plain, epsilon=epsilon, parameter=mu, ceiling=ceiling, selected=_said(plain, copies))
+    return replace(plain, epsilon=epsilon, parameter=mu, ceiling=ceiling, selected=_converted(plain, copies))
 
 
-def _said(plain: LowerBound, copies: int) -> str:
-    found = plain.selected or "nothing"
-    return f"{found}; {copies} copies, converted by group privacy"
+def _converted(plain: LowerBound, copies: int) -> str:
+    return f"{plain.selected or 'nothing'}; {copies} copies, converted by group privacy"

@@ -26,7 +26,7 @@ def scores(
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="In place of --delta: print the delta at this epsilon that each estimator refutes, and nothing else."
+            help="In place of --delta: print the delta at this epsilon that is refuted, and its ceiling; nothing else."
         ),
     ] = None,
     claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")] = None,
@@ -34,7 +34,8 @@ def scores(
     game: Annotated[
         str,
         typer.Option(
-            help="one_run: memberships are independent fair coins. independent: besides, each score is from a run of its own."
+            help="one_run: memberships are independent fair coins. independent_trials: each score is "
+            "from a run of its own besides."
         ),
     ] = "one_run",
     estimator: Annotated[
@@ -58,8 +59,9 @@ def scores(
     from audit.experiment import inspection
 
     if epsilon is not None and delta is None and output is None and claim_epsilon is None:
-        asked = scores_delta.Asked(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
-        return scores_delta.show(scores_delta.found(*read_scores(file, score, member, where or []), asked), asked, as_json)
+        question = scores_delta.Question(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
+        bounds = scores_delta.bounds(*read_scores(file, score, member, where or []), question)
+        return scores_delta.show(bounds, question, as_json)
     if delta is None or epsilon is not None:
         raise ConfigError(
             "give either --delta, to bound epsilon there, or --epsilon alone, to print what is proven of delta there "

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from audit.cli.printing import print_json, print_plain
 
 if TYPE_CHECKING:
+    from audit.core.claims import DeltaBound
     from audit.core.data import Array
+
+LITTLE = 0.01  # a ceiling below says little of any mechanism
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The question; `estimators` None takes all that the game grants and that hold for any mechanism."""
+class Question:
+    """What is to be bounded; `estimators` None takes the default of the game alone, with the whole error rate."""
 
     epsilon: float
     confidence: float
@@ -23,8 +26,9 @@ class Asked:
     estimators: Sequence[str] | None
 
 
-def found(values: Array, included: Array, asked: Asked) -> list[dict[str, Any]]:
-    """A row for each estimator; all hold together with the confidence asked for."""
+def bounds(values: Array, included: Array, question: Question) -> list[DeltaBound]:
+    """One for each estimator; all hold together with the confidence asked for."""
+    from audit import api
     from audit.bounds import claim_test
     from audit.core import checks
     from audit.core.seeds import Seed
@@ -32,31 +36,48 @@ def found(values: Array, included: Array, asked: Asked) -> list[dict[str, Any]]:
     from audit.experiment import figures
     from audit.experiment.scores import game_of, granted_estimators
 
-    checks.open_probability(asked.confidence, "confidence")
-    rules = game_of(asked.game, len(values))
+    checks.confidence(question.confidence)
+    rules = game_of(question.game, len(values))
     scores = Scores(values=values, included=included, game=rules, attack="scores")
     checks.both_sides(included, "scores")
-    chosen = granted_estimators(rules, asked.estimators)
-    level, rows = figures.share(asked.confidence, len(chosen)), []
-    for index, one in enumerate(chosen):
-        rules.require(one.assumes, type(one).__name__)
-        seed = Seed(asked.seed).child("estimator", index)
-        delta = claim_test.delta_refuted(one, scores, epsilon=asked.epsilon, confidence=level, seed=seed)
-        kind = claim_test.probe(one, rules, None, claim_test.LEAST_DELTA)
-        rows.append({"estimator": kind.estimator, "family": kind.family, "delta": delta, "confidence": level})
-    return rows
+    chosen = granted_estimators(rules, question.estimators or (api.default_estimator(rules),))
+    level, found = figures.share(question.confidence, len(chosen)), []
+    for index, estimator in enumerate(chosen):
+        rules.require(estimator.assumes, type(estimator).__name__)
+        seed = Seed(question.seed).child("estimator", index)
+        found.append(claim_test.delta_bound(estimator, scores, epsilon=question.epsilon, confidence=level, seed=seed))
+    return found
 
 
-def show(rows: Sequence[dict[str, Any]], asked: Asked, as_json: bool) -> int:
-    """Prints the rows; always 0, since nothing is claimed."""
+def show(found: Sequence[DeltaBound], question: Question, as_json: bool) -> int:
+    """Prints the bounds; always 0, since nothing is claimed."""
     if as_json:
-        print_json({"epsilon": asked.epsilon, "confidence": asked.confidence, "game": asked.game, "bounds": list(rows)})
+        rows = [_row(bound) for bound in found]
+        print_json({"epsilon": question.epsilon, "confidence": question.confidence, "game": question.game, "bounds": rows})
         return 0
-    print_plain(f"delta at epsilon {asked.epsilon:g}; all lines hold together with {asked.confidence:.4g}")
-    for row in rows:
-        inside = f" inside the family '{row['family']}'" if row["family"] else ""
-        print_plain(f"  {row['estimator']}: delta at least {_down(row['delta'])}{inside}, confidence {row['confidence']:.4g}")
+    print_plain(f"delta at epsilon {question.epsilon:g}; all lines hold together with {question.confidence:.4g}")
+    for bound in found:
+        inside = f" inside the family '{bound.family}'" if bound.family else ""
+        print_plain(
+            f"  {bound.estimator}: delta at least {_down(bound.delta)}{inside}, confidence {bound.confidence:.4g}; "
+            f"ceiling {_down(bound.ceiling)}"
+        )
+    if question.game == "one_run" and all(bound.ceiling < LITTLE for bound in found):
+        print_plain(
+            "note: even perfect scores of one run prove no more of delta; scores from trainings of their own do "
+            "(--game independent_trials)"
+        )
     return 0
+
+
+def _row(bound: DeltaBound) -> dict[str, Any]:
+    return {
+        "estimator": bound.estimator,
+        "family": bound.family,
+        "delta": bound.delta,
+        "ceiling": bound.ceiling,
+        "confidence": bound.confidence,
+    }
 
 
 def _down(delta: float) -> str:

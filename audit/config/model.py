@@ -68,11 +68,16 @@ class TrainingOverride(Section):
 
 
 class DeclaredClaim(Section):
-    """A guarantee that somebody states without an accountant."""
+    """A guarantee that somebody states without an accountant.
+
+    With `family` the whole trade-off curve is claimed that has this epsilon at delta: "gdp" that of a Gaussian, "dp_sgd" that
+    of the mechanism's own sample rate and steps. Bounds inside that family can refute it then.
+    """
 
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     delta: Share | None = None
     source: str = "declared"
+    family: Literal["gdp", "dp_sgd"] | None = None
 
 
 class MechanismSpec(Section):
@@ -94,6 +99,8 @@ class MechanismSpec(Section):
             raise ValueError("dp_sgd takes exactly one of noise_multiplier and target_epsilon")
         if self.kind == "non_private" and given.count(None) != 2:
             raise ValueError("non_private takes neither noise_multiplier nor target_epsilon")
+        if self.kind == "non_private" and self.claim is not None and self.claim.family == "dp_sgd":
+            raise ValueError("claim.family is dp_sgd for a non_private mechanism; leave it out, or claim gdp")
         return self
 
 

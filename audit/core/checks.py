@@ -36,6 +36,21 @@ def nonnegative(value: float, name: str) -> float:
     return value
 
 
+def confidence(value: float) -> float:
+    """`value` itself, or `ConfigError` unless it lies in (0, 1) and is not an error rate by its looks.
+
+    >>> confidence(0.95)
+    0.95
+    """
+    open_probability(value, "confidence")
+    if value < 0.5:
+        raise ConfigError(
+            f"confidence is {value:g}, so bounds would be wrong in up to {1 - value:.0%} of audits; if {value:g} is the error "
+            f"rate that you accept, give confidence {1 - value:g}"
+        )
+    return value
+
+
 def probability(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` unless it lies in [0, 1]."""
     if not 0 <= value <= 1:

@@ -149,6 +149,44 @@ class CertifiedBound(LowerBound):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepBound(LowerBound):
+    """A lower bound inside the family "dp_sgd" from single steps, each a trial, composed over all steps that are claimed.
+
+    Attributes:
+        game: what was a trial, by which scores, and what the adversary sees.
+        trust: what is taken from the sampler without proof.
+        trials: single steps that were scored.
+        participations: steps that a canary took part in; None where the sampler's coins were not seen.
+    """
+
+    game: str
+    trust: str
+    trials: int
+    participations: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaBound:
+    """What the scores prove of delta at one epsilon: it is at least this, except with probability 1 - confidence.
+
+    Attributes:
+        delta: the bound, 0 where nothing is proved; never above `ceiling`.
+        ceiling: the largest delta that perfect scores would have proved in this game.
+        family: None where the bound holds for any mechanism; else the family inside which it holds, and only there.
+        game: the rules that the scores were obtained under.
+    """
+
+    delta: float
+    epsilon: float
+    confidence: float
+    estimator: str
+    ceiling: float
+    assumes: tuple[Assumption, ...]
+    game: Game
+    family: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
     """The least true epsilon of a Gaussian mechanism that an estimator in this game would have caught with chance `power`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -46,6 +47,25 @@ class NoisySteps:
         checks.probability(self.sample_rate, "sample_rate")
         if not self.steps >= 0:  # also where it is NaN
             raise ConfigError(f"steps is {self.steps}; expected a count of at least 0")
+
+    @property
+    def family(self) -> str:
+        """The trade-off family of this sample rate and number of steps: without sampling it is that of a Gaussian.
+
+        >>> NoisySteps(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4).family
+        'gdp'
+        """
+        return "gdp" if self.sample_rate == 1 else "dp_sgd"
+
+    def parameter(self, signal: float) -> float:
+        """What names the family's member with noise 1 / `signal`: mu of Gaussian DP, else the noise multiplier.
+
+        >>> NoisySteps(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4).parameter(0.5)
+        1.0
+        """
+        if self.family == "gdp":
+            return signal * math.sqrt(self.steps)
+        return 1 / signal if signal > 0 else math.inf
 
 
 def parts(event: Event) -> tuple[Event, ...]:

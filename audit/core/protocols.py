@@ -176,6 +176,22 @@ class Refuter(Protocol):
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool: ...
 
 
+Pairs = Callable[[float], tuple[float, float]]
+"""The (epsilon, delta) of each parameter from 0 on; neither falls as it grows. Hashable, as ceilings are kept by it."""
+
+
+@runtime_checkable
+class PathEstimator(Estimator, Protocol):
+    """An estimator for any mechanism whose tests are not monotone, so that a path of pairs needs a search of its own.
+
+    `bound_along(scores, pairs)` is the end of the initial interval of parameters whose pairs are refuted, and that of perfect
+    scores. It exceeds the least parameter whose pair is true with probability at most `1 - confidence`. Estimators without it
+    are asked for their bound at the delta of each pair, which must not rise with delta.
+    """
+
+    def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]: ...
+
+
 @runtime_checkable
 class AnytimeEstimator(Estimator, Protocol):
     """An estimator whose bound holds at every time at once: only what it finds may decide how many models are trained.

@@ -6,7 +6,7 @@ report.json is the whole report and every other output is a view of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from audit.core.access import Access
@@ -139,11 +139,23 @@ class GameResult:
         together = self.watched.bounds if self.watched is not None else ()
         return (*(bound for attack in self.attacks for bound in attack.bounds), *together)
 
+    def for_any_mechanism(self) -> GameResult:
+        """The same without the bounds inside a family, whose epsilon is not that of a run outside of it."""
+        attacks = tuple(replace(one, bounds=_for_any_mechanism(one.bounds)) for one in self.attacks)
+        watched = self.watched
+        if watched is not None:
+            watched = replace(watched, bounds=_for_any_mechanism(watched.bounds))
+        return replace(self, attacks=attacks, watched=watched)
+
     @property
     def controls(self) -> tuple[NegativeControl, ...]:
         """All negative controls that were made."""
         found = [attack.control for attack in self.attacks] + [self.watched.control if self.watched is not None else None]
         return tuple(control for control in found if control is not None)
+
+
+def _for_any_mechanism(bounds: tuple[LowerBound, ...]) -> tuple[LowerBound, ...]:
+    return tuple(bound for bound in bounds if bound.family is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

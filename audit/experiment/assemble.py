@@ -15,6 +15,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.errors import ConfigError
+from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd, sgd
 from audit.core.protocols import Accountant, Attack
 from audit.core.seeds import Seed
@@ -100,7 +101,13 @@ def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: 
             raise ConfigError(
                 f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
             )
-        declared = (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=spec.claim.source),)
+        family: str | None = spec.claim.family
+        noisy = noisy_steps(mechanism)
+        if family == "dp_sgd" and noisy is not None:
+            family = noisy.family
+        declared = (
+            Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=spec.claim.source, family=family),
+        )
     keys = ["learning_rate", "weight_decay", "schedule", "warmup"] + (["momentum"] if training.optimizer == "sgd" else [])
     optimizer = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}
     return Recipe(

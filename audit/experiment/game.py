@@ -33,7 +33,7 @@ class Played:
     """What came of one game."""
 
     result: GameResult
-    trajectories: tuple[BoundTrajectory, ...]
+    trajectories: tuple[tuple[str | None, BoundTrajectory], ...]  # with the family inside which each holds
     checks: tuple[Check, ...]
     observed: Observed
     scores: tuple[Scores, ...]
@@ -173,7 +173,7 @@ def simulated(one: Round, stated: Stated) -> tuple[tuple[Certificate, ...], tupl
     return certificates.certify(path, experiment.certificates), certificates.detectable(path, stated.claims)
 
 
-def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[BoundTrajectory]:
+def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[tuple[str | None, BoundTrajectory]]:
     """Proven epsilon over the steps seen so far, a curve per estimator; each point holds at its level on its own.
 
     `seed` is that of the attack's bounds, so that the last point is the bound which the tables state.
@@ -191,9 +191,14 @@ def trajectories(one: Round, name: str, attack: Attack, seed: Seed) -> list[Boun
             seed=seed,
         )
         rows.append([bound.epsilon for bound in found])
-    labels = [f"{name}, {found.estimator}" for found in found]
-    curves = zip(labels, zip(*rows, strict=True), strict=True)
-    return [BoundTrajectory(label=label, steps=checkpoints, epsilon=curve) for label, curve in curves]
+    return [
+        (bound.family, BoundTrajectory(label=_label(name, bound), steps=checkpoints, epsilon=curve))
+        for bound, curve in zip(found, zip(*rows, strict=True), strict=True)
+    ]
+
+
+def _label(name: str, bound: LowerBound) -> str:
+    return f"{name}, {bound.estimator}{f' (inside {bound.family})' if bound.family else ''}"
 
 
 def described(one: Round) -> Evaluation | None:

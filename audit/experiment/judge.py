@@ -20,7 +20,7 @@ SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.V
 Z_LIMIT = 5.0  # standard errors beyond which an executed quantity counts as different: false alarm below 1e-6
 
 
-def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed: bool = True) -> Verdict:
+def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed: bool = True, inside: bool = True) -> Verdict:
     """The verdict on one claim.
 
     Args:
@@ -28,14 +28,17 @@ def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed
         bounds: all bounds of the games that were played on this mechanism.
         trusted: every negative control passed.
         executed: no check of what was run against what was accounted for has failed.
+        inside: nor has one that shows the run to lie outside of the families of trade-off curves (`outside_families`). Where it
+            does, bounds inside a family decide nothing and their epsilon is not stated: it would not be the run's.
 
     Returns:
         VIOLATED where an admissible bound lies above the claim; INVALID where the control failed, or where
         nothing was refuted but the run was not the accounted one; OUT_OF_REACH where no admissible bound
         could have exceeded the claim; else CONSISTENT.
     """
-    admissible = [bound for bound in bounds if claim.can_be_refuted_by(bound)]
-    best = max(admissible, key=lambda bound: bound.epsilon, default=None)
+    able = [bound for bound in bounds if claim.can_be_refuted_by(bound)]
+    admissible = [bound for bound in able if inside or bound.family is None]
+    best = _deciding(claim, admissible)
     reach = max((bound.ceiling for bound in admissible), default=0.0)
     if not trusted:
         return Verdict(
@@ -44,12 +47,27 @@ def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed
     if best is not None and best.epsilon > claim.epsilon:
         return Verdict(claim=claim, outcome=Outcome.VIOLATED, bound=best, reason=_above(claim, best))
     if not executed:
-        return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason="what was run is not what was accounted for")
+        reason = "what was run is not what was accounted for"
+        curves = sorted({_curve(bound.family) for bound in able if bound.family and bound.epsilon > claim.epsilon})
+        if curves:
+            reason += f"; its scores do not fit {' or '.join(curves)} either, which says nothing of the claimed epsilon"
+        return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason=reason)
     if reach <= claim.epsilon:
         reason = f"even perfect scores would have proved at most {_down(reach)}, so this audit could not have refuted the claim"
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=best, reason=reason)
     reason = f"no bound lies above the claim; perfect scores would have proved up to {_down(reach)}"
     return Verdict(claim=claim, outcome=Outcome.CONSISTENT, bound=best, reason=reason)
+
+
+def outside_families(checks: Sequence[Check]) -> bool:
+    """Whether a failed check shows that no member of a family is what was run; noise of another size is another member's."""
+    return any(check.status is Status.FAILED and check.code != "noise" for check in checks)
+
+
+def _deciding(claim: Claim, bounds: Sequence[LowerBound]) -> LowerBound | None:
+    """The bound to judge by: one for any mechanism where it refutes the claim, else the largest."""
+    free = [bound for bound in bounds if bound.family is None and bound.epsilon > claim.epsilon]
+    return max(free or bounds, key=lambda bound: bound.epsilon, default=None)
 
 
 def of_mechanism(verdicts: Sequence[Verdict]) -> Outcome | None:
@@ -188,10 +206,30 @@ def _row(code: str, item: str, value: str, holds: bool) -> Check:
 
 
 def _above(claim: Claim, bound: LowerBound) -> str:
+    """What a bound above the claim shows; inside a family that is the claimed curve refuted, not an epsilon proved."""
+    if bound.family is None:
+        return (
+            f"{bound.estimator} proves epsilon of at least {_down(bound.epsilon)} at confidence {bound.confidence:.6g}, "
+            f"above the claimed {claim.epsilon:.4g}"
+        )
     return (
-        f"{bound.estimator} proves epsilon of at least {_down(bound.epsilon)} at confidence {bound.confidence:.6g}, "
-        f"above the claimed {claim.epsilon:.4g}"
+        f"{bound.estimator} refutes {_curve(bound.family)} at confidence {bound.confidence:.6g}{_parameter(bound)}; inside the "
+        f"family '{bound.family}', and only there, that is an epsilon of at least {_down(bound.epsilon)}, above the claimed "
+        f"{claim.epsilon:.4g}"
     )
+
+
+def _curve(family: str) -> str:
+    names = {"gdp": "the claimed curve of Gaussian DP", "dp_sgd": "the claimed curve of DP-SGD"}
+    return names.get(family, f"the claimed curve of the family '{family}'")
+
+
+def _parameter(bound: LowerBound) -> str:
+    if bound.parameter is None:
+        return ""
+    if bound.family == "gdp":
+        return f": mu at least {_down(bound.parameter)}"
+    return f": effective noise multiplier at most {math.ceil(bound.parameter * 1000) / 1000:.3f}"
 
 
 def _down(value: float) -> str:

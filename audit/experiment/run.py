@@ -76,18 +76,19 @@ def limit_curve(recipe: Recipe, adjacency: Adjacency) -> LimitCurve | None:
 
 def conclude(experiment: Experiment, recipe: Recipe, stated: Stated, games: Sequence[Played]) -> MechanismResult:
     """Bounds of all games held against each claim."""
-    found = [bound for game in games for bound in game.bounds]
     trusted = all(control.passed for game in games for control in game.result.controls)
     checks = _merged([check for game in games for check in game.checks])
     executed = all(check.status is not Status.FAILED for check in checks)
-    verdicts = tuple(judge.judge(claim, found, trusted=trusted, executed=executed) for claim in stated.claims)
+    inside = not judge.outside_families(checks)
+    found = [bound for game in games for bound in game.bounds]
+    verdicts = tuple(judge.judge(claim, found, trusted=trusted, executed=executed, inside=inside) for claim in stated.claims)
     return MechanismResult(
         name=recipe.name,
         mechanism=recipe.mechanism,
         claims=stated.claims,
         trajectories=_trajectories(experiment, recipe, stated.claims),
-        bound_trajectories=tuple(curve for game in games for curve in game.trajectories),
-        games=tuple(game.result for game in games),
+        bound_trajectories=tuple(curve for game in games for family, curve in game.trajectories if inside or family is None),
+        games=tuple(game.result if inside else game.result.for_any_mechanism() for game in games),
         verdicts=verdicts,
         outcome=judge.of_mechanism(verdicts),
         utility=utility([game.observed for game in games], experiment.dataset),

@@ -21,7 +21,7 @@ from audit.core.views import Scores
 from audit.experiment import figures, judge, trained_report
 from audit.experiment.settings import Settings
 
-GAMES = ("one_run", "independent")
+GAMES = ("one_run", "independent_trials")
 
 
 def inspect_scores(
@@ -32,8 +32,8 @@ def inspect_scores(
     Args:
         values: `(n,)`, higher for records taken for members.
         included: `(n,)` bool, the coins.
-        game: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent" (besides,
-            each score comes from a training of its own, or trainings that do not touch each other).
+        game: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
+            (besides, each score comes from a training of its own, or trainings that do not touch each other).
         name: of the table.
 
     Raises:
@@ -74,7 +74,7 @@ def inspect_scores(
 
 def game_of(game: str, count: int) -> Game:
     """The rules that a table of `count` scores was obtained under."""
-    shapes = {"one_run": (count, 1), "independent": (1, count)}
+    shapes = {"one_run": (count, 1), "independent_trials": (1, count)}
     canaries, runs = trained_report.pick(game, shapes, "game")
     return Game(
         adjacency=Adjacency.ADD_REMOVE,
@@ -156,6 +156,6 @@ def inverted(attack: AttackResult) -> str:
 
 def _declared(game: str) -> Check:
     granted = [Assumption.INDEPENDENT_COINS.value.replace("_", " ")]
-    if game == "independent":
+    if game == "independent_trials":
         granted.append(Assumption.INDEPENDENT_TRIALS.value.replace("_", " "))
     return Check(code="game", item="How the scores came about", value=" and ".join(granted), status=Status.DECLARED)

@@ -65,7 +65,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         checks.open_probability(self.delta, "delta")
-        checks.open_probability(self.confidence, "confidence")
+        checks.confidence(self.confidence)
         if self.claim_epsilon is not None:
             checks.nonnegative(self.claim_epsilon, "claim_epsilon")
         if self.coins is not None and self.randomised_seed is not None:

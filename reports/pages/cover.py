@@ -84,10 +84,7 @@ def _in_words(report: AuditReport, head: Headline) -> str:
                 "claimed. This audit could not have failed, so it says nothing for or against the claim."
             )
         case Outcome.VIOLATED:
-            said = (
-                "The attacks prove more than the claim allows. Either the training does not do what was claimed, or the claim "
-                "is wrong."
-            )
+            said = _refuted(head.verdict.bound)
         case Outcome.CONSISTENT:
             said = (
                 "The attacks listed here prove less than is claimed, and they were able to prove more. That is evidence for "
@@ -95,6 +92,20 @@ def _in_words(report: AuditReport, head: Headline) -> str:
             )
     gates = f" {_policy(report)}" if report.policy else ""
     return f"{said}{_assumptions(head.mechanism)}{gates}"
+
+
+def _refuted(bound: LowerBound | None) -> str:
+    """What a refuted claim means: for a bound inside a family the curve that was claimed, not an epsilon of the run."""
+    if bound is None or bound.family is None:
+        return (
+            "The attacks prove more than the claim allows. Either the training does not do what was claimed, or the claim "
+            "is wrong."
+        )
+    return (
+        f"The scores refute the claimed curve of {en.family(bound.family)}: the training is not the mechanism that was "
+        "claimed, or the claim is wrong. The figure below is an epsilon inside that family, not one proven for whatever was "
+        "run."
+    )
 
 
 def _assumptions(mechanism: MechanismResult) -> str:
@@ -165,10 +176,10 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
 
 
 def _proven(report: AuditReport, mechanism: MechanismResult, proven: Placed | None, at: str, void: bool) -> Number:
-    label = "Proven ε, at least"
     if proven is None:
-        return Number(label=label, value="none", detail="No bound could be computed", tone=Tone.MEASURED)
+        return Number(label="Proven ε, at least", value="none", detail="No bound could be computed", tone=Tone.MEASURED)
     bound = proven.bound
+    label = "ε inside a family, at least" if bound.family else "Proven ε, at least"
     detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {proven.attack}"
     other = headline.free(mechanism) if bound.family else headline.in_family(mechanism)
     if other is not None and (bound.family or other.bound.epsilon > bound.epsilon):

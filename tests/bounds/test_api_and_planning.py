@@ -21,7 +21,7 @@ from audit.core.views import Scores
 
 DRAW = np.random.default_rng(0)
 MEMBERS, NONMEMBERS = DRAW.normal(2, 1, 300), DRAW.normal(0, 1, 300)
-SGD = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+SGD = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.9, steps=4)
 
 
 def game(**changes: object) -> Game:
@@ -278,8 +278,28 @@ def test_delta_of_any_estimator() -> None:
     free = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0)
     trials = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, game="independent_trials")
     inside = api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, game="independent_trials", family="gdp")
-    assert 1e-4 < free < trials < inside < 0.6  # of mu 2 it is 0.523
+    assert 1e-4 < free.delta < trials.delta < inside.delta < 0.6  # of mu 2 it is 0.523
+    assert (free.family, trials.family, inside.family) == (None, None, "gdp") and inside.estimator == "gaussian"
+    assert all(one.delta < one.ceiling and one.epsilon == 1.0 for one in (free, trials, inside))
+    assert free.ceiling < 0.01 and trials.ceiling > 0.9 and trials.game.runs == len(MEMBERS) + len(NONMEMBERS)
     with pytest.raises(AssumptionError, match="independent_trials"):
         api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, estimator="rank_exact")
     with pytest.raises(ConfigError, match="epsilon"):
         api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=-1.0)
+
+
+def test_a_family_beside_a_named_estimator_is_refused() -> None:
+    for ask in (
+        lambda: api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, estimator="rank_exact", family="gdp"),
+        lambda: api.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, estimator={"kind": "one_run"}, family="gdp"),
+    ):
+        with pytest.raises(ConfigError, match="beside the estimator"):
+            ask()
+
+
+def test_an_error_rate_in_place_of_a_confidence_is_questioned() -> None:
+    with pytest.raises(ConfigError, match=r"give confidence 0\.95"):
+        api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, confidence=0.05)
+    with pytest.raises(ConfigError, match="confidence"):
+        api.certify(delta=1e-5, confidence=0.05)
+    assert api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, confidence=0.5).epsilon > 0

@@ -108,11 +108,11 @@ def test_copies_are_judged_as_the_converted_bound_judges_them(spec: dict[str, An
 
 
 def test_groups_of_a_gaussian_are_gaussian_and_of_dp_sgd_unknown() -> None:
-    epsilon, delta = claim_test.of_group("gdp", 1.5, DELTA, 3)
+    epsilon, delta = group_privacy.of_group("gdp", 1.5, DELTA, 3)
     assert delta == DELTA
     assert tradeoff.mu_of_gdp(epsilon, delta) == pytest.approx(3 * tradeoff.mu_of_gdp(1.5, DELTA), rel=1e-9)
     with pytest.raises(UnsupportedMechanism, match="3 copies"):
-        claim_test.of_group("dp_sgd", 1.5, DELTA, 3)
+        group_privacy.of_group("dp_sgd", 1.5, DELTA, 3)
 
 
 # ---------------------------------------------------------------------------------------- delta at epsilon

@@ -53,11 +53,22 @@ def test_the_same_bound_from_every_file(tmp_path, capsys, suffix):
 
 def test_more_bounds_for_independent_runs_at_a_split_budget(tmp_path, capsys):
     path = table(tmp_path / "s.csv")
-    audit(path, "--delta", "1e-5", "--game", "independent", "--certificates", "0", "--json")
+    audit(path, "--delta", "1e-5", "--game", "independent_trials", "--certificates", "0", "--json")
     bounds = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
     assert {"one_run", "clopper_pearson", "rank_exact", "sequential"} == {bound["estimator"] for bound in bounds}
     assert all(bound["confidence"] == pytest.approx(1 - 0.05 / len(bounds)) for bound in bounds)
-    audit(path, "--delta", "1e-5", "--game", "independent", "--estimator", "clopper_pearson", "--certificates", "0", "--json")
+    audit(
+        path,
+        "--delta",
+        "1e-5",
+        "--game",
+        "independent_trials",
+        "--estimator",
+        "clopper_pearson",
+        "--certificates",
+        "0",
+        "--json",
+    )
     (alone,) = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
     assert alone["confidence"] == 0.95
 
@@ -116,7 +127,7 @@ def test_bad_tables_end_in_exit_code_two(tmp_path, name):
     [
         (("--delta", "0"), "delta is 0.0"),
         (("--delta", "1e-5", "--confidence", "1"), "confidence is 1.0"),
-        (("--delta", "1e-5", "--game", "two_runs"), "Expected one of one_run, independent"),
+        (("--delta", "1e-5", "--game", "two_runs"), "Expected one of one_run, independent_trials"),
         (("--delta", "1e-5", "--estimator", "one_ran"), "Did you mean 'one_run'"),
         (("--delta", "1e-5", "--estimator", "clopper_pearson"), "assumes independent_trials, which this game does not grant"),
         (("--delta", "1e-5", "--where", "attack"), "expected COLUMN=VALUE"),
@@ -167,7 +178,9 @@ def test_what_simulation_says_of_the_bounds_is_printed(tmp_path, capsys):
 
 def test_delta_at_an_epsilon(tmp_path, capsys):
     path = table(tmp_path / "s.csv")
-    audit(path, "--epsilon", "1", "--game", "independent", "--estimator", "rank_exact", "--estimator", "gaussian", "--json")
+    audit(
+        path, "--epsilon", "1", "--game", "independent_trials", "--estimator", "rank_exact", "--estimator", "gaussian", "--json"
+    )
     printed = json.loads(capsys.readouterr().out)
     free, inside = printed["bounds"]
     assert (free["estimator"], free["family"], inside["family"]) == ("rank_exact", None, "gdp")

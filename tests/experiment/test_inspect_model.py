@@ -439,11 +439,11 @@ def test_all_bounds_that_the_game_grants():
     assert "one_run" in names
     assert not names & {"clopper_pearson", "gaussian", "rank_exact"}, "they need independent trials"
     assert one.outcome is Outcome.VIOLATED
-    more = inspect_scores(values, coins, Settings(claim_epsilon=1.0, certificates=0), game="independent")
+    more = inspect_scores(values, coins, Settings(claim_epsilon=1.0, certificates=0), game="independent_trials")
     names = {bound.estimator for bound in attack(more, "scores").bounds}
     assert {"one_run", "clopper_pearson", "rank_exact"} <= names
     assert not names & {"gaussian", "product_channel"}, "inside a family, they cannot refute a bare claim"
-    chosen = inspect_scores(values, coins, Settings(estimators=("gaussian",), certificates=0), game="independent")
+    chosen = inspect_scores(values, coins, Settings(estimators=("gaussian",), certificates=0), game="independent_trials")
     assert [bound.family for bound in attack(chosen, "scores").bounds] == ["gdp"]
     assert chosen.mechanisms[0].games[0].certificates == ()
     game = one.mechanisms[0].games[0]

@@ -8,12 +8,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from audit.accounting.accountants.pld import PLUGIN as PldAccountant
+from audit.bounds.estimators.fdp_rank import FdpRank
+from audit.bounds.estimators.gaussian import Gaussian
+from audit.bounds.estimators.one_run_fdp import OneRunFdp
+from audit.bounds.estimators.product_channel import ProductChannel
+from audit.bounds.estimators.sequential import Sequential
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound, Outcome
 from audit.core.events import Repeated, dp_sgd
-from audit.core.results import Status
+from audit.core.game import Game, Inclusion
+from audit.core.results import Check, Status
+from audit.core.seeds import Seed
 from audit.core.training import Executed
+from audit.core.views import Scores
 from audit.experiment import judge
+from audit.stats.curves import tradeoff
 
 CLAIM = Claim(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")
 
@@ -54,6 +65,62 @@ def test_a_family_bound_refutes_only_a_claim_of_that_family() -> None:
     same = replace(CLAIM, family="dp_sgd")
     assert judge.judge(same, [bound(3.0, 99.0, "dp_sgd")], trusted=True).outcome is Outcome.VIOLATED
     assert judge.judge(same, [bound(3.0, 99.0, "gdp")], trusted=True).outcome is Outcome.OUT_OF_REACH
+
+
+def test_without_sampling_dp_sgd_and_a_gaussian_are_one_curve() -> None:
+    draw = np.random.default_rng(0)
+    included = np.arange(400) < 200
+    mechanism = dp_sgd(noise_multiplier=4.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+    game = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.ALL_STEPS, inclusion=Inclusion.COINS, canaries=1, runs=400)
+    values = draw.normal(size=400) + 3 * included
+    scores = Scores(values=values, included=included, game=game, mechanism=mechanism)
+    asked = {"delta": 1e-5, "confidence": 0.95, "seed": Seed(0)}
+    stated = (PldAccountant().claim(mechanism, delta=1e-5, adjacency=Adjacency.ADD_REMOVE), replace(CLAIM, family="gdp"))
+    for estimator in (
+        Gaussian(),
+        FdpRank(statistic="auc"),
+        Sequential(family="dp_sgd"),
+        ProductChannel(family="dp_sgd"),
+        OneRunFdp(family="dp_sgd"),
+    ):
+        found = estimator.lower_bound(scores, **asked)
+        assert found.family == "gdp" and found.parameter is not None and 1 < found.parameter < 3, estimator
+        assert found.epsilon == pytest.approx(tradeoff.epsilon_of_gdp(found.parameter, 1e-5), rel=0.02), estimator
+        for claim in stated:
+            assert judge.judge(claim, [found], trusted=True).outcome is Outcome.VIOLATED
+    sampled = dp_sgd(noise_multiplier=4.0, clip_norm=1.0, sample_rate=0.5, steps=4)
+    found = FdpRank().lower_bound(replace(scores, mechanism=sampled), **asked)
+    assert found.family == "dp_sgd" and not replace(CLAIM, family="gdp").can_be_refuted_by(found)
+
+
+IN_FAMILY = replace(bound(8.6, 99.0, "dp_sgd"), parameter=0.4123, estimator="fdp_rank")
+
+
+def test_a_refuted_curve_is_named_and_its_epsilon_is_never_stated_without_the_family() -> None:
+    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], trusted=True)
+    assert found.outcome is Outcome.VIOLATED
+    assert "refutes the claimed curve of DP-SGD" in found.reason and "effective noise multiplier at most 0.413" in found.reason
+    assert "inside the family 'dp_sgd', and only there" in found.reason and "proves epsilon" not in found.reason
+
+
+def test_a_run_outside_of_the_family_gets_no_epsilon_from_it() -> None:
+    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], trusted=True, executed=False, inside=False)
+    assert found.outcome is Outcome.INVALID and found.bound is not None and found.bound.family is None
+    assert "do not fit the claimed curve of DP-SGD" in found.reason and "8.6" not in found.reason
+
+
+def test_a_bound_for_any_mechanism_decides_before_a_larger_one_inside_a_family() -> None:
+    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(2.5)], trusted=True)
+    assert found.bound is not None and found.bound.family is None and "proves epsilon of at least 2.50" in found.reason
+
+
+def test_only_noise_of_another_size_leaves_a_run_inside_its_family() -> None:
+    def row(code: str, status: Status) -> Check:
+        return Check(code=code, item=code, value="", status=status)
+
+    assert not judge.outside_families([row("steps", Status.CHECKED), row("noise", Status.FAILED), row("finite", Status.GAP)])
+    for code in ("steps", "sampling", "sampling-law", "clipping", "clipping-recomputed"):
+        assert judge.outside_families([row(code, Status.FAILED)])
 
 
 def test_a_bound_at_another_delta_decides_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -59,6 +60,21 @@ def test_each_outcome_has_its_state_and_level(outcome: Outcome, state: State, le
     judged = [one for one in findings(report) if one.rule == "AU001"]
     assert len(judged) == 3 and {one.state for one in judged} == {state}
     assert {one["level"] for one in _sarif(report) if one["ruleId"] == "AU001"} == {level}
+
+
+def test_an_epsilon_inside_a_family_is_never_called_proven_without_it() -> None:
+    report = sample.run(Outcome.VIOLATED)
+    (judged,) = report.mechanisms[-1:] if report.mechanisms[-1].verdicts else report.mechanisms[:1]
+    inside = next(bound for game in judged.games for bound in game.bounds if bound.family is not None)
+    verdict = replace(judged.verdicts[0], bound=inside, claim=replace(judged.verdicts[0].claim, family=inside.family))
+    changed = replace(report, mechanisms=(replace(judged, verdicts=(verdict,)),))
+    free = max(bound.epsilon for game in judged.games for bound in game.bounds if bound.family is None)
+    (found,) = (one for one in findings(changed) if one.rule == "AU001")
+    assert f"inside the family {inside.family} only" in found.message
+    figures = dict(found.figures)
+    assert figures["proven_epsilon"] == free and figures[f"epsilon_inside_{inside.family}"] == inside.epsilon
+    assert f"inside the family {inside.family} only" in render(changed, ("junit",))["junit.xml"].decode()
+    assert f"inside the family {inside.family} only" in render(changed, ("sarif",))["results.sarif"].decode()
 
 
 def test_a_failed_control_fails() -> None:

@@ -12,6 +12,7 @@ from scipy import optimize, stats
 from audit.stats.bounds import convolution, one_run_guesses, ranks
 from audit.stats.bounds import one_run_all_counts as guess_walk
 from audit.stats.bounds.one_run_all_counts import Walk
+from audit.stats.curves.tradeoff import GroupPairs
 
 FRACTIONS = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
 
@@ -149,7 +150,7 @@ def test_all_counts_together_prove_more_than_each_at_a_share() -> None:
     for seed in range(15):
         guesses, correct = gaussian_counts(1000, 1.0, seed)
         together.append(guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=1000, delta=1e-5), 0.05)[0])
-        apart.append(one_run_guesses.grid_bound(guesses, correct, coins=1000, delta=1e-5, significance=0.05)[0])
+        apart.append(one_run_guesses.bound_along(GroupPairs(delta=1e-5), guesses, correct, coins=1000, significance=0.05)[0])
     assert np.median(together) > 1.05 * np.median(apart)
 
 

@@ -8,6 +8,7 @@ from scipy import special, stats
 
 from audit.stats.bounds import one_run_fdp, one_run_guesses, product_channel, ranks, roots
 from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves.tradeoff import GroupPairs
 
 
 def naive_p_value(epsilon: float, guesses: int, correct: int, coins: int, delta: float) -> float:
@@ -43,16 +44,16 @@ def test_p_value_is_monotone_below_one_half(delta: float, guesses: int, correct:
 @pytest.mark.parametrize(("coins", "expected"), [(100, 3.493), (1000, 5.809), (10_000, 8.113)])
 def test_perfect_guesses_prove_the_known_ceiling(coins: int, expected: float) -> None:
     counts = np.array([coins])
-    assert one_run_guesses.grid_bound(counts, counts, coins=coins, delta=0.0, significance=0.05)[0] == pytest.approx(
-        expected, abs=1e-3
-    )
+    assert one_run_guesses.bound_along(GroupPairs(delta=0.0), counts, counts, coins=coins, significance=0.05)[
+        0
+    ] == pytest.approx(expected, abs=1e-3)
 
 
 def test_the_delta_penalty_bites() -> None:
     counts = np.array([100])
-    assert one_run_guesses.grid_bound(counts, counts, coins=100_000, delta=1e-5, significance=0.05)[0] == pytest.approx(
-        0.809, abs=1e-3
-    )
+    assert one_run_guesses.bound_along(GroupPairs(delta=1e-5), counts, counts, coins=100_000, significance=0.05)[
+        0
+    ] == pytest.approx(0.809, abs=1e-3)
 
 
 def test_right_guesses_by_brute_force() -> None:
@@ -135,7 +136,9 @@ def test_without_independence_only_one_run_methods_hold() -> None:
         ranked = ranks.by_rank(values, included, draw)
         right = one_run_guesses.correct_guesses(ranked, guesses)
         over["product"] += product_channel.bound(tradeoff_curves.gdp, guesses, right, coins=coins, significance=level)[0] > 1.0
-        over["one_run"] += one_run_guesses.grid_bound(guesses, right, coins=coins, delta=1e-9, significance=level)[0] > 2.0
+        over["one_run"] += (
+            one_run_guesses.bound_along(GroupPairs(delta=1e-9), guesses, right, coins=coins, significance=level)[0] > 2.0
+        )
     assert over["product"] > 0.1 * trials
     assert over["one_run"] <= 0.1 * trials
 

@@ -41,7 +41,7 @@ class GaussianClt:
                 squared += rate**2 * steps * (math.expm1(noise**-2) if noise > 0.04 else math.inf)
         epsilon = epsilon_of_gdp(math.sqrt(squared), float(delta))
         note = "a central limit: an approximation, not a bound"
-        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source="Gaussian CLT", note=note)
+        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source="Gaussian CLT", family="gdp", note=note)
 
 
 PLUGIN = GaussianClt

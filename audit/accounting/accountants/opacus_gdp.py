@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from audit.accounting.accountants import _as_it_is
@@ -29,13 +29,14 @@ class OpacusGdp:
         Raises:
             UnsupportedMechanism: something else, or Opacus is not installed.
         """
-        return _as_it_is.opacus(
+        found = _as_it_is.opacus(
             "GDP",
             mechanism,
             delta=delta,
             adjacency=adjacency,
             note="a central limit: an approximation, not a bound",
         )
+        return replace(found, family="gdp")
 
 
 PLUGIN = OpacusGdp

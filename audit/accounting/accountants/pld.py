@@ -77,7 +77,8 @@ class Pld:
         if delta < least:
             raise UnsupportedMechanism(_round_off(delta, least))
         epsilon = self._dp_sgd(parts, float(delta), adjacency)
-        family = "dp_sgd" if noisy_steps(mechanism) is not None else None
+        steps = noisy_steps(mechanism)
+        family = None if steps is None else steps.family
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
 
     def _dp_sgd(self, parts: list[NoisySteps], delta: float, adjacency: Adjacency) -> float:

@@ -50,12 +50,13 @@ class Reference:
             UnsupportedMechanism: no proof is implemented for the mechanism under this adjacency.
         """
         (low, high), doubt = self.explained(mechanism, delta=delta, adjacency=adjacency)
+        steps = noisy_steps(mechanism)
         return Claim(
             epsilon=high,
             delta=float(delta),
             adjacency=adjacency,
             source=f"epsilon-audit {__version__} reference",
-            family="dp_sgd" if noisy_steps(mechanism) is not None else None,
+            family=None if steps is None else steps.family,
             note=doubt or f"the true value is at least {low:.6g}",
         )
 

@@ -78,8 +78,8 @@ class FdpRank:
             comparisons=tests,
             ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
-            family="dp_sgd",
-            parameter=1 / signal if signal > 0 else math.inf,
+            family=mechanism.family,
+            parameter=mechanism.parameter(signal),
             selected=_said(selected, signal),
             seed=seed.integer(),
         )

@@ -9,10 +9,12 @@ from audit.core import checks
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
+from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import one_run_all_counts, one_run_guesses, ranks
 from audit.stats.bounds.validation import Counts
+from audit.stats.curves.tradeoff import GroupPairs
 
 CALIBRATIONS = ("joint", "each")
 
@@ -57,14 +59,15 @@ class OneRun:
         """
         coins, tie_seed = len(scores.values), seed.child("ties")
         guesses, correct = self._counted(scores, delta, confidence, tie_seed)
-        epsilon, at = self._refuted((coins, delta, 1 - confidence), guesses, correct)
+        pairs = GroupPairs(delta=delta)
+        epsilon, at = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
             confidence=confidence,
             estimator="one_run",
             comparisons=len(guesses),
-            ceiling=max(epsilon, _ceiling(self, coins, delta, confidence)),
+            ceiling=max(epsilon, _ceiling(self, coins, pairs, confidence)),
             assumes=(Assumption.INDEPENDENT_COINS,),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
             seed=tie_seed.integer(),
@@ -79,13 +82,20 @@ class OneRun:
             return one_run_all_counts.refutes(walk, epsilon, significance)
         return one_run_guesses.refutes(guesses, correct, coins=coins, epsilon=epsilon, delta=delta, significance=significance)
 
-    def _refuted(self, design: tuple[int, float, float], guesses: Counts, correct: Counts) -> tuple[float, int]:
-        """The bound and the index of its count, for so many coins, a delta and a significance."""
-        coins, delta, significance = design
+    def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
+        """The parameter up to which the guesses refute every pair, and what perfect guesses would refute."""
+        guesses, correct = self._counted(scores, pairs(0.0)[1], confidence, seed.child("ties"))
+        coins = len(scores.values)
+        found, _ = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
+        return found, max(found, _ceiling(self, coins, pairs, confidence))
+
+    def _refuted(self, pairs: Pairs, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
+        """The parameter up to which every pair is refuted, and the index of the count that tells most there (or -1)."""
         if self.calibration == "joint":
-            walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=delta)
-            return one_run_all_counts.bound(walk, significance)
-        return one_run_guesses.grid_bound(guesses, correct, coins=coins, delta=delta, significance=significance)
+            walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=0.0)
+            found = one_run_all_counts.bound_along(walk, pairs, significance)
+            return found, walk.most_surprising(pairs(found)[0]) if found > 0 else -1
+        return one_run_guesses.bound_along(pairs, guesses, correct, coins=coins, significance=significance)
 
     def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
@@ -98,9 +108,9 @@ class OneRun:
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(estimator: OneRun, coins: int, delta: float, confidence: float) -> float:
+def _ceiling(estimator: OneRun, coins: int, pairs: Pairs, confidence: float) -> float:
     guesses = one_run_guesses.guess_counts(coins, estimator.guess_fractions)
-    return estimator._refuted((coins, delta, 1 - confidence), guesses, guesses)[0]
+    return estimator._refuted(pairs, guesses, guesses, coins, 1 - confidence)[0]
 
 
 PLUGIN = OneRun

@@ -75,7 +75,7 @@ class OneRunFdp:
             comparisons=len(guesses),
             ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
             assumes=(Assumption.INDEPENDENT_COINS,),
-            family=self.family,
+            family=self.family if mechanism is None else mechanism.family,
             parameter=_parameter(found, mechanism),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
             seed=tie_seed.integer(),
@@ -143,7 +143,7 @@ def _epsilon(found: float, mechanism: NoisySteps | None, delta: float) -> float:
 def _parameter(found: float, mechanism: NoisySteps | None) -> float:
     if mechanism is None:
         return found
-    return 1 / found if found > 0 else math.inf
+    return mechanism.parameter(found)
 
 
 @functools.lru_cache(maxsize=256)

@@ -78,7 +78,7 @@ class ProductChannel:
             comparisons=len(guesses),
             ceiling=max(epsilon, curve.epsilon(_ceiling(curve, tuple(guesses.tolist()), coins, confidence))),
             assumes=tuple(sorted(ASSUMES)),
-            family=None if self.family == "any" else self.family,
+            family=curve.family,
             parameter=curve.parameter(found),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
             seed=tie_seed.integer(),
@@ -152,8 +152,15 @@ class _Family:
     def parameter(self, parameter: float) -> float | None:
         """What a report names: mu, the noise multiplier, or nothing."""
         if self.mechanism is not None:
-            return 1 / parameter if parameter > 0 else math.inf
+            return self.mechanism.parameter(parameter)
         return parameter if self.name == "gdp" else None
+
+    @property
+    def family(self) -> str | None:
+        """What a report names: the family, None for any mechanism."""
+        if self.mechanism is not None:
+            return self.mechanism.family
+        return None if self.name == "any" else self.name
 
 
 @functools.lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.evidence import Evidence, Stake
 from audit.core.game import Assumption
+from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import betting_claims, ranks, sequential
@@ -65,7 +66,7 @@ class Sequential:
         values, included = _shuffled(scores, seed)
         against = self._hypotheses(scores, delta, ())
         followed = sequential.follow(against, values, included)
-        found = self._bound(followed, against, delta, confidence)
+        found = self._bound(followed, against, delta, confidence, scores)
         proved = _first(followed.joint[:, 0], -math.log(1 - confidence))
         when = f"leakage proved after {followed.trials[proved]} of {len(included)} trials" if proved is not None else ""
         return replace(found, selected=when if found.epsilon > 0 else "", seed=seed.integer())
@@ -74,6 +75,18 @@ class Sequential:
         """Whether `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
         against = self._alone(scores, epsilon, delta)
         return against is not None and _ever(sequential.follow(against, *_shuffled(scores, seed)), confidence)
+
+    def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
+        """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling.
+
+        Raises:
+            UnsupportedMechanism: the family is not "any".
+        """
+        if self.family != "any":
+            raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
+        against = betting_claims.along(pairs)
+        found = self._bound(sequential.follow(against, *_shuffled(scores, seed)), against, pairs(0.0)[1], confidence, scores)
+        return found.epsilon, found.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
         """Whether all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
@@ -110,7 +123,7 @@ class Sequential:
         """
         against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
         followed = _follow(against, scores)
-        bound = self._bound(followed, against, delta, confidence)
+        bound = self._bound(followed, against, delta, confidence, scores[0])
         models = -(-np.array(followed.trials) // scores[0].game.canaries)
         attacks = [one.attack for one in scores]
         able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
@@ -132,9 +145,21 @@ class Sequential:
         mechanism = _dp_sgd(scores)
         return betting_claims.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
 
+    def _parameter(self, parameter: float, mechanism: NoisySteps | None) -> float | None:
+        """What a report names: mu, the noise multiplier, or nothing."""
+        if mechanism is not None:
+            return mechanism.parameter(1 / parameter)
+        return None if self.family == "any" else parameter
+
     def _bound(
-        self, followed: sequential.Followed, against: betting_claims.Hypotheses, delta: float, confidence: float
+        self,
+        followed: sequential.Followed,
+        against: betting_claims.Hypotheses,
+        delta: float,
+        confidence: float,
+        like: Scores,
     ) -> LowerBound:
+        mechanism = _dp_sgd(like) if self.family == "dp_sgd" else None
         significance = 1 - checks.open_probability(confidence, "confidence")
         refuted = sequential.refuted(followed.end, significance)
         top = _ceiling(against, followed.end.trials, significance, followed.end.chance)
@@ -147,8 +172,8 @@ class Sequential:
             comparisons=1,
             ceiling=max(epsilon, 0.0 if top is None else float(against.epsilons[top])),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
-            family=None if self.family == "any" else self.family,
-            parameter=None if self.family == "any" else float(against.parameters[refuted or 0]),
+            family=mechanism.family if mechanism is not None else None if self.family == "any" else self.family,
+            parameter=self._parameter(float(against.parameters[refuted or 0]), mechanism),
         )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,8 +49,16 @@ def any_mechanism(delta: float, claimed: tuple[float, ...] = ()) -> Hypotheses:
     return pairs(_with(np.arange(0.0, LARGEST_EPSILON + 1e-9, EPSILON_STEP), claimed), delta)
 
 
-def pairs(epsilons: Array, delta: float) -> Hypotheses:
-    """(epsilon, delta)-DP for each epsilon, whose curve is two lines.
+@functools.lru_cache(maxsize=16)
+def along(path: Callable[[float], tuple[float, float]]) -> Hypotheses:
+    """The pair of each parameter on a path of ever weaker (epsilon, delta) pairs, over the grid's epsilons at parameter 1."""
+    parameters = np.arange(0.0, LARGEST_EPSILON + 1e-9, EPSILON_STEP) / max(path(1.0)[0], 1.0)
+    epsilons, deltas = np.array([path(parameter) for parameter in parameters.tolist()]).T
+    return replace(pairs(epsilons, deltas), epsilons=parameters, parameters=parameters)
+
+
+def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
+    """(epsilon, delta)-DP for each epsilon (and its delta), whose curve is two lines.
 
     Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted at all smaller ones.
     """

@@ -63,3 +63,14 @@ def separation_ceiling(members: int, nonmembers: int, delta: float, significance
     fnr = float(rate_upper(0, members, significance / 2))
     found = float(epsilon_of_rates(fpr, fnr, delta))
     return found if math.isfinite(found) else 0.0
+
+
+def two_sided(count: int, trials: int, rate: float) -> float:
+    """A p-value of "each of `trials` comes true with probability `rate`": twice the smaller tail, at most 1.
+
+    >>> round(two_sided(0, 10, 0.5) * 1024, 9), two_sided(5, 10, 0.5)
+    (2.0, 1.0)
+    """
+    below = float(special.bdtr(count, trials, rate))
+    above = 1.0 if count == 0 else float(special.bdtrc(count - 1, trials, rate))
+    return min(1.0, 2 * min(below, above))

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from audit.stats.bounds import one_run_guesses, roots
 from audit.stats.bounds.convolution import convolved
+from audit.stats.bounds.one_run_guesses import Pairs
 from audit.stats.bounds.validation import Array, Counts
 
 REACH, MORE = 9.0, 14.0  # standard deviations, and steps, beyond which a binomial has no mass worth counting
 LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits
+LARGEST_PARAMETER = 32.0  # where a search ends: no epsilon from `LARGEST` on is refuted
 NEVER = 1 / 2  # smallest tails from here on are not told apart
-ROUNDING = 1e-6  # relative, of tails of a million steps; what is equal up to it counts as surprising
+ROUNDING = 1e-5  # relative, of tails of millions of steps; what is equal up to it counts as surprising
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take
 PRECISION = 1e-3  # of bounds, relative above 1
@@ -32,7 +34,7 @@ class Walk:
     Attributes:
         guesses: `(J,)`, rising, registered beforehand; those of a smaller number are among those of a larger.
         coins: independent fair ones, of which some are guessed.
-        delta: of the claims that are tested.
+        delta: of the claims that are tested; the largest of them on a stretch.
     """
 
     guesses: Counts
@@ -47,12 +49,22 @@ class Walk:
         The surprise of a walk is the least of its binomial tails at the registered counts. Its law is followed exactly, from
         one count to the next.
         """
-        low, high = (_rate(one) for one in (epsilon, epsilon if up_to is None else up_to))
-        surprise = min(_tail(*pair, high) for pair in zip(self.correct.tolist(), self.guesses.tolist(), strict=True))
+        last = epsilon if up_to is None else up_to
+        low, high, surprise = _rate(epsilon), _rate(last), self.surprise(last)
         if surprise >= NEVER:
             return 1.0
         limits = [_limit(count, low, surprise) for count in self.guesses.tolist()]
         return min(1.0, crossing(self.guesses, limits, high) + NEGLIGIBLE)
+
+    def surprise(self, epsilon: float) -> float:
+        """The least binomial tail of what was seen, over all counts; never above `chance`."""
+        rate = _rate(epsilon)
+        return min(_tail(*pair, rate) for pair in zip(self.correct.tolist(), self.guesses.tolist(), strict=True))
+
+    def chance_at_last(self, epsilon: float, up_to: float) -> float:
+        """The part of `chance` that the largest count has by itself: in far less time, a reason to go no further."""
+        count, surprise = int(self.guesses[-1]), self.surprise(up_to)
+        return surprise if surprise >= NEVER else _tail(_limit(count, _rate(epsilon), surprise), count, _rate(up_to))
 
     def escape(self, epsilon: float) -> float:
         """What delta adds to `chance`; falls with epsilon."""
@@ -68,78 +80,59 @@ class Walk:
 def bound(walk: Walk, significance: float) -> tuple[float, int]:
     """The end of the initial interval of refuted epsilons, from below, and the index of the count that tells most (or -1).
 
-    An epsilon is refuted where `chance` is at most the error rate less `escape`. Where `escape` would take more than nine
-    tenths of it (small epsilons, where coins times delta is large), nine tenths are taken and one of every second count
-    alone has to refute that epsilon too, by the published p-value at the whole error rate.
-
     Guarantee: exceeds a true epsilon with probability at most `significance`, when each of `coins` memberships is an
         independent fair coin and the numbers of guesses were fixed before the coins were looked at, whatever the dependence
-        between scores. The tests are nested in `significance` and in delta, so the bound falls with confidence and delta, up
-        to the precision of the search.
+        between scores. Never grows with confidence or delta (`bound_along`).
     References:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and for one count.
     """
-    if walk.guesses[-1] == 0:
-        return 0.0, -1
-    found, turn = _followed(walk, significance), _turn(walk, significance)
-    if turn > 0 and found > 0:
-        picked = _picked(walk)
-        guesses, correct = walk.guesses[picked], walk.correct[picked]
-        apart, at = one_run_guesses.grid_bound(guesses, correct, coins=walk.coins, delta=walk.delta, significance=significance)
-        if apart < min(turn, found):
-            return apart, int(picked[at]) if at >= 0 else -1
+    found = bound_along(walk, lambda epsilon: (epsilon, walk.delta), significance)
     return found, walk.most_surprising(found) if found > 0 else -1
 
 
-def refutes(walk: Walk, epsilon: float, significance: float) -> bool:
-    """Whether this epsilon is refuted, by the tests of `bound`."""
-    if walk.guesses[-1] == 0 or epsilon >= LARGEST or walk.chance(epsilon) > _left(walk, epsilon, significance):
+def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
+    """The end of the initial interval of parameters whose pairs are refuted; `walk.delta` is not used.
+
+    The tests are not monotone along the way, so whole stretches of it are refuted (`refutes` with `up_to`) and nothing is
+    assumed about what lies between. Stretches are those of `roots.last_of_stretches`, the same for all data: less delta or
+    more significance refutes each stretch that was refuted before, so it never lowers the result.
+
+    Guarantee: as `bound`, for the parameter of the least pair that is true.
+    """
+
+    def refuted(low: float, high: float) -> bool:
+        (first, _), (last, delta) = pairs(low), pairs(high)
+        return refutes(replace(walk, delta=delta), first, significance, up_to=last)
+
+    return roots.last_of_stretches(refuted, largest=LARGEST_PARAMETER, finest=PRECISION / 2)
+
+
+def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
+    """Whether this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
+
+    An epsilon is refuted where `chance` is at most the error rate less `escape`. Where `escape` would take more than nine
+    tenths of it (small epsilons, where coins times delta is large), nine tenths are taken and one of every second count
+    alone has to refute that epsilon too, by the published p-value at the whole error rate. `escape` falls with epsilon and
+    grows with delta, the published p-value grows with both, so their worst on a stretch is at its ends.
+    """
+    last = epsilon if up_to is None else up_to
+    if walk.guesses[-1] == 0 or last >= LARGEST:
         return False
-    if walk.escape(epsilon) <= ROOM * significance:
+    escaping = walk.escape(epsilon)
+    left = significance - min(escaping, ROOM * significance)
+    if walk.surprise(last) > left or walk.chance_at_last(epsilon, last) > left or walk.chance(epsilon, last) > left:
+        return False
+    if escaping <= ROOM * significance:
         return True
     picked = _picked(walk)
     return one_run_guesses.refutes(
         walk.guesses[picked],
         walk.correct[picked],
         coins=walk.coins,
-        epsilon=epsilon,
+        epsilon=last,
         delta=walk.delta,
         significance=significance,
     )
-
-
-def _left(walk: Walk, epsilon: float, significance: float) -> float:
-    """What `escape` leaves of the error rate; grows with epsilon."""
-    return significance - min(walk.escape(epsilon), ROOM * significance)
-
-
-def _followed(walk: Walk, significance: float) -> float:
-    """The end of the interval of epsilons from 0 whose `chance` is small enough.
-
-    Each stretch of it is refuted as a whole (`chance` with `up_to`), so nothing is assumed about what lies between.
-    """
-
-    def ratio(epsilon: float) -> float:
-        return walk.chance(epsilon) / _left(walk, epsilon, significance)
-
-    low = 0.0
-    end = roots.last_significant(ratio, 1.0, largest=LARGEST, resolution=PRECISION / 4)
-    share = 0.6  # of the way to the end that is tried next
-    while share * (end - low) > PRECISION / 3 * max(1.0, low):
-        further = low + share * (end - low)
-        if walk.chance(low, further) <= _left(walk, low, significance):
-            low, share = further, min(0.8, 1.25 * share)
-        else:
-            share *= 0.6
-    return low
-
-
-def _turn(walk: Walk, significance: float) -> float:
-    """From here on `escape` takes at most its share of the error rate."""
-    if walk.escape(0.0) <= ROOM * significance:
-        return 0.0
-    found = roots.last_rejected(lambda epsilon: walk.escape(epsilon) > ROOM * significance, largest=LARGEST, resolution=1e-4)
-    return found + 2e-4 * max(1.0, found)
 
 
 def _picked(walk: Walk) -> Counts:

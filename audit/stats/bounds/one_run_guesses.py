@@ -6,6 +6,7 @@ The proofs are in docs/statistics.md, sections "One run" and "Several runs poole
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy import special
@@ -14,6 +15,8 @@ from audit.stats.bounds import roots
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 
+Pairs = Callable[[float], tuple[float, float]]
+"""The (epsilon, delta) of each parameter from 0 on; neither falls as the parameter grows."""
 NEVER = 1 / 2  # p-values from here on are not told apart: below it they are monotone in epsilon
 
 
@@ -77,7 +80,7 @@ def guess_counts(coins: int, fractions: tuple[float, ...]) -> Counts:
 
 
 def refutes(guesses: Counts, correct: Counts, *, coins: int, epsilon: float, delta: float, significance: float) -> bool:
-    """Whether one of the pre-registered counts refutes (epsilon, delta)-DP: `grid_bound` at a single epsilon.
+    """Whether one of the pre-registered counts refutes (epsilon, delta)-DP: `bound_along` at a single pair.
 
     Guarantee: refutes a true pair with probability at most `significance` (Bonferroni over the counts).
     """
@@ -90,17 +93,18 @@ def _level(significance: float, guesses: Counts) -> float:
     return min(significance / max(len(guesses), 1), NEVER / 2)
 
 
-def grid_bound(guesses: Counts, correct: Counts, *, coins: int, delta: float, significance: float) -> tuple[float, int]:
-    """The largest epsilon refuted by one of the pre-registered counts, and that count's index.
+def bound_along(pairs: Pairs, guesses: Counts, correct: Counts, *, coins: int, significance: float) -> tuple[float, int]:
+    """The largest parameter whose pair one of the pre-registered counts refutes, and that count's index.
 
-    Guarantee: exceeds a true epsilon with probability at most `significance`: each count is tested at an equal share
-        of it (Bonferroni), and each test is monotone in epsilon.
+    Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`: each count is tested at
+        an equal share of it (Bonferroni), and each test is monotone in epsilon and delta, neither of which falls.
     """
     best, index = 0.0, -1
     level = _level(significance, guesses)
     for j, (count, right) in enumerate(zip(guesses.tolist(), correct.tolist(), strict=True)):
 
-        def chance(epsilon: float, count: int = count, right: int = right) -> float:
+        def chance(parameter: float, count: int = count, right: int = right) -> float:
+            epsilon, delta = pairs(parameter)
             return p_value(epsilon, guesses=count, correct=right, coins=coins, delta=delta)
 
         found = roots.last_significant(chance, level, start=best)

@@ -41,6 +41,31 @@ def last_rejected(
     return low
 
 
+def last_of_stretches(rejects: Callable[[float, float], bool], *, largest: float, finest: float) -> float:
+    """The end of the interval from 0 that stretches rejected as wholes cover without a gap, from below.
+
+    Stretches are halves of halves of `[0, largest]` down to `finest` (relative above 1), the same for every test. So where a
+    test rejects each stretch that another rejects, its result is never the smaller.
+
+    Args:
+        rejects: whether every point from the first number to the second is rejected; may say no where they are.
+
+    >>> last_of_stretches(lambda low, high: high <= 0.3 or 0.5 <= low and high <= 0.7, largest=1.0, finest=0.01)
+    0.296875
+    """
+
+    def follow(low: float, high: float) -> float:
+        if rejects(low, high):
+            return high
+        if high - low <= finest * max(1.0, low):
+            return low
+        middle = (low + high) / 2
+        end = follow(low, middle)
+        return end if end < middle else follow(middle, high)
+
+    return follow(0.0, largest) if rejects(0.0, 0.0) else 0.0
+
+
 def last_significant(
     p_value: Callable[[float], float],
     level: float,
@@ -51,6 +76,8 @@ def last_significant(
     resolution: float = RESOLUTION,
 ) -> float:
     """As `last_rejected` with `p_value(x) <= level`, in fewer steps: the next point is where a line through log p crosses.
+
+    Ends on a grid of binary fractions that does not depend on `p_value`, so nested tests have ordered results.
 
     Args:
         p_value: at most `level` on an interval that begins at or below `start`, above it beyond.
@@ -76,7 +103,23 @@ def last_significant(
         found = _excess(p_value(point), level)
         moved_low = found <= 0
         low, below, high, above = (point, found, high, above) if moved_low else (low, below, point, found)
-    return low
+    return max(start, _on_grid(lambda x: p_value(x) <= level, low, high, resolution))
+
+
+def _on_grid(rejects: Callable[[float], bool], low: float, high: float, resolution: float) -> float:
+    """The largest point of a grid, about as fine as the resolution, that is rejected; `low` is, `high` is not.
+
+    The steps of a search depend on the data. Ending on a grid that does not, a test that rejects more never gives less.
+    """
+    base = 2.0 ** math.ceil(math.log2(resolution))
+
+    def spacing(x: float) -> float:
+        return base * 2.0 ** math.floor(math.log2(max(1.0, x)))
+
+    point = math.floor(low / spacing(low)) * spacing(low)
+    while (further := point + spacing(point)) < high and (further <= low or rejects(further)):
+        point = further
+    return point
 
 
 def _excess(p_value: float, level: float) -> float:

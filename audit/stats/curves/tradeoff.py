@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,3 +176,18 @@ def group_privacy(epsilon: float, delta: float, size: int) -> tuple[float, float
         raise ValueError(f"size is {size}; expected at least one record")
     terms = sum(math.exp(min(epsilon * step, 700.0)) for step in range(size))
     return epsilon * size, min(1.0, delta * terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPairs:
+    """What `copies` records have together, by the epsilon of one record at `delta`; neither figure falls as it grows.
+
+    >>> GroupPairs(delta=0.0, copies=3)(1.0)
+    (3.0, 0.0)
+    """
+
+    delta: float
+    copies: int = 1
+
+    def __call__(self, epsilon: float) -> tuple[float, float]:
+        return group_privacy(epsilon, self.delta, self.copies)

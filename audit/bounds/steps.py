@@ -1,0 +1,216 @@
+"""Single noisy steps as trials: how much noise one step had at most, composed over all steps of DP-SGD.
+
+Two kinds of scores are told apart, since they need different tests. Products with a fixed direction, the ordinary gradients
+taken off, are independent and identically distributed given who took part: a rank test holds. Any other score of a step
+depends on the state of its run, and so on all earlier steps: only bets on the sampler's coins hold (docs/statistics.md,
+"Single steps").
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.bounds.estimators.fdp_rank import FdpRank
+from audit.bounds.estimators.sequential import Sequential
+from audit.core import checks
+from audit.core.access import Access
+from audit.core.adjacency import Adjacency
+from audit.core.claims import LowerBound, StepBound
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
+from audit.core.event_reading import NoisySteps, noisy_steps
+from audit.core.events import Event, dp_sgd
+from audit.core.game import Game, Inclusion
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.stats.bounds import binomial
+from audit.stats.curves import dp_sgd_curve
+
+FALSE_ALARM = 1e-6  # of the test of participations against the claimed rate
+FAR = 1e300  # a score beyond every threshold
+SAMPLER_TRUSTED = "that canaries are sampled as claimed; their number was tested, their independence was not"
+NOTHING_SEEN = "that canaries are sampled as claimed; no participation was seen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepProducts:
+    """`(noisy sum - ordinary clipped gradients) . direction` for each step of each canary, the direction fixed beforehand.
+
+    Nothing else may be given here: losses, or products without the ordinary gradients taken off, depend on the state of the run
+    (`StepScores`).
+
+    Attributes:
+        values: `(N,)` finite, over the clip norm or on any other common scale.
+        held: `(N,)` bool, whether the run of the step held the canary.
+        took_part: `(N,)` bool, whether it was in the batch of that step, where the auditor saw the sampler's coins; None else.
+
+    Raises:
+        DataError: shapes differ, a value is not finite, or a canary took part in a run that did not hold it.
+    """
+
+    values: Array
+    held: Array
+    took_part: Array | None = None
+
+    def __post_init__(self) -> None:
+        _set(self, values=_numbers(self.values), held=_coins(self.held, "held", len(self.values)))
+        if self.took_part is not None:
+            _set(self, took_part=_coins(self.took_part, "took_part", len(self.values)))
+            strangers = int(np.sum(self.took_part & ~self.held))
+            if strangers:
+                raise DataError(f"took_part is true in {strangers} steps of runs that did not hold the canary; expected none")
+
+    def trials(self, mechanism: NoisySteps) -> tuple[Array, Event]:
+        """Which steps count as members `(N,)`, and the mechanism that a step is a trial of."""
+        if self.took_part is None:
+            return self.held, _one_step(mechanism, mechanism.sample_rate)
+        demand_rate(int(self.took_part.sum()), int(self.held.sum()), mechanism.sample_rate)
+        return self.took_part, _one_step(mechanism, 1.0)
+
+    def bound(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The bound on one step's noise, with these values at the same coins."""
+        members, step = self.trials(mechanism)
+        scores = Scores(values=values, included=members, game=_game(len(values), 0.5), mechanism=step)
+        return FdpRank().lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
+
+    def describe(self) -> str:
+        """The game in words."""
+        split = "steps of runs with the canary" if self.took_part is None else "steps that the canary took part in"
+        return f"{split} against all others, by products with its fixed direction, other records' gradients taken off"
+
+    @property
+    def trust(self) -> str:
+        """What is taken from the sampler."""
+        return NOTHING_SEEN if self.took_part is None else SAMPLER_TRUSTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepScores:
+    """Any scores of single steps of runs that held the canary, in the order of training, with the sampler's coins.
+
+    The score of a step may depend on all that was released up to and with that step and on who took part in earlier steps; it
+    must not use the step's own coin. Runs follow one another; one canary a run.
+
+    Attributes:
+        values: `(N,)` finite.
+        took_part: `(N,)` bool.
+
+    Raises:
+        DataError: shapes differ, or a value is not finite.
+    """
+
+    values: Array
+    took_part: Array
+
+    def __post_init__(self) -> None:
+        _set(self, values=_numbers(self.values), took_part=_coins(self.took_part, "took_part", len(self.values)))
+
+    def bound(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The bound on one step's noise from bets on the coins, with these values at the same coins; draws nothing."""
+        rate = mechanism.sample_rate
+        if rate >= 1:
+            raise ConfigError("sample_rate is 1, so no coin decides who takes part in a step; give StepProducts of two runs")
+        demand_rate(int(self.took_part.sum()), len(values), rate)
+        step = _one_step(mechanism, 1.0)
+        scores = Scores(values=values, included=self.took_part, game=_game(len(values), rate), mechanism=step)
+        return Sequential(family="dp_sgd").watch([scores], (), delta=delta, confidence=confidence)[0]
+
+    def describe(self) -> str:
+        """The game in words."""
+        return "bets on the sampler's coin of each step, by scores that may depend on all earlier steps"
+
+    @property
+    def trust(self) -> str:
+        """What is taken from the sampler."""
+        return SAMPLER_TRUSTED
+
+
+def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confidence: float, seed: Seed) -> StepBound:
+    """The noise of one step, composed over all steps of `mechanism`; arguments and errors as `audit.api.step_bound`."""
+    mechanism = noisy_steps(event)
+    if mechanism is None:
+        raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {event}; build the mechanism by dp_sgd(...)")
+    asked = {"delta": delta, "confidence": confidence}
+    members = steps.took_part if steps.took_part is not None else steps.held if isinstance(steps, StepProducts) else None
+    checks.both_sides(np.asarray(members), "step_bound")
+    found = steps.bound(steps.values, mechanism, **asked, seed=seed)
+    perfect = steps.bound(np.where(members, FAR, -FAR), mechanism, **asked, seed=seed)
+    composed = functools.partial(
+        dp_sgd_curve.epsilon_floor, sample_rate=mechanism.sample_rate, steps=mechanism.steps, delta=delta
+    )
+    noise = _noise(found)
+    epsilon, ceiling = composed(noise), composed(_noise(perfect))
+    return StepBound(
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        estimator=found.estimator,
+        comparisons=found.comparisons,
+        ceiling=max(epsilon, ceiling),
+        assumes=found.assumes,
+        family="dp_sgd",
+        parameter=noise,
+        selected=f"{found.selected or 'nothing'}; composed over {mechanism.steps} steps",
+        seed=found.seed,
+        game=f"{len(steps.values)} single steps, each a trial: {steps.describe()}; the adversary sees every noisy step",
+        trust=steps.trust,
+        trials=len(steps.values),
+        participations=None if steps.took_part is None else int(steps.took_part.sum()),
+    )
+
+
+def _one_step(mechanism: NoisySteps, rate: float) -> Event:
+    return dp_sgd(noise_multiplier=mechanism.noise_multiplier, clip_norm=mechanism.clip_norm, sample_rate=rate, steps=1)
+
+
+def _noise(step: LowerBound) -> float:
+    """The largest noise multiplier of one step that is not refuted; a step without sampling is bounded by its mu."""
+    parameter = step.parameter
+    if parameter is None:
+        return math.inf
+    if step.family == "gdp":
+        return 1 / parameter if parameter > 0 else math.inf
+    return parameter
+
+
+def demand_rate(participations: int, steps: int, rate: float) -> None:
+    """Raise `ExecutionMismatch` where so many participations would be rarer than one in a million at the claimed rate."""
+    if binomial.two_sided(participations, steps, rate) < FALSE_ALARM:
+        raise ExecutionMismatch(
+            f"canaries took part in {participations} of {steps} steps, where the claimed sample rate {rate:g} means about "
+            f"{rate * steps:.0f}: the sampling is not the claimed one, so nothing can be composed at that rate"
+        )
+
+
+def _game(trials: int, chance: float) -> Game:
+    return Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.ALL_STEPS,
+        inclusion=Inclusion.COINS,
+        canaries=1,
+        runs=trials,
+        inclusion_probability=chance,
+    )
+
+
+def _numbers(values: Array) -> Array:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
+        raise DataError(f"values have shape {found.shape} or are not finite; expected one finite number for each step")
+    return found
+
+
+def _coins(coins: Array, name: str, count: int) -> Array:
+    found = np.asarray(coins)
+    if found.shape != (count,) or found.dtype != np.bool_:
+        raise DataError(f"{name} has shape {found.shape} and type {found.dtype}; expected ({count},) and bool")
+    return found
+
+
+def _set(target: object, **fields: Array) -> None:
+    for name, value in fields.items():
+        object.__setattr__(target, name, value)

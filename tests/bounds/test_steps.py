@@ -1,0 +1,118 @@
+"""Single steps as trials: what each kind of scores may be, how often bounds are wrong, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit import api
+from audit.bounds.steps import StepProducts, StepScores
+from audit.core.errors import ConfigError, DataError, ExecutionMismatch
+from audit.core.events import Repeated, dp_sgd
+from audit.stats.curves import dp_sgd_curve
+
+DELTA = 1e-5
+
+
+def sgd(noise: float, rate: float, steps: int) -> Repeated:
+    return dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+
+
+def test_single_steps_compose() -> None:
+    """Full batches: each step is a Gaussian mechanism, so thousands of steps pin the noise down."""
+    draw, noise, steps = np.random.default_rng(4), 5.0, 400
+    held = np.arange(8000) < 4000
+    found = api.step_bound(
+        StepProducts(values=draw.normal(held / noise, 1), held=held), mechanism=sgd(noise, 1.0, steps), delta=DELTA
+    )
+    truth = dp_sgd_curve.epsilon_floor(noise, 1.0, steps, DELTA)
+    assert found.family == "dp_sgd" and found.participations is None and found.trials == 8000
+    assert found.parameter is not None and noise < found.parameter < 2 * noise
+    assert 0.4 * truth < found.epsilon < truth < found.ceiling
+
+
+def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -> None:
+    """Runs of 300 canaries, half of them in, and 100 steps; the noise is known."""
+    mechanism = sgd(0.7, 0.025, 100)
+    truth = dp_sgd_curve.epsilon_floor(0.7, 0.025, 100, DELTA)
+    wrong, seen, unseen = 0, [], []
+    for run in range(10):
+        draw = np.random.default_rng(run)
+        held = np.repeat(draw.random(300) < 0.5, 100)
+        took = held & (draw.random(len(held)) < 0.025)
+        values = took + 0.7 * draw.standard_normal(took.shape)
+        steps = StepProducts(values=values, held=held, took_part=took)
+        found = api.step_bound(steps, mechanism=mechanism, delta=DELTA)
+        wrong += found.parameter is not None and found.parameter < 0.7
+        seen.append(found.epsilon)
+        assert found.participations == took.sum() and "sampled as claimed" in found.trust and "single steps" in found.game
+        if run < 1:
+            unseen.append(api.step_bound(StepProducts(values=values, held=held), mechanism=mechanism, delta=DELTA).epsilon)
+    assert wrong <= 3  # 0.5 expected; more than 3 has a chance below 0.2 %
+    assert np.mean(seen) > 0.6 * truth and seen[0] > 1.2 * unseen[0]
+
+
+def adapted(seed: int, steps: int, rate: float) -> StepScores:
+    """Scores that tell how often the canary took part in the past, and nothing of the step itself."""
+    draw = np.random.default_rng(seed)
+    took = draw.random(steps) < rate
+    past = np.concatenate([[0], np.cumsum(took)[:-1]])
+    return StepScores(values=past + 1e-3 * draw.standard_normal(steps), took_part=took)
+
+
+def test_bets_hold_for_scores_that_depend_on_the_past() -> None:
+    """Nothing of a step's own coin is in these scores; a leak on top of them is seen."""
+    mechanism, wrong, taken = sgd(1000.0, 0.1, 400), 0, 0
+    for seed in range(15):
+        found = api.step_bound(adapted(seed, 400, 0.1), mechanism=mechanism, delta=DELTA)
+        wrong += found.parameter is not None and found.parameter < 1000.0
+    assert wrong <= 4  # 0.75 expected; more has a chance below 0.1 %
+    for seed in range(5):
+        scores = adapted(seed, 400, 0.1)
+        values = np.where(scores.took_part, scores.values + 400.0, scores.values)
+        seen = api.step_bound(StepScores(values=values, took_part=scores.took_part), mechanism=mechanism, delta=DELTA)
+        taken += seen.epsilon > 0
+    assert taken == 5  # and they do see what leaks
+
+
+def test_bets_find_the_noise_of_a_leaking_step() -> None:
+    draw = np.random.default_rng(2)
+    took = draw.random(4000) < 0.1
+    state = np.cumsum(draw.standard_normal(4000)) / 50  # of the run: adapted, not independent
+    steps = StepScores(values=took + 0.3 * draw.standard_normal(4000) + state, took_part=took)
+    found = api.step_bound(steps, mechanism=sgd(0.6, 0.1, 4000), delta=DELTA)
+    assert found.parameter is not None and found.parameter < 1.5
+    assert 0 < found.epsilon < found.ceiling and found.participations == took.sum()
+
+
+def test_participations_are_held_against_the_claimed_rate() -> None:
+    draw = np.random.default_rng(0)
+    took = draw.random(100_000) < 0.002
+    values = took + draw.standard_normal(100_000)
+    held = np.ones(100_000, dtype=bool)
+    for steps in (StepProducts(values=values, held=held, took_part=took), StepScores(values=values, took_part=took)):
+        with pytest.raises(ExecutionMismatch, match="means about 2000"):
+            api.step_bound(steps, mechanism=sgd(1.0, 0.02, 500), delta=DELTA)
+
+
+def test_the_ceiling_is_that_of_these_steps() -> None:
+    few = StepProducts(values=np.arange(6.0), held=np.arange(6) >= 3)
+    found = api.step_bound(few, mechanism=sgd(1.0, 0.1, 1000), delta=DELTA)
+    assert found.epsilon == 0 and found.ceiling == 0
+
+
+def test_what_is_no_score_of_steps_is_refused() -> None:
+    coins = np.arange(4) % 2 == 0
+    for build in (
+        lambda: StepProducts(values=np.array([0.0, np.nan, 1.0, 2.0]), held=coins),
+        lambda: StepProducts(values=np.zeros(4), held=coins[:3]),
+        lambda: StepProducts(values=np.zeros(4), held=np.zeros(4)),
+        lambda: StepProducts(values=np.zeros(4), held=coins, took_part=~coins),
+        lambda: StepScores(values=np.zeros((2, 2)), took_part=coins),
+    ):
+        with pytest.raises(DataError, match="expected"):
+            build()
+    with pytest.raises(DataError):
+        api.step_bound(StepProducts(values=np.zeros(4), held=coins | True), mechanism=sgd(1.0, 0.5, 4), delta=DELTA)
+    with pytest.raises(ConfigError, match="no coin"):
+        api.step_bound(StepScores(values=np.zeros(4), took_part=coins), mechanism=sgd(1.0, 1.0, 4), delta=DELTA)

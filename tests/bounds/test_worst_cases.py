@@ -1,0 +1,329 @@
+"""How often each estimator for any mechanism is wrong at worst: by enumeration and linear programs, not by drawing.
+
+A bound is wrong where it lies above the truth. Its law is known exactly for small games: all outcomes are listed, the bound of
+each is computed once, and the truths that lie just below one of these bounds are the worst. Canaries in copies are judged the
+same way, through the search that an audit uses.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse, special, stats
+
+from audit.bounds import group_privacy
+from audit.bounds.estimators.clopper_pearson import ClopperPearson
+from audit.bounds.estimators.one_run import OneRun
+from audit.bounds.estimators.product_channel import ProductChannel
+from audit.bounds.estimators.rank_exact import RankExact
+from audit.core.access import Access
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
+from audit.core.game import Game, Inclusion
+from audit.core.protocols import Estimator
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.stats.bounds import betting_claims, one_run_all_counts, one_run_guesses, sequential
+from audit.stats.bounds.one_run_all_counts import Walk
+from audit.stats.curves.tradeoff import GroupPairs
+
+CONFIDENCE = 0.95
+LEVEL = 1 - CONFIDENCE
+JUST_BELOW = 1e-9
+
+
+def rate_of(epsilon: float) -> float:
+    return 1 / (1 + math.exp(-epsilon))
+
+
+# ----------------------------------------------------------------------------- one run, delta 0: randomised response is worst
+
+
+def one_run_bounds(counts: tuple[int, ...], pairs: GroupPairs) -> dict[tuple[int, ...], float]:
+    """The bound on one record for all numbers of right guesses among the guesses that each count adds."""
+    steps = np.diff([0, *counts])
+    found = {}
+    for gains in itertools.product(*(range(step + 1) for step in steps)):
+        walk = Walk(guesses=np.array(counts), correct=np.cumsum(gains), coins=counts[-1], delta=0.0)
+        found[gains] = one_run_all_counts.bound_along(walk, pairs, LEVEL)
+    return found
+
+
+def worst_error(bounds: dict[tuple[int, ...], float], steps: np.ndarray, copies: int) -> tuple[float, float]:
+    """The largest chance of a bound above the truth over all truths, and that truth, under randomised response."""
+    gains, values = np.array(list(bounds)), np.array(list(bounds.values()))
+    worst, at = 0.0, 0.0
+    for value in np.unique(values[values > 0]):
+        truth = value - JUST_BELOW
+        chances = stats.binom.pmf(gains, steps, rate_of(copies * truth)).prod(axis=1)
+        wrong = float(chances[values > truth].sum())
+        worst, at = max((worst, at), (wrong, truth))
+    return worst, at
+
+
+SMALL_GAMES = [
+    ((4, 10, 20), 2),
+    ((3, 7), 3),
+]
+LARGER_GAMES = [
+    (tuple(one_run_guesses.guess_counts(20, OneRun().guess_fractions).tolist()), 1),
+    ((4, 12, 24), 2),
+    (tuple(one_run_guesses.guess_counts(20, OneRun().guess_fractions).tolist()), 2),
+    (tuple(one_run_guesses.guess_counts(28, OneRun().guess_fractions).tolist()), 2),
+]
+
+
+def check_one_run(counts: tuple[int, ...], copies: int) -> None:
+    bounds = one_run_bounds(counts, GroupPairs(delta=0.0, copies=copies))
+    worst, truth = worst_error(bounds, np.diff([0, *counts]), copies)
+    assert 0.02 < worst <= LEVEL, (counts, copies, worst, truth)
+
+
+@pytest.mark.parametrize(("counts", "copies"), SMALL_GAMES)
+def test_one_run_is_wrong_in_five_per_cent_at_most_with_and_without_copies(counts: tuple[int, ...], copies: int) -> None:
+    check_one_run(counts, copies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("counts", "copies"), LARGER_GAMES)
+def test_one_run_is_wrong_in_five_per_cent_at_most_in_larger_games(counts: tuple[int, ...], copies: int) -> None:
+    check_one_run(counts, copies)
+
+
+def test_a_search_that_takes_the_tests_for_monotone_is_caught() -> None:
+    """Bisecting over single epsilons, as if what is refuted were one interval, is wrong in more than five per cent."""
+    counts, copies = (4, 10, 20), 2
+
+    def bisected(correct: np.ndarray) -> float:
+        walk = Walk(guesses=np.array(counts), correct=correct, coins=20, delta=0.0)
+        grid = np.arange(0.0, 0.5, 0.005)
+        refuted = np.array([one_run_all_counts.refutes(walk, copies * epsilon, LEVEL) for epsilon in grid])
+        return float(grid[refuted].max(initial=0.0))
+
+    steps = np.diff([0, *counts])
+    gains = itertools.product(*(range(step + 1) for step in steps))
+    likely = [each for each in gains if 8 <= sum(each) <= 18]  # others prove nothing
+    bounds = {each: bisected(np.cumsum(each)) for each in likely}
+    worst, _ = worst_error(bounds, steps, copies)
+    assert worst > 0.055
+
+
+# ------------------------------------------------------------------ one run, delta > 0: the worst of all releases
+
+
+def worst_release(wrong: np.ndarray, coins: int, epsilon: float, delta: float) -> float:
+    """The largest chance of the patterns of right guesses marked in `wrong` `(2^coins,)`, for any (epsilon, delta)-DP release.
+
+    Averaged over flips and orders of the coins, a release is a law p of patterns, and (epsilon, delta)-DP in each coin says
+    that the sum over patterns a and coins k of `[p(a) - e^epsilon p(a with k flipped)]_+` is at most `coins delta`.
+    """
+    size = 2**coins
+    patterns = np.arange(size)
+    pairs = [(a, a ^ (1 << k)) for k in range(coins) for a in patterns]
+    rows = np.arange(len(pairs))
+    first, second = np.array(pairs).T
+    slack = size + rows
+    excess = sparse.coo_matrix(
+        (
+            np.concatenate([np.ones(len(pairs)), -math.exp(epsilon) * np.ones(len(pairs)), -np.ones(len(pairs))]),
+            (np.concatenate([rows, rows, rows]), np.concatenate([first, second, slack])),
+        ),
+        shape=(len(pairs), size + len(pairs)),
+    )
+    budget = sparse.coo_matrix(np.concatenate([np.zeros(size), np.ones(len(pairs))])[None])
+    total = sparse.coo_matrix(np.concatenate([np.ones(size), np.zeros(len(pairs))])[None])
+    solved = optimize.linprog(
+        -np.concatenate([wrong.astype(float), np.zeros(len(pairs))]),
+        A_ub=sparse.vstack([excess, budget]).tocsr(),
+        b_ub=np.concatenate([np.zeros(len(pairs)), [coins * delta]]),
+        A_eq=total.tocsr(),
+        b_eq=[1.0],
+        method="highs",
+    )
+    assert solved.status == 0
+    return float(-solved.fun)
+
+
+@pytest.mark.parametrize("calibration", ["joint", "each"])
+@pytest.mark.parametrize(("delta", "copies"), [(1e-3, 1), (4e-3, 1), (1e-3, 2), (3e-4, 3)])
+def test_one_run_is_right_for_the_worst_release_with_delta(calibration: str, delta: float, copies: int) -> None:
+    coins, counts = 8, np.array([2, 4, 8])
+    estimator, pairs = OneRun(calibration=calibration), GroupPairs(delta=delta, copies=copies)
+    patterns = (np.arange(2**coins)[:, None] >> np.arange(coins)) & 1
+    right = np.stack([patterns[:, :count].sum(axis=1) for count in counts], axis=1)
+    kinds, which = np.unique(right, axis=0, return_inverse=True)
+    found = np.array([estimator._refuted(pairs, counts, one, coins, LEVEL)[0] for one in kinds])[which.ravel()]
+    proved = np.unique(found[found > 0])
+    assert len(proved)
+    for value in proved:
+        truth = float(value) - JUST_BELOW
+        assert worst_release(found > truth, coins, *pairs(truth)) <= LEVEL + 1e-7, truth
+
+
+# ----------------------------------------------------------------------- independent trials: all orders of a few scores
+
+
+def law_of_orders(count: int, epsilon: float, delta: float) -> np.ndarray:
+    """`(2^count,)` chances of the memberships by falling score, for the mechanism of which all others are a post-processing.
+
+    It gives a record away with chance delta, else answers by randomised response; four values, ties broken at random. Coins are
+    fair, so values are i.i.d., and given its value a record is a member with a chance of its own.
+    """
+    rate = rate_of(epsilon)
+    member = np.array([delta, (1 - delta) * rate, (1 - delta) * (1 - rate), 0.0])
+    nonmember = member[::-1]
+    chance = (member + nonmember) / 2
+    posterior = np.divide(member, member + nonmember, out=np.zeros(4), where=chance > 0)
+    patterns = ((np.arange(2**count)[:, None] >> np.arange(count)) & 1).astype(bool)
+    total = np.zeros(2**count)
+    for cuts in itertools.combinations_with_replacement(range(count + 1), 3):
+        sizes = np.diff([0, *cuts, count])
+        if any(size and not mass for size, mass in zip(sizes, chance, strict=True)):
+            continue
+        log_mass = special.gammaln(count + 1) - special.gammaln(sizes + 1).sum() + special.xlogy(sizes, chance).sum()
+        at = np.repeat(posterior, sizes)
+        total += math.exp(log_mass) * np.where(patterns, at, 1 - at).prod(axis=1)
+    return total
+
+
+def trials(pattern: np.ndarray, copies: int) -> Scores:
+    game = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.FINAL_MODEL,
+        inclusion=Inclusion.COINS,
+        canaries=1,
+        runs=len(pattern),
+        copies=copies,
+    )
+    return Scores(values=-np.arange(float(len(pattern))), included=pattern, game=game)
+
+
+@functools.lru_cache(maxsize=64)
+def bounds_of_orders(estimator: Estimator, count: int, delta: float, copies: int) -> np.ndarray:
+    """`(2^count,)` bounds on one record; 0 where one side is empty, which no estimator takes."""
+    found = np.zeros(2**count)
+    for index in range(1, 2**count - 1):
+        pattern = ((index >> np.arange(count)) & 1).astype(bool)
+        bound: Callable[..., object] = (
+            estimator.lower_bound if copies == 1 else functools.partial(group_privacy.bound, estimator)
+        )
+        found[index] = bound(trials(pattern, copies), delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon  # type: ignore[attr-defined]
+    return found
+
+
+TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
+    RankExact(),
+    ClopperPearson(threshold_by="fixed", threshold=-4.5),
+    ClopperPearson(),
+    ProductChannel(family="any", guess_fractions=(1.0,)),
+    OneRun(),
+)
+
+
+@pytest.mark.parametrize(("delta", "copies"), [(0.0, 1), (1e-2, 1), (1e-2, 2)])
+@pytest.mark.parametrize(
+    "estimator", TRIAL_ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{getattr(one, 'threshold_by', '')}"
+)
+def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
+    estimator: Estimator, delta: float, copies: int
+) -> None:
+    count, pairs = 8, GroupPairs(delta=delta, copies=copies)
+    found = bounds_of_orders(estimator, count, delta, copies)
+    values = np.unique(found[found > 0])
+    assert len(values) or delta > 0 or isinstance(estimator, ClopperPearson)
+    for value in values:
+        truth = float(value) - JUST_BELOW
+        wrong = float(law_of_orders(count, *pairs(truth))[found > truth].sum())
+        assert wrong <= LEVEL + 1e-9, (truth, wrong)
+
+
+def test_laws_of_orders_are_laws() -> None:
+    for epsilon, delta in ((0.0, 0.0), (1.0, 0.0), (2.0, 0.1), (0.5, 1.0)):
+        chances = law_of_orders(6, epsilon, delta)
+        assert chances.sum() == pytest.approx(1.0) and (chances >= 0).all()
+    assert law_of_orders(5, 0.0, 0.0) == pytest.approx(np.full(32, 1 / 32))
+
+
+# ------------------------------------------------------------------------------------------- bets: the best of all channels
+
+
+def best_growth(gains: np.ndarray, epsilon: float, delta: float, chance: float) -> float:
+    """The largest mean of what a trial multiplies a bettor's wealth by, over all (epsilon, delta) channels.
+
+    Args:
+        gains: `(8,)` factor of each outcome: 4 if the score is high, 2 if low, 1 if a member.
+    """
+    grow, size = math.exp(epsilon), 4  # outcomes of a score; then member and nonmember laws, then positive parts
+    weights = np.concatenate([chance * gains[1::2], (1 - chance) * gains[0::2], np.zeros(2 * size)])
+    eye, zero = np.eye(size), np.zeros((size, size))
+    parts = np.block([[eye, -grow * eye, -eye, zero], [-grow * eye, eye, zero, -eye]])
+    sums = np.block([[np.zeros(2 * size), np.ones(size), np.zeros(size)], [np.zeros(3 * size), np.ones(size)]])
+    laws = np.block([[np.ones(size), np.zeros(3 * size)], [np.zeros(size), np.ones(size), np.zeros(2 * size)]])
+    solved = optimize.linprog(
+        -weights, A_ub=np.vstack([parts, sums]), b_ub=[*np.zeros(2 * size), delta, delta], A_eq=laws, b_eq=[1.0, 1.0]
+    )
+    assert solved.status == 0
+    return float(-solved.fun)
+
+
+def claims_of(pairs: GroupPairs) -> Iterable[tuple[betting_claims.Hypotheses, int, float, float]]:
+    against = betting_claims.along(pairs)
+    for place in (0, 7, 40):
+        epsilon, delta = pairs(float(against.epsilons[place]))
+        yield (
+            replace(against, lines=against.lines[..., [place]], epsilons=np.zeros(1), parameters=np.zeros(1)),
+            place,
+            epsilon,
+            delta,
+        )
+
+
+@pytest.mark.parametrize("pairs", [GroupPairs(delta=1e-2), GroupPairs(delta=1e-2, copies=2)], ids=["alone", "two copies"])
+@pytest.mark.parametrize("chance", [0.5, 0.1])
+def test_no_bettor_gains_on_average_from_a_true_claim(pairs: GroupPairs, chance: float) -> None:
+    for against, place, epsilon, delta in claims_of(pairs):
+        table = sequential._table(against, chance, tuple(range(len(betting_claims.RATES))))
+        gains = np.exp(table).transpose(0, 1, 3, 2).reshape(-1, sequential.OUTCOMES)
+        for each in gains[::3]:
+            assert best_growth(each, epsilon, delta, chance) <= 1 + 1e-9, (place, epsilon)
+
+
+def test_evidence_along_copies_has_no_gaps() -> None:
+    """A weaker pair is refuted only where all stronger ones are: the bound is the end of an interval from 0."""
+    pairs = GroupPairs(delta=1e-2, copies=2)
+    against, draw = betting_claims.along(pairs), np.random.default_rng(0)
+    for _ in range(5):
+        coins = draw.random(120) < 0.5
+        followed = sequential.follow(against, (draw.normal(size=120) + 3 * coins)[None], coins)
+        refuted = followed.end.best >= -math.log(LEVEL)
+        assert not (np.diff(refuted.astype(int)) > 0).any()
+
+
+# ------------------------------------------------------------------------------------------------------------------ copies
+
+
+def test_a_threshold_chosen_for_one_delta_is_refused_for_copies() -> None:
+    drawn = trials(np.arange(40) % 2 == 0, copies=2)
+    with pytest.raises(ConfigError, match="split"):
+        group_privacy.bound(ClopperPearson(threshold_by="split"), drawn, delta=1e-5, confidence=CONFIDENCE, seed=Seed(0))
+
+
+@pytest.mark.parametrize(
+    "estimator", TRIAL_ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{getattr(one, 'threshold_by', '')}"
+)
+def test_bounds_never_rise_with_delta(estimator: Estimator) -> None:
+    draw = np.random.default_rng(3)
+    for _ in range(3):
+        included = draw.random(100) < 0.5
+        drawn = replace(trials(included, 1), values=draw.normal(size=100) + 2 * included)
+        found = [
+            estimator.lower_bound(drawn, delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon
+            for delta in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+        ]
+        assert (np.diff(found) <= 0).all(), found
