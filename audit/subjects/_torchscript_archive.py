@@ -21,7 +21,7 @@ from audit.data.source import DAMAGED
 from audit.subjects import _operators
 
 _KEPT = re.compile(r"(data|constants)(\.pkl|/\d+)|(\.data/)?version|byteorder|code/[\w./]+\.py", re.ASCII)
-_DROPPED = re.compile(r"code/[\w./]+\.debug_pkl|\.data/serialization_id|extra/.*", re.ASCII)
+_DROPPED = re.compile(r"code/[\w./]+\.debug_pkl|\.data/serialization_id|traced_inputs(\.pkl|/\d+)|extra/.*", re.ASCII)
 _RUN_BY_THE_READER = (b"__setstate__", b"__forward_hooks__", b"__forward_pre_hooks__")
 _MOST_CODE = 64 * 2**20
 _CLASS = re.compile(r"__torch__(?!\.torch\.classes\.)(\.\w+)+", re.ASCII)

@@ -290,6 +290,13 @@ def test_torchscript_gives_the_outputs_of_the_module_without_warnings(tmp_path):
     assert np.allclose(found, expected(), atol=1e-5)  # saved in training mode, read in evaluation mode
 
 
+def test_a_traced_module_whose_example_inputs_are_stored_with_it(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.trace(made(), torch.from_numpy(INPUTS[:4])), str(tmp_path / "m.ts"))
+    assert np.allclose(build("torchscript", tmp_path / "m.ts").logits(INPUTS), expected(), atol=1e-5)
+
+
 def test_torchscript_that_touches_files_is_refused(tmp_path):
     class Saves(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
