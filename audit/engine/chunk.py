@@ -120,7 +120,7 @@ class Chunk:
         )
         products = None
         if self.planted is not None and "steps" in job.access.released:
-            products = torch.zeros(steps, count, self.planted.count, dtype=torch.float32)
+            products = torch.zeros(steps, count, self.planted.count, dtype=torch.float32, device=self.device)
         sampler = EnsembleSampler(
             self.law,
             tuple(seed.child("batches") for seed in self.seeds),
@@ -157,7 +157,7 @@ class Chunk:
         counts = block.counts[within]
         ordinary = total
         if self.planted is not None and block.extra is not None:
-            taken = torch.from_numpy(block.extra[within]).to(self.device)
+            taken = self.passes.extra_of(within)
             ordinary = total.clone()
             norms = self.planted.add_sum(taken, clip_norm, total)
             counts = counts + block.extra[within].sum(1)
@@ -255,7 +255,7 @@ class Chunk:
             weights=_exported(self.models),
             executed=executed,
             initial=initial,
-            products=None if products is None else products.permute(1, 2, 0).contiguous().numpy(),
+            products=None if products is None else products.permute(1, 2, 0).contiguous().cpu().numpy(),
             extra=self._extra(),
         )
 

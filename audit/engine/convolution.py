@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.engine.convolution_patches import Geometry, ImageProducts, PatchRows
+from audit.engine.convolution_patches import Geometry, ImageProducts, PatchRows, numbers_at_once
 from audit.engine.layers import EnsembleLayer, MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -136,7 +136,8 @@ class DirectConvLayer(EnsembleLayer):
         return self.tape.record(self, inputs, made) if self.slots else made
 
     def _few(self, rows: int, positions: int) -> int:
-        return max(1, min(rows, _PATCH_NUMBERS // (positions * math.prod(self.inner))))
+        fitting = numbers_at_once(self.values["weight"].device, _PATCH_NUMBERS)
+        return max(1, min(rows, fitting // (positions * math.prod(self.inner))))
 
     def _gradients(self, saved: Tensor, signal: Tensor, rows: int) -> dict[str, Tensor]:
         """Role to `(rows, ...)`; the weight's as `(rows, outputs, patch)`."""
@@ -188,19 +189,46 @@ class DirectConvLayer(EnsembleLayer):
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum((2, 3)).unflatten(0, (self.tape.models, -1)).sum(1))
         if "weight" in self.slots:
-            place = self.slots["weight"].view(total)
+            place, models = self.slots["weight"].view(total), self.tape.models
+            if in_one_call(signal):
+                both = (in_groups(signal, models), in_groups(use.saved, models))
+                kernels = self.values["weight"].flatten(0, 1)
+                place.add_(self.geometry.backward(*both, kernels, (False, True), models)[1].view(place.shape))
+                return
             weights, kept = self.values["weight"], use.saved.unflatten(0, (self.tape.models, -1))
             for model, one in enumerate(signal.unflatten(0, (self.tape.models, -1))):
                 place[model] += self.geometry.backward(one, kept[model], weights[model], (False, True))[1]
 
 
+def in_one_call(like: Tensor) -> bool:
+    """True where the models' convolutions are one call with a group for each: on a device, whose calls cost more than work."""
+    return like.device.type != "cpu"
+
+
+def in_groups(images: Tensor, models: int) -> Tensor:
+    """`(rows, models * channels, h, w)` from `(models * rows, channels, h, w)`."""
+    grouped: Tensor = images.unflatten(0, (models, -1)).transpose(0, 1).flatten(1, 2)
+    return grouped
+
+
+def out_of_groups(images: Tensor, models: int) -> Tensor:
+    """Undoes `in_groups`."""
+    apart: Tensor = images.unflatten(1, (models, -1)).transpose(0, 1).flatten(0, 1)
+    return apart
+
+
 class _Direct(torch.autograd.Function):
-    """One library convolution a model, differentiable in the inputs."""
+    """One library convolution a model, or one for all of them, differentiable in the inputs."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(inputs, weight)
         ctx.geometry = geometry
+        if in_one_call(inputs):
+            shifts = None if bias is None else bias.flatten()
+            grouped, kernels = in_groups(inputs, len(weight)), weight.flatten(0, 1)
+            shape = (geometry.stride, geometry.padding, geometry.dilation, len(weight))
+            return out_of_groups(F.conv2d(grouped, kernels, shifts, *shape), len(weight))
         biases = [None] * len(weight) if bias is None else list(bias)
         parts = inputs.unflatten(0, (len(weight), -1))
         options = (geometry.stride, geometry.padding, geometry.dilation)
@@ -210,6 +238,11 @@ class _Direct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
+        if in_one_call(signal):
+            models = len(weight)
+            both = (in_groups(signal, models), in_groups(inputs, models))
+            back = ctx.geometry.backward(*both, weight.flatten(0, 1), (True, False), models)[0]
+            return out_of_groups(back, models), None, None, None
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
         return torch.cat([ctx.geometry.backward(*one, (True, False))[0] for one in parts]), None, None, None
 

@@ -16,7 +16,12 @@ from audit.engine.batched_matmul import steady_bmm
 from audit.engine.gram_norms import ghost_squares
 from audit.engine.sampling import ALIGNMENT
 
-_CACHED_NUMBERS = 1 << 18
+_CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
+
+
+def numbers_at_once(device: torch.device, cached: int) -> int:
+    """How many numbers of patches to make at a time: those that stay in the `cached` of a CPU, on a device one GB."""
+    return cached if device.type == "cpu" else _DEVICE_NUMBERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +62,12 @@ class Geometry:
         padded.index_add_(1, places.flatten(), patches.flatten(1))
         return padded.view(-1, *full)[:, :, top : top + height, left : left + width]
 
-    def backward(self, signal: Tensor, inputs: Tensor, weight: Tensor, wanted: tuple[bool, bool]) -> tuple[Tensor, Tensor]:
-        """Derivatives by inputs and weight of one model, those that are `wanted`."""
-        found: list[Tensor] = torch.ops.aten.convolution_backward(
-            signal, inputs, weight, None, self.stride, self.padding, self.dilation, False, (0, 0), 1, (*wanted, False)
-        )
+    def backward(
+        self, signal: Tensor, inputs: Tensor, weight: Tensor, wanted: tuple[bool, bool], models: int = 1
+    ) -> tuple[Tensor, Tensor]:
+        """Derivatives by inputs and weight, those that are `wanted`, of one model or several whose channels lie in groups."""
+        options = (self.stride, self.padding, self.dilation, False, (0, 0), models, (*wanted, False))
+        found: list[Tensor] = torch.ops.aten.convolution_backward(signal, inputs, weight, None, *options)
         return found[0], found[1]
 
 
@@ -108,7 +114,8 @@ class ImageProducts:
         models, groups, _, columns = self.weight.shape
         each = images // models
         numbers = groups * columns * self.positions
-        few = max(ALIGNMENT, _CACHED_NUMBERS // numbers // ALIGNMENT * ALIGNMENT)
+        fitting = numbers_at_once(self.weight.device, _CACHED_NUMBERS)
+        few = max(ALIGNMENT, fitting // numbers // ALIGNMENT * ALIGNMENT)
         for model in range(0, models, max(1, few // each)):
             last = min(models, model + max(1, few // each))
             for start in range(0, each, few):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -26,6 +28,25 @@ def find_device(name: str) -> torch.device:
     if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
         raise ConfigError(f"device is {name!r} but this machine has {torch.cuda.device_count()} CUDA devices; use device: cpu")
     return device
+
+
+@contextmanager
+def one_precision(device: torch.device) -> Iterator[None]:
+    """A scope in which a GPU convolves and multiplies in full single precision, by kernels that repeat their bits.
+
+    torch lets cuDNN convolve in TF32 (10 bits) and multiplies matrices in float32. The norm of an example's gradient comes
+    from products and its share of the sum from a convolution, so it would exceed the clip norm by TF32's rounding.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    matmul = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = matmul
 
 
 def describe(device: str) -> tuple[str, int]:

@@ -85,11 +85,11 @@ def uncovered(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
 def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> str | None:
     """Why the fast path cannot be used; None where it does what the module does, for several models that differ.
 
-    Each has its own records. In double precision where the module's code allows it, else in that of the parameters.
+    Each has its own records. On the CPU, in double precision where the module's code allows it, else in that of the parameters.
     """
     steady = without_dropout(module)
-    some = _several(steady, state)
-    rows = _rows(records)
+    some = _several(steady, {name: value[:1].cpu() for name, value in state.items()})
+    rows = _rows(records.cpu())
     try:
         sharp = {name: value.double() if value.is_floating_point() else value for name, value in some.items()}
         wide = rows.double() if rows.is_floating_point() else rows

@@ -15,7 +15,7 @@ import torch
 from audit.core.errors import ConfigError
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import Chunk, training_tensors
-from audit.engine.device import find_device
+from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
 from audit.engine.sampling import ALIGNMENT, aligned
 from audit.engine.schedule import Settings, arrange
@@ -66,7 +66,8 @@ def train(
         return _fitting(some, part, arrangement.rows, report)
 
     if arrangement.workers == 1 or stream_is_held():  # the stream's holder must not wait for threads that ask for it
-        return joined([run(part, progress) for part in parts])
+        with one_precision(device):
+            return joined([run(part, progress) for part in parts])
     return joined(_on_threads(run, parts, arrangement.workers, progress))
 
 

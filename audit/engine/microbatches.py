@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from audit.engine.sampling import ALIGNMENT, Block, Indices, Law
+from audit.core.errors import DataError
+from audit.engine.sampling import ALIGNMENT, Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12
@@ -42,31 +43,47 @@ class Passes:
         self._rows = rows
         self._planned = planned
         self._device = device
-        self._block: Block | None = None
+        self._parts: list[tuple[Tensor, Tensor]] = []
+        self._extra: Tensor | None = None
 
     def load(self, block: Block) -> None:
         """Makes `block` the one that `of_step` refers to."""
-        self._block = block
-        self._index = self._tensor(block.index, 0, self._rows)
-        self._mask = torch.from_numpy(np.arange(self._rows) < block.counts[:, :, None]).to(self._device)
         self._largest = block.counts.max(axis=1, initial=0)
+        self._parts = [self._part(block, start, width) for start, width in self._cuts(int(self._largest.max(initial=0)))]
+        self._extra = None if block.extra is None else self._sent(torch.from_numpy(block.extra))
 
-    def _tensor(self, index: Indices, start: int, width: int) -> Tensor:
-        """Columns `start` to `start + width`, `(..., N * width)`; 0 where there are none."""
-        made = np.zeros((*index.shape[:-1], width), dtype=np.int64)
-        found = index[..., start : start + width]
-        made[..., : found.shape[-1]] = found
-        return torch.from_numpy(made.reshape(*index.shape[:-2], -1)).to(self._device)
+    def _cuts(self, largest: int) -> Iterator[tuple[int, int]]:
+        """First row and number of rows of each pass over a batch of `largest` records."""
+        start = 0
+        while start < largest:
+            width = self._rows if start == 0 or start < self._planned else ALIGNMENT
+            yield start, width
+            start += width
+
+    def _part(self, block: Block, start: int, width: int) -> tuple[Tensor, Tensor]:
+        """Record numbers `(steps, N * width)`, 0 where there are none, and masks `(steps, N, width)` of a pass of each step."""
+        index = np.zeros((*block.index.shape[:-1], width), dtype=np.int64)
+        taken = block.index[..., start : start + width]
+        index[..., : taken.shape[-1]] = taken
+        mask = np.arange(start, start + width) < block.counts[:, :, None]
+        flat = index.reshape(len(index), -1)
+        return self._sent(torch.from_numpy(flat)), self._sent(torch.from_numpy(mask))
+
+    def _sent(self, values: Tensor) -> Tensor:
+        """`values` on the device, on their way while the host goes on."""
+        if self._device.type != "cuda":
+            return values.to(self._device)
+        return values.pin_memory().to(self._device, non_blocking=True)
+
+    def extra_of(self, within: int) -> Tensor:
+        """`(N, m)` which gradient canaries take part in a step of the block, which must have some."""
+        if self._extra is None:
+            raise DataError("a block without gradient canaries was asked which of them take part")
+        return self._extra[within]
 
     def of_step(self, within: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Record numbers `(N * rows,)` and the mask of real rows `(N, rows)` of each pass."""
         largest = int(self._largest[within])
-        if self._block is None or largest == 0:
-            return
-        yield self._index[within], self._mask[within]
-        start = self._rows
-        while start < largest:
-            width = self._rows if start < self._planned else ALIGNMENT
-            mask = np.arange(start, start + width) < self._block.counts[within][:, None]
-            yield self._tensor(self._block.index[within], start, width), torch.from_numpy(mask).to(self._device)
-            start += width
+        passes = sum(1 for _ in self._cuts(largest))
+        for index, mask in self._parts[:passes]:
+            yield index[within], mask[within]

@@ -130,6 +130,7 @@ class _AdamState:
         options = self._options
         if self._first is None or self._second is None:
             self._first, self._second = torch.zeros_like(flat), torch.zeros_like(flat)
+            self._count = torch.zeros((), device=flat.device)
         learning = options.learning_rate * rate_factor(options.schedule, options.warmup, self._steps, self._total)
         self._steps += 1
         fused = torch._fused_adamw_ if options.decoupled else torch._fused_adam_  # one pass over memory in place of ten
@@ -139,7 +140,7 @@ class _AdamState:
             [self._first],
             [self._second],
             [],
-            [torch.tensor(float(self._steps), device=flat.device)],
+            [self._count.add_(1.0)],
             lr=learning,
             beta1=options.beta1,
             beta2=options.beta2,

@@ -125,7 +125,7 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
     else:
         slow = settings.one_by_one or _alone(behaviour) or why_one_by_one(module, state, probe) is not None
         row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe[:2], job.dataset.classes)
-        rows = settings.rows or (_whole_batch(law) if behaviour.mixes else _rows(law, row_bytes))
+        rows = settings.rows or (_whole_batch(law) if behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
         if slow and PRECISIONS[settings.precision] is not None:
             log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
@@ -182,10 +182,10 @@ def _probe(job: TrainingJob) -> torch.Tensor:
     return torch.from_numpy(np.array(found)).float()
 
 
-def _rows(law: Law, row_bytes: int) -> int:
+def _rows(law: Law, row_bytes: int, device: torch.device) -> int:
     if row_bytes == 0:
         return planned_rows(law)
-    most = max(ALIGNMENT, _PASS_BYTES // row_bytes // ALIGNMENT * ALIGNMENT)
+    most = max(ALIGNMENT, _pass_bytes(device) // row_bytes // ALIGNMENT * ALIGNMENT)
     return min(planned_rows(law), most)
 
 
@@ -194,12 +194,22 @@ def _whole_batch(law: Law) -> int:
     return aligned(min(law.population, math.ceil(law.mean + 8.0 * math.sqrt(max(law.mean, 1.0)))))
 
 
+def _pass_bytes(device: torch.device) -> int:
+    """Bytes of activations of one model's pass: on a CPU a constant, elsewhere a quarter of the device's memory.
+
+    Of all its memory, not of what is free: how a batch is cut into passes changes last bits, and must not depend on what else
+    runs there. Where less is free, running out of it halves the passes.
+    """
+    return _PASS_BYTES if device.type == "cpu" else torch.cuda.mem_get_info(device)[1] // 4
+
+
 def _fitting(models: int, model_bytes: int, device: torch.device) -> int:
     """How many models suit the cache or the memory, each with activations of `model_bytes`; all where that is not known."""
     if model_bytes == 0:
         return models
-    budget = _CACHE_BYTES if device.type == "cpu" else torch.cuda.get_device_properties(device).total_memory // 4
-    return max(1, budget // model_bytes, min(_FEW_MODELS, _FEW_BYTES // model_bytes))
+    if device.type != "cpu":
+        return max(1, torch.cuda.mem_get_info(device)[0] // 2 // model_bytes)
+    return max(1, _CACHE_BYTES // model_bytes, min(_FEW_MODELS, _FEW_BYTES // model_bytes))
 
 
 def _chunk(models: int, fit: int, workers: int) -> int:

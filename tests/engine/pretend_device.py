@@ -6,10 +6,10 @@ itself never shows. What a kernel computes is not tested: there are no numbers, 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from audit.engine import device
+from audit.engine import clip_check, device
 
 PRETENDED = torch.device("meta")
 _aten = torch.ops.aten
@@ -71,15 +71,16 @@ def pretended() -> Iterator[None]:
     real = device.find_device
     modules = [one for name, one in list(sys.modules.items()) if name.startswith("audit.")]
     patched = [mock.patch.object(one, "find_device", _found) for one in modules if vars(one).get("find_device") is real]
-    memory = mock.patch.object(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=80 << 30))
+    memory = mock.patch.object(torch.cuda, "mem_get_info", lambda _: (70 << 30, 80 << 30))
+    numbers = mock.patch.object(clip_check, "RECOMPUTATION_LIMIT", math.inf)  # there are none to compare
     streams = mock.patch.object(torch, "Generator", _Generator)
-    for one in (*patched, memory, streams):
+    for one in (*patched, memory, numbers, streams):
         one.start()
     try:
         with _Strict():
             yield
     finally:
-        for one in (*patched, memory, streams):
+        for one in (*patched, memory, numbers, streams):
             one.stop()
 
 

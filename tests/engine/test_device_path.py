@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from audit.core.access import Access
 from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
+from audit.engine.clip_check import Recomputation
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.observe import Trained
@@ -138,3 +141,66 @@ def test_observing_on_a_gpu_gives_what_the_cpu_gives() -> None:
         for device in ("cuda", "cpu")
     ]
     np.testing.assert_allclose(seen[0], seen[1], rtol=1e-3, atol=1e-4)
+
+
+# what moves no numbers on a device
+_VIEWS = frozenset((
+    "view", "_unsafe_view", "_reshape_alias", "t", "transpose", "permute", "expand", "select", "slice", "unsqueeze", "squeeze",
+    "detach", "alias", "as_strided", "unbind", "split", "unfold", "diagonal", "empty", "new_empty", "empty_like", "lift_fresh",
+    "empty_strided",
+))  # fmt: skip
+
+
+class Launches(TorchDispatchMode):
+    """Counts the operations that a device would run, and the times the host waits for a number of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.work: Counter[str] = Counter()
+        self.waits = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        self.waits += name == "_local_scalar_dense"
+        self.work[name] += name not in _VIEWS and name != "_local_scalar_dense"
+        return func(*args, **(kwargs or {}))
+
+
+def launches(spec: dict[str, Any], shape: tuple[int, ...], models: int, steps: int) -> Launches:
+    data = cases.dataset(shape, train=200)
+    job = cases.job(replace(NOISY, steps=steps), model=spec, data=data, models=models, access=Access.FINAL_WEIGHTS)
+    with pretended(), Launches() as counted:
+        train(replace(job, device="cuda"), cases.silent)
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape"),
+    [
+        ({"kind": "mlp", "hidden": [64]}, (64,)),
+        ({"kind": "cnn", "channels": [16, 32]}, (3, 8, 8)),
+        ({"kind": "vit", "patch": 4, "width": 16, "depth": 1, "heads": 2}, (3, 8, 8)),
+    ],
+    ids=["mlp", "cnn", "vit"],
+)
+def test_a_step_launches_as_much_for_many_models_as_for_one_and_never_waits(
+    spec: dict[str, Any], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recomputation, "due", lambda *_: False)
+    steps = {}
+    for models in (1, 6):
+        short, long = (launches(spec, shape, models, count) for count in (1, 2))
+        assert long.waits == short.waits
+        steps[models] = long.work - short.work
+    assert steps[1] == steps[6]
+    assert sum(steps[1].values()) < 250
+
+
+def test_one_call_for_all_models_convolves_as_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = replace(job_of("many_channels", QUIET), device="cpu")
+    each = train(job, cases.silent, Settings(dtype=torch.float64))
+    monkeypatch.setattr("audit.engine.convolution.in_one_call", lambda _: True)
+    monkeypatch.setattr("audit.engine.convolution.numbers_at_once", lambda *_: 1 << 28)
+    together = train(job, cases.silent, Settings(dtype=torch.float64))
+    for name, value in each.weights.items():
+        np.testing.assert_allclose(together.weights[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
