@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from audit.core.mechanism import DpSgd, Mechanism, NonPrivate
 
 from audit.core.data import Canaries, Dataset, Records
+from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.game import Access
 from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
@@ -67,7 +67,7 @@ PROBLEMS = (
 )
 
 
-def job_of(problem: Problem, mechanism: Mechanism, device: str) -> TrainingJob:
+def job_of(problem: Problem, mechanism: Repeated, device: str) -> TrainingJob:
     """Training of `problem` on random records, ten classes."""
     generator = np.random.default_rng(0)
 
@@ -93,11 +93,11 @@ def job_of(problem: Problem, mechanism: Mechanism, device: str) -> TrainingJob:
     )
 
 
-def seconds_a_step(problem: Problem, mechanism: Mechanism, device: str) -> float:
+def seconds_a_step(problem: Problem, mechanism: Repeated, device: str) -> float:
     """Seconds of one step of all models of `problem`: the difference of two trainings, over the steps between them."""
     times = []
     for steps in (2, 2 + problem.steps):
-        job = job_of(problem, replace(mechanism, steps=steps), device)
+        job = job_of(problem, replace(mechanism, count=steps), device)
         begin = time.perf_counter()
         train(job, lambda _: None)
         if find_device(device).type == "cuda":
@@ -109,7 +109,7 @@ def seconds_a_step(problem: Problem, mechanism: Mechanism, device: str) -> float
 def disagreement(problem: Problem, device: str) -> float:
     """Largest difference of a weight trained on `device` to the CPU's, over the size of the weights, in double precision."""
     small = replace(problem, models=2, batch=32)
-    mechanism = DpSgd(noise_multiplier=0.0, clip_norm=0.5, sample_rate=0.25, steps=3)
+    mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=0.5, sample_rate=0.25, steps=3)
     double = Settings(dtype=torch.float64)
     there, here = (train(job_of(small, mechanism, place), lambda _: None, double).weights for place in (device, "cpu"))
     return max(float(np.abs(there[name] - value).max() / max(np.abs(value).max(), 1e-12)) for name, value in here.items())
@@ -118,11 +118,11 @@ def disagreement(problem: Problem, device: str) -> float:
 def measure(problem: Problem, device: str) -> dict[str, Any]:
     """One row of the table."""
     place = find_device(device)
-    seconds_a_step(replace(problem, steps=1), NonPrivate(sample_rate=0.25, steps=1), device)  # kernels are chosen and loaded
-    plain = seconds_a_step(problem, NonPrivate(sample_rate=0.25, steps=1), device)
+    seconds_a_step(replace(problem, steps=1), sgd(sample_rate=0.25, steps=1), device)  # kernels are chosen and loaded
+    plain = seconds_a_step(problem, sgd(sample_rate=0.25, steps=1), device)
     if place.type == "cuda":
         torch.cuda.reset_peak_memory_stats(place)
-    private = seconds_a_step(problem, DpSgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.25, steps=1), device)
+    private = seconds_a_step(problem, dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.25, steps=1), device)
     memory = torch.cuda.max_memory_allocated(place) if place.type == "cuda" else 0
     return {
         "problem": problem.name,

@@ -121,7 +121,7 @@ class Function(nn.Module):
             case "roll":
                 return hidden.roll(1, dims=1)
             case "normalise":
-                return F.normalize(hidden, dim=-1)
+                return F.normalize(hidden, dim=-1, eps=0.1)
             case "sort":
                 return hidden.sort(dim=1).values
         return F.gelu(hidden)

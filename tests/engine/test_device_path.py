@@ -168,7 +168,7 @@ class Launches(TorchDispatchMode):
 
 def launches(spec: dict[str, Any], shape: tuple[int, ...], models: int, steps: int) -> Launches:
     data = cases.dataset(shape, train=200)
-    job = cases.job(replace(NOISY, steps=steps), model=spec, data=data, models=models, access=Access.FINAL_WEIGHTS)
+    job = cases.job(replace(NOISY, count=steps), model=spec, data=data, models=models, access=Access.FINAL_WEIGHTS)
     with pretended(), Launches() as counted:
         train(replace(job, device="cuda"), cases.silent)
     return counted
