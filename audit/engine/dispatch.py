@@ -99,13 +99,13 @@ def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> 
 
 
 def _several(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Models whose trainable numbers all differ and are nowhere all zero, near those of the first in `state`."""
-    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    """Models whose parameters all differ, frozen ones too, and are nowhere all zero, near those of the first in `state`."""
+    moved = {name for name, parameter in module.named_parameters() if parameter.is_floating_point()}
     stream = torch.Generator()
     stream.manual_seed(Seed(0).child("models that differ").integer())
     several = {}
     for name, value in state.items():
-        copies = [value[0] + step_off(value[0], stream) if name in trained else value[0] for _ in range(_MODELS)]
+        copies = [value[0] + step_off(value[0], stream) if name in moved else value[0] for _ in range(_MODELS)]
         several[name] = torch.stack(copies)
     return several
 
