@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from audit.core.access import Access
 from audit.core.data import Canaries, Dataset, Records
 from audit.core.events import Repeated, dp_sgd, sgd
-from audit.core.game import Access
-from audit.core.protocols import TrainingJob
 from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
 from audit.engine.device import describe, find_device
 from audit.engine.ensemble import train
 from audit.engine.schedule import Settings
