@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step
+from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step, zoo
 from audit.cli.printing import print_error
 from audit.core.errors import AuditError
 
@@ -32,6 +32,7 @@ app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
 app.command("step")(step.step)
+app.command("zoo")(zoo.zoo)
 app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)

@@ -1,0 +1,45 @@
+"""`audit zoo`: the step checks on every wrong step that the project knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit.cli.printing import AsJson, print_json, print_table
+
+
+def zoo(
+    names: Annotated[list[str] | None, typer.Argument(help="Entries; default: all.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Markdown page to write.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run the step checks on wrong DP-SGD steps and their correct twin. Exit code 1 where a verdict is not as it should be."""
+    from audit.zoo import _survey
+
+    entries = _survey.survey(names or (), lambda name: typer.echo(f"  {name}", err=True))
+    astray = [entry.name for entry in entries if bool(entry.wrong) != bool(entry.checks)]
+    code = 1 if astray else 0
+    if page is not None:
+        page.write_text(_survey.page(entries), encoding="utf-8")
+    if as_json:
+        rows = [
+            {
+                "name": entry.name,
+                "wrong": entry.wrong,
+                "epsilon": entry.epsilon,
+                "checks": list(entry.checks),
+                "seconds": entry.seconds,
+            }
+            for entry in entries
+        ]
+        print_json({"exit_code": code, "entries": rows})
+        return code
+    refuted = sum(1 for entry in entries if entry.wrong and entry.checks)
+    title = f"{refuted} of {sum(1 for entry in entries if entry.wrong)} wrong steps refuted"
+    cells = [
+        (entry.name, entry.wrong or "correct", ", ".join(entry.checks) or "none", f"{entry.seconds:.1f}") for entry in entries
+    ]
+    print_table(title, ("entry", "what is wrong", "failed checks", "seconds"), cells)
+    return code
