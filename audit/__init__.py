@@ -1,23 +1,61 @@
 """Privacy auditing for PyTorch: what a training claims, what attacks prove, and how far they could have seen.
 
-Public functions, none of which needs torch: `lower_bound`, `delta_lower_bound`, `roc`, `plan`, `certify`. For a trained model
-see `audit.experiment.inspection.inspect`.
+Everything public is here by name; what a name needs is imported when it is first asked for, so that `import audit` is quick and
+bounds from scores never import torch.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from audit.core.version import __version__
+from audit.core.version import __version__ as __version__
 
-_PUBLIC = ("certify", "delta_lower_bound", "lower_bound", "plan", "roc")
-__all__ = ["__version__", "certify", "delta_lower_bound", "lower_bound", "plan", "roc"]
+if TYPE_CHECKING:
+    from audit.api import certify as certify
+    from audit.api import delta_lower_bound as delta_lower_bound
+    from audit.api import lower_bound as lower_bound
+    from audit.api import plan as plan
+    from audit.api import roc as roc
+    from audit.api import step_bound as step_bound
+    from audit.core.adjacency import Adjacency as Adjacency
+    from audit.core.claims import Claim as Claim
+    from audit.core.claims import LowerBound as LowerBound
+    from audit.core.events import dp_sgd as dp_sgd
+    from audit.core.events import sgd as sgd
+    from audit.core.game import Game as Game
+    from audit.core.results import AuditReport as AuditReport
+    from audit.experiment.inspection import Settings as Settings
+    from audit.experiment.inspection import draw_coins as draw_coins
+    from audit.experiment.inspection import inspect as inspect
+    from audit.step_checks.recorder import record as record
+    from audit.step_checks.run import check_optimizer as check_optimizer
+    from audit.step_checks.run import check_step as check_step
 
+_HOMES = {
+    "audit.api": ("certify", "delta_lower_bound", "lower_bound", "plan", "roc", "step_bound"),
+    "audit.core.adjacency": ("Adjacency",),
+    "audit.core.claims": ("Claim", "LowerBound"),
+    "audit.core.events": ("dp_sgd", "sgd"),
+    "audit.core.game": ("Game",),
+    "audit.core.results": ("AuditReport",),
+    "audit.experiment.inspection": ("Settings", "draw_coins", "inspect"),
+    "audit.step_checks.recorder": ("record",),
+    "audit.step_checks.run": ("check_optimizer", "check_step"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604  one list of names, kept beside their modules
 
-def __getattr__(name: str) -> Any:
-    """The public functions, imported when they are first asked for so that `audit --help` stays quick."""
-    if name in _PUBLIC:
-        from audit import api
+if not TYPE_CHECKING:  # type checkers read the imports above, so that a wrong name or argument is an error to them
 
-        return getattr(api, name)
-    raise AttributeError(f"module 'audit' has no attribute '{name}'")
+    def __getattr__(name):
+        """Return a public name, imported when it is first asked for."""
+        if name not in _HOME:
+            raise AttributeError(f"module 'audit' has no attribute '{name}'")
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        """Return the public names, for completion."""
+        return __all__

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft, signal
+from scipy import fft
 from scipy.special import logsumexp
 
 from audit.stats.curves.discretise import LossGrid
@@ -177,6 +177,8 @@ def _faded_sums_from(masses: Array, step: float) -> Array:
     sums = np.zeros(len(masses) + 1)
     length = int(_BLOCK / step)
     if length < _SHORTEST_BLOCK:
+        from scipy import signal  # here, because it alone doubles the time to import the public functions
+
         sums[-2::-1] = signal.lfilter([1.0], [1.0, -math.exp(-step)], masses[::-1])
         return sums
     for end in range(len(masses), 0, -length):
