@@ -54,8 +54,7 @@ def survey(names: Sequence[str] = (), progress: Callable[[str], None] = lambda n
         progress(name)
         step = plugins.find(FOLDER, name)()
         start = time.perf_counter()
-        claim = {"noise_multiplier": NOISE, "clip_norm": CLIP_NORM, "divisor": DIVISOR}
-        report = check_step(step, small_parameters(), sample, **claim)
+        report = check_step(step, small_parameters(), sample, noise_multiplier=NOISE, clip_norm=CLIP_NORM, divisor=DIVISOR)
         entries.append(
             Entry(
                 name=name,
@@ -86,8 +85,9 @@ Each entry is a step with one defect (`audit/zoo`, one file each). All claim the
 
 Refuted by `audit step`: {caught} of {wrong} wrong steps, and {accused} of {correct} correct twins.
 
-Epsilon: what the noise that is left is worth against the worst neighbours, by the same accountant; infinite where some
-coordinate, or some record, is released without effective noise.
+Epsilon: what the noise that is left is worth against the worst neighbours in batches of {divisor:.0f}, an upper bound by the same
+accountant; infinite where some coordinate, or some record, is released without effective noise. Entries at the claimed {claimed:.2f}
+leak at other settings only (another noise multiplier or clip norm, to which the checks go), or add more noise than they claim.
 
 | Entry | What is wrong | Seen in | Epsilon | Failed checks |
 |---|---|---|---|---|
@@ -107,6 +107,7 @@ def page(entries: Sequence[Entry]) -> str:
         rate=SAMPLE_RATE,
         claimed=epsilon_of(NOISE),
         delta=DELTA,
+        divisor=DIVISOR,
         caught=sum(bool(entry.checks) for entry in wrong),
         wrong=len(wrong),
         accused=sum(bool(entry.checks) for entry in entries if not entry.wrong),
