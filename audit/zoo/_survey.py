@@ -85,9 +85,10 @@ Each entry is a step with one defect (`audit/zoo`, one file each). All claim the
 
 Refuted by `audit step`: {caught} of {wrong} wrong steps, and {accused} of {correct} correct twins.
 
-Epsilon: what the noise that is left is worth against the worst neighbours in batches of {divisor:.0f}, an upper bound by the same
-accountant; infinite where some coordinate, or some record, is released without effective noise. Entries at the claimed {claimed:.2f}
-leak at other settings only (another noise multiplier or clip norm, to which the checks go), or add more noise than they claim.
+Epsilon: what the noise that is left is worth against the worst neighbours in batches of {divisor:.0f}, an upper bound by the
+same accountant; infinite where some coordinate, or some record, is released without effective noise. Entries at the claimed
+{claimed:.2f} leak at other settings only (another noise multiplier or clip norm, to which the checks go), or add more noise
+than claimed.
 
 | Entry | What is wrong | Seen in | Epsilon | Failed checks |
 |---|---|---|---|---|
