@@ -67,6 +67,15 @@ def build(package: str, spec: Mapping[str, Any]) -> Any:
         raise ConfigError(f"{package}.{kind}: {error}") from error
 
 
+def pick(name: str, known: Mapping[str, Value], key: str) -> Value:
+    """What `name` stands for, or `ConfigError` with the nearest name."""
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise ConfigError(f"{key} is {name!r}.{hint} Expected one of {', '.join(known)}")
+
+
 def load(name: str, kind: type[Value]) -> Value:
     """The object that `package.module:OBJECT` names.
 

@@ -25,6 +25,7 @@ import torch
 
 from audit import plugins
 from audit.accounting import calibration
+from audit.bounds import budget
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.data import Dataset
@@ -153,7 +154,7 @@ def main() -> None:
     )
     for name in ("fdp_rank", "gaussian", "rank_exact", "clopper_pearson"):
         estimator = plugins.build("audit.bounds.estimators", {"kind": name})
-        (bound,) = figures.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
+        (bound,) = budget.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
         inside = f" inside the family {bound.family}" if bound.family else ""
         share = f"{bound.epsilon / claim.epsilon:.2f} of the claim (ceiling {bound.ceiling:.2f})"
         print(f"  {name}: epsilon at least {bound.epsilon:.2f}{inside}, {share}")

@@ -38,7 +38,7 @@ from audit.core.data import Array
 from audit.core.event_reading import sample_rate, steps
 from audit.core.seeds import Seed
 from audit.execution import code
-from audit.experiment import figures
+from audit.experiment import provenance
 
 TITLES = {
     "location30": "Location-30 (446 binary features, 30 classes)",
@@ -186,7 +186,7 @@ def main() -> None:
     if pages:
         shown = {name: TITLES[name].split(" (")[0] for name in everything}
         (options.out / "images" / "results-access.png").write_bytes(real_figures.access(everything, shown))
-        commit = figures.provenance(command="", seed=0, config_sha256="", device="cpu", threads=1).code_commit
+        commit = provenance.provenance(command="", seed=0, config_sha256="", device="cpu", threads=1).code_commit
         head = f"{platform.machine()}, {os.cpu_count()} cores, one thread; {versions}; written by commit {commit}."
         (options.out / "results.md").write_text("\n\n".join([head, *pages]) + "\n")
         print(f"written: {options.out / 'results.md'}")

@@ -9,6 +9,7 @@ import numpy as np
 from real_problems import DELTA, Recipe, claim
 
 from audit import api, plugins
+from audit.bounds import budget
 from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
@@ -17,7 +18,7 @@ from audit.core.event_reading import noisy_steps
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
-from audit.experiment import figures, leave_one_out
+from audit.experiment import leave_one_out
 from audit.stats.bounds import roc
 from audit.stats.scoring import signals
 
@@ -137,7 +138,7 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
         scores = Scores(values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=recipe.mechanism)
         for name in ("one_run", "one_run_fdp", *(["fdp_rank"] if access == Access.ALL_STEPS else [])):
             estimator = plugins.build("audit.bounds.estimators", {"kind": name})
-            (bound,) = figures.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
+            (bound,) = budget.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
             rows.append(_row(access, str(spec["kind"]), bound))
     products, took = inside["products"][run], inside["took"][run]
     held = np.repeat(gradients, products.shape[1])

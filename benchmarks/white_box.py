@@ -21,6 +21,7 @@ import torch
 
 from audit import api, plugins
 from audit.accounting import calibration
+from audit.bounds import budget
 from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
@@ -33,7 +34,6 @@ from audit.core.views import Scores, View
 from audit.data import load
 from audit.engine import observe
 from audit.engine.sampling import EnsembleSampler, Law
-from audit.experiment import figures as measure
 from audit.models import build
 
 DELTA, CONFIDENCE = 1e-5, 0.95
@@ -107,7 +107,7 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
         scores = Scores(values=values, included=included, game=game, attack=SCORERS[access], mechanism=mechanism)
         for name in ESTIMATORS[access]:
             estimator = plugins.build("audit.bounds.estimators", {"kind": name})
-            (bound,) = measure.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
+            (bound,) = budget.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
             found[access, f"{name}{f' (family {bound.family})' if bound.family else ''}"] = bound.epsilon / claim
     steps = views[Access.ALL_STEPS]["step_products"]
     held = np.repeat(included, steps.shape[1])

@@ -17,13 +17,13 @@ from reports.words.rounding import down, up
 
 def origin(device: str) -> dict[str, Any]:
     """The settings that say where a report comes from: command line and device."""
-    from audit.experiment import figures
+    from audit.experiment import provenance
 
     if device == "cpu":
-        return {"command": figures.command_line(), "device": "cpu"}
+        return {"command": provenance.command_line(), "device": "cpu"}
     from audit.engine.device import describe
 
-    return {"command": figures.command_line(), "device": describe(device)[0]}
+    return {"command": provenance.command_line(), "device": describe(device)[0]}
 
 
 def demand_new(folder: Path) -> None:

@@ -79,8 +79,8 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     """
     import numpy as np
 
+    from audit.bounds.budget import bounds
     from audit.core.views import Scores
-    from audit.experiment import figures as measures
     from audit.experiment import run as line
     from audit.experiment import timing
     from audit.experiment.insertion import plant, rules_of
@@ -88,14 +88,14 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     rows, tops = [], {}
     for recipe, play in experiment.pairs:
         seed = experiment.seed.child("plan")
-        planting = plant(experiment, play, seed)
+        planting = plant(experiment.dataset, play, experiment.parameters, seed)
         included = planting.included[: play.runs].ravel()
         values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
         scores = Scores(
             values=values, included=included, game=rules_of(play, planting, play.access), mechanism=recipe.mechanism
         )
-        level = experiment.bound_confidence
-        for bound in measures.bounds(scores, play.estimators, delta=experiment.delta, confidence=level, seed=seed):
+        whole = experiment.budget
+        for bound in bounds(scores, play.estimators, delta=whole.delta, confidence=whole.each, seed=seed):
             tops[recipe.name, play.name, bound.estimator] = bound.ceiling
             rows.append(
                 {
@@ -107,7 +107,10 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
                     "scores": len(included),
                 }
             )
-    stated = {recipe.name: line.state(recipe, experiment).claims for recipe in experiment.recipes}
+    stated = {
+        recipe.name: line.state(recipe, line.adjacency_of(experiment, recipe), experiment.budget.delta).claims
+        for recipe in experiment.recipes
+    }
     times = timing.estimate(experiment) if measure else []
     found = []
     if violation is not None:
@@ -118,8 +121,8 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     return {
         "models": sum(play.models for _, play in experiment.pairs),
         "model_steps": experiment.model_steps,
-        "bounds": experiment.comparisons,
-        "confidence_each": experiment.bound_confidence,
+        "bounds": experiment.budget.comparisons,
+        "confidence_each": experiment.budget.each,
         "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in stated.items()},
         "ceilings": rows,
         "power": found,
@@ -141,8 +144,7 @@ def bytes_needed(experiment: Experiment) -> int:
     total = 0
     for recipe, play in experiment.pairs:
         classes, steps = experiment.dataset.classes, event_reading.steps(recipe.mechanism)
-        wanted = {signal for _, attack in play.attacks for signal in attack.needs.of(play.access.released) or ()}
-        kept = play.count * 4 * sum(signal.size(classes, steps) for signal in wanted | {Logits()})
+        kept = play.count * 4 * sum(signal.size(classes, steps) for signal in play.signals(play.access.released, {Logits()}))
         total += play.models * (experiment.parameters * 4 + len(experiment.dataset.test) * per_record + kept + steps * 8)
     return 2 * total
 

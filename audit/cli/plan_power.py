@@ -49,13 +49,13 @@ def _path(experiment: Experiment, recipe: Recipe, play: Play) -> Any:
     from audit.bounds import simulation
     from audit.experiment.insertion import plant, rules_of
 
-    planting = plant(experiment, play, experiment.seed.child("plan"))
+    planting = plant(experiment.dataset, play, experiment.parameters, experiment.seed.child("plan"))
     return simulation.Path(
-        attacks=tuple(tuple(play.estimators_of(attack)) for _, attack in play.attacks),
+        attacks=tuple(planned.estimators for planned in play.attacks),
         game=rules_of(play, planting, play.access),
         mechanism=recipe.mechanism,
-        delta=experiment.delta,
-        level=experiment.bound_confidence,
+        delta=experiment.budget.delta,
+        level=experiment.budget.each,
         together=play.stops,
     )
 

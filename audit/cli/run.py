@@ -99,13 +99,13 @@ class _Run:
         started = time.monotonic()
         names = naming.RecordKey(store.record_key(self.key))
         experiment = replace(assemble.assemble(self.resolved.config), names=names)
-        store.bind_code(sources(experiment.foreign))
+        store.bind_code(sources(experiment.execution.foreign))
         self.entry.check(experiment)
         store.ensure_space(bytes_needed(experiment))
         self._say(experiment)
         found, played = self._audit(experiment, store)
         frame = self._frame(store, experiment)
-        finished = self.entry.settled(summary.report(experiment, found, frame), experiment)
+        finished = self.entry.settled(summary.report(found, frame), experiment)
         folder = self._write(finished, played, store, time.monotonic() - started)
         code = summary.code(finished)
         _print_outcome(finished, folder, code, as_json)
@@ -117,7 +117,7 @@ class _Run:
             most = "up to " if any(play.stops for play in experiment.plays) else ""
             print_plain(
                 f"{experiment.name}: {most}{models} models, {experiment.model_steps:,} model-steps, "
-                f"{experiment.comparisons} bounds that hold together with {experiment.confidence:.0%} confidence",
+                f"{experiment.budget.comparisons} bounds that hold together with {experiment.budget.confidence:.0%} confidence",
                 file=sys.stderr,
             )
 
@@ -130,19 +130,23 @@ class _Run:
 
     def _frame(self, store: Store, experiment: Experiment) -> Any:
         from audit.engine import device
-        from audit.experiment import figures as measure
+        from audit.experiment import provenance
         from audit.experiment import report as summary
 
         config = self.resolved.config
-        text, threads = device.describe(experiment.device)
+        text, threads = device.describe(experiment.execution.device)
         return summary.Frame(
-            title=config.title,
+            kind="run",
+            title=config.title or experiment.name,
             created=store.created,
+            budget=experiment.budget,
+            data=summary.data_summary(experiment.dataset),
+            model=summary.model_name(experiment.recipes[0].model, experiment.parameters),
             gates={gate: limit for gate, limit in config.policy.model_dump().items() if limit is not None},
             unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
             config=self.resolved.text,
             origins=self.resolved.origins,
-            provenance=measure.provenance(
+            provenance=provenance.provenance(
                 command=f"audit run {config.name}",
                 seed=config.seed,
                 config_sha256=self.resolved.sha256,

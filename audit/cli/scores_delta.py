@@ -29,19 +29,19 @@ class Question:
 def bounds(values: Array, included: Array, question: Question) -> list[DeltaBound]:
     """One for each estimator; all hold together with the confidence asked for."""
     from audit import api
-    from audit.bounds import claim_test
+    from audit.bounds import budget, claim_test
+    from audit.bounds.granted import granted_estimators
     from audit.core import checks
     from audit.core.seeds import Seed
     from audit.core.views import Scores
-    from audit.experiment import figures
-    from audit.experiment.scores import game_of, granted_estimators
+    from audit.experiment.scores import rules_of_scores
 
     checks.confidence(question.confidence)
-    rules = game_of(question.game, len(values))
+    rules = rules_of_scores(question.game, len(values))
     scores = Scores(values=values, included=included, game=rules, attack="scores")
     checks.both_sides(included, "scores")
     chosen = granted_estimators(rules, question.estimators or (api.default_estimator(rules),))
-    level, found = figures.share(question.confidence, len(chosen)), []
+    level, found = budget.share(question.confidence, len(chosen)), []
     for index, estimator in enumerate(chosen):
         rules.require(estimator.assumes, type(estimator).__name__)
         seed = Seed(question.seed).child("estimator", index)

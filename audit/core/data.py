@@ -108,11 +108,17 @@ class Canaries:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Planting:
-    """The secret: which canaries are in which model. `included` is `(runs + references, m)` bool, targets first."""
+    """The secret: which canaries are in which model.
+
+    Attributes:
+        included: `(runs + references, m)` bool, targets first.
+        by_coins: decided by an independent coin for each canary and model; False for a split that somebody chose.
+    """
 
     canaries: Canaries
     included: Array
     runs: int
+    by_coins: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "included", checks.frozen(self.included, bool))

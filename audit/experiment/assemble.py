@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from audit import plugins
 from audit.accounting import calibration
 from audit.accounting.resolve import side_of
+from audit.bounds.budget import Budget
+from audit.bounds.granted import granted_estimators
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
 from audit.core.access import Access, least
@@ -17,11 +19,14 @@ from audit.core.data import Dataset
 from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd, sgd
-from audit.core.protocols import Accountant, Attack
+from audit.core.game import Assumption, Game, Inclusion
+from audit.core.protocols import Accountant, Attack, Estimator
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
 from audit.experiment import stopping
-from audit.experiment.spec import Experiment, Play, Recipe
+from audit.experiment.insertion import Given
+from audit.experiment.settings import Settings
+from audit.experiment.spec import Execution, Experiment, PlannedAttack, Play, Recipe
 
 
 def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
@@ -49,20 +54,21 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
     recipes = tuple(_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms)
     plays = tuple(_play(config, spec) for spec in config.games)
     _check_counts(plays)
+    bounds = sum(play.bounds for recipe in recipes for play in plays if recipe.name in play.recipes)
     return Experiment(
         name=config.name,
         dataset=dataset,
         recipes=recipes,
         plays=plays,
         parameters=_parameters(config, dataset) if call_factory or "factory" not in config.model else 0,
-        delta=config.delta,
-        confidence=config.confidence,
+        budget=Budget(delta=config.delta, confidence=config.confidence, comparisons=bounds, certificates=config.certificates),
         seed=seed,
-        device=config.device,
-        models_per_job=config.execution.models_per_job,
-        executor=plugins.build("audit.execution.executors", config.execution.executor),
-        certificates=config.certificates,
-        foreign=foreign_modules(config.model_dump(mode="json")),
+        execution=Execution(
+            device=config.device,
+            models_per_job=config.execution.models_per_job,
+            executor=plugins.build("audit.execution.executors", config.execution.executor),
+            foreign=foreign_modules(config.model_dump(mode="json")),
+        ),
     )
 
 
@@ -181,23 +187,18 @@ def _mechanism(
 def _play(config: Config, spec: GameSpec) -> Play:
     where = f"games.{spec.name}"
     access = Access.named(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
-    attacks: list[tuple[str, Attack]] = _named(f"{where}.scorers", "attacks.scorers", spec.scorers)
-    for name, attack in attacks:
+    named = _named(f"{where}.estimators", "audit.bounds.estimators", spec.estimators)
+    if spec.stopping != "never":
+        stopping.refuse(where, named, spec.runs, config.execution.models_per_job)
+    estimators = tuple(plugin for _, plugin in named)
+    attacks = []
+    for name, attack in _named(f"{where}.scorers", "attacks.scorers", spec.scorers):
         if spec.references < attack.needs.references:
             raise ConfigError(
                 f"{where}: scorer '{name}' needs {attack.needs.references} reference models, "
                 f"the game trains {spec.references}; raise references or choose another scorer"
             )
-        missing = attack.needs.sources - access.released
-        if missing:
-            enough = least(attack.needs.sources, Access.ALL_STEPS)
-            raise ConfigError(
-                f"{where}: scorer '{name}' reads {', '.join(sorted(missing))}, which the game's access '{access.name}' "
-                f"does not release{f'; {enough.name} does' if enough else ''}: raise access or choose another scorer"
-            )
-    estimators = _named(f"{where}.estimators", "audit.bounds.estimators", spec.estimators)
-    if spec.stopping != "never":
-        stopping.refuse(where, estimators, spec.runs, config.execution.models_per_job)
+        attacks.append(_planned(where, (name, attack), access, estimators, alone=spec.count == 1))
     recipes = spec.mechanisms if spec.mechanisms is not None else [one.name for one in config.mechanisms]
     ((_, maker),) = _named(f"{where}.canaries", "attacks.canaries", [spec.canaries])
     return Play(
@@ -211,10 +212,36 @@ def _play(config: Config, spec: GameSpec) -> Play:
         count=spec.count,
         maker=maker,
         attacks=tuple(attacks),
-        estimators=tuple(plugin for _, plugin in estimators),
+        estimators=estimators,
         recipes=frozenset(recipes),
         stops=spec.stopping != "never",
     )
+
+
+def _planned(
+    where: str, named: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
+) -> PlannedAttack:
+    """An attack at the least access that it needs, with the estimators whose assumptions hold there.
+
+    Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together they do not.
+    """
+    name, attack = named
+    level = least(attack.needs.sources, access)
+    if level is None:
+        enough = least(attack.needs.sources, Access.ALL_STEPS)
+        raise ConfigError(
+            f"{where}: scorer '{name}' reads {', '.join(sorted(attack.needs.sources - access.released))}, which the game's "
+            f"access '{access.name}' does not release{f'; {enough.name} does' if enough else ''}: raise access or choose "
+            "another scorer"
+        )
+    if "steps" in access.released and "steps" not in level.released and not alone:
+        estimators = tuple(one for one in estimators if Assumption.INDEPENDENT_TRIALS not in one.assumes)
+    if not estimators:
+        raise ConfigError(
+            f"{where}: scorer '{name}' sees less than all steps, where canaries of one run are not "
+            "independent trials, and every estimator of the game assumes that; add one_run"
+        )
+    return PlannedAttack(name=name, attack=attack, access=level, estimators=estimators)
 
 
 def _check_counts(plays: Sequence[Play]) -> None:
@@ -223,9 +250,49 @@ def _check_counts(plays: Sequence[Play]) -> None:
             raise ConfigError(
                 f"games.{play.name}: {play.runs} run(s) of {play.count} canary give one score; raise runs or count"
             )
-        for name, attack in play.attacks:
-            if not play.estimators_of(attack):
-                raise ConfigError(
-                    f"games.{play.name}: scorer '{name}' sees less than all steps, where canaries of one run are not "
-                    "independent trials, and every estimator of the game assumes that; add one_run"
-                )
+
+
+def brought_play(settings: Settings, given: Given, models: int, released: Set[str], *, by_coins: bool) -> Play:
+    """The game of a model that somebody brought: the attacks asked for, or all that it and its references can serve.
+
+    Args:
+        given: the records.
+        models: number of them, the target among them.
+        released: what they show.
+        by_coins: whether recorded coins decided what the target was trained on; without them nothing is bounded.
+
+    Raises:
+        ConfigError: an attack that was asked for cannot be served.
+    """
+    proven = settings.proven_by or ()
+    rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(given))
+    estimators = granted_estimators(rules, settings.estimators) if by_coins else ()
+    names = settings.scorers or (*proven, *(name for name in plugins.names("attacks.scorers") if name not in proven))
+    attacks = []
+    for name in names:
+        scorer: Attack = plugins.build("attacks.scorers", {"kind": name})
+        served = scorer.needs.references < models and scorer.needs.of(released) is not None
+        if not served and (settings.scorers is not None or name in proven):
+            raise ConfigError(
+                f"scorer '{name}' needs {scorer.needs.references} reference models and {_listed(scorer)}; what was given shows "
+                f"{', '.join(sorted(released))} of {models - 1} references: use loss, give references, or `audit run`"
+            )
+        if served:
+            level = least(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL
+            own = estimators if name in proven else ()
+            attacks.append(PlannedAttack(name=name, attack=scorer, access=level, estimators=own))
+    return Play(
+        name="membership",
+        access=Access.FINAL_MODEL,
+        adjacency=Adjacency.ADD_REMOVE,
+        runs=1,
+        references=models - 1,
+        count=len(given),
+        maker=given,
+        attacks=tuple(attacks),
+        estimators=estimators,
+    )
+
+
+def _listed(attack: Attack) -> str:
+    return ", ".join(sorted(signal.key for signal in attack.needs.signals))

@@ -5,59 +5,90 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.core.access import Access
-from audit.core.data import Planting
+from audit.core.data import Canaries, Dataset, Planting, Records
+from audit.core.events import Event
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.experiment import stopping
-from audit.experiment.spec import Experiment, Play, Recipe
+from audit.experiment.spec import Experiment, Play
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Planted:
-    """A game on a recipe with its canaries made and its coins drawn: nothing is trained yet."""
+class Insertion:
+    """A game with its canaries made and its coins drawn, on one mechanism: nothing is trained yet.
 
-    recipe: Recipe
-    game: Play
+    Attributes:
+        recipe: name of what is trained.
+        mechanism: what is claimed to be run; None for a model that somebody brings.
+    """
+
+    recipe: str
+    mechanism: Event | None
+    play: Play
     seed: Seed
     planting: Planting
 
 
-def planted(experiment: Experiment) -> list[Planted]:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Given:
+    """Canaries that somebody brought: the records of an audited model, for which there is nothing to make."""
+
+    records: Records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def canaries(self) -> Canaries:
+        """The records as canaries."""
+        return Canaries(kind="given", description="records given as members and nonmembers", records=self.records)
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """The same, whatever is asked."""
+        return self.canaries
+
+
+def insertions(experiment: Experiment) -> list[Insertion]:
     """All games on all recipes, so that one that cannot be played is refused before any other is trained for."""
     found = []
-    for recipe, game in experiment.pairs:
-        seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
-        one = Planted(recipe=recipe, game=game, seed=seed, planting=plant(experiment, game, seed))
-        if game.stops:
-            stopping.refuse_unfit(game, rules_of(game, one.planting, game.access), recipe.mechanism, experiment.delta)
-        for _, attack in game.attacks:
-            rules = rules_of(game, one.planting, game.level(attack))
-            for estimator in game.estimators_of(attack):
-                rules.require(estimator.assumes, type(estimator).__name__)
-        found.append(one)
+    for recipe, play in experiment.pairs:
+        seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{play.name}")
+        planting = plant(experiment.dataset, play, experiment.parameters, seed)
+        refuse_unfit(play, planting, recipe.mechanism, experiment.budget.delta)
+        found.append(Insertion(recipe=recipe.name, mechanism=recipe.mechanism, play=play, seed=seed, planting=planting))
     return found
 
 
-def plant(experiment: Experiment, game: Play, seed: Seed) -> Planting:
+def refuse_unfit(play: Play, planting: Planting, mechanism: Event, delta: float) -> None:
+    """Raise an error where an estimator assumes more than the game grants, or a game that stops could have no evidence."""
+    if play.stops:
+        stopping.refuse_unfit(play, rules_of(play, planting, play.access), mechanism, delta)
+    for planned in play.attacks:
+        rules = rules_of(play, planting, planned.access)
+        for estimator in planned.estimators:
+            rules.require(estimator.assumes, type(estimator).__name__)
+
+
+def plant(dataset: Dataset, play: Play, parameters: int, seed: Seed) -> Planting:
     """The canaries, the same in all models of the game, and one coin per model and canary."""
-    size = experiment.parameters or game.count  # a model that a dry run leaves unmade is taken to be large enough
-    canaries = game.maker.make(experiment.dataset, game.count, size, seed.child("canaries"))
-    coins = seed.child("coins").numpy().random((game.models, len(canaries)))
-    return Planting(canaries=canaries, included=coins < game.inclusion_probability, runs=game.runs)
+    size = parameters or play.count  # a model that a dry run leaves unmade is taken to be large enough
+    canaries = play.maker.make(dataset, play.count, size, seed.child("canaries"))
+    coins = seed.child("coins").numpy().random((play.models, len(canaries)))
+    return Planting(canaries=canaries, included=coins < play.inclusion_probability, runs=play.runs)
 
 
-def rules_of(game: Play, planting: Planting, access: Access) -> Game:
+def rules_of(play: Play, planting: Planting, access: Access) -> Game:
     """The game as an adversary with this access played it, and what it grants to statistics."""
     canaries = planting.canaries
     return Game(
-        adjacency=game.adjacency,
+        adjacency=play.adjacency,
         access=access,
-        inclusion=Inclusion.COINS,
+        inclusion=Inclusion.COINS if planting.by_coins else Inclusion.SPLIT,
         canaries=len(canaries),
         runs=planting.runs,
-        references=game.references,
-        inclusion_probability=game.inclusion_probability,
-        independent_noise=canaries.orthogonal and access == Access.ALL_STEPS,
+        references=play.references,
+        inclusion_probability=play.inclusion_probability,
+        independent_noise=canaries.orthogonal and "steps" in access.released,
         canary=canaries.description,
         copies=canaries.copies,
     )

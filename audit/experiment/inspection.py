@@ -1,4 +1,4 @@
-"""Audit a model that is already trained, or scores that any tool made.
+"""Audit a model that is already trained, or scores that any tool made: the same line as a run, entered later.
 
 Ten lines are enough for a model of your own:
 
@@ -13,24 +13,157 @@ Ten lines are enough for a model of your own:
 
 An epsilon is proven only where coins decided which records were trained on: draw them with
 `draw_coins` before the training, train on the records where they are True, and give them as `Settings.coins`.
+Attacks that compare the model with others take `References`: models of your own, trained on other draws of the same records.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from audit.checks import membership as coins
 from audit.checks.membership import draw_coins
-from audit.experiment.scores import granted_estimators, inspect_scores
+from audit.core import checks
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.core.results import AuditReport
+from audit.core.views import View
+from audit.data.members import Evidence, Side, gather, without_overlap
+from audit.experiment import brought
+from audit.experiment.brought import Recorded, References
+from audit.experiment.inspected import Case, Inspection, concluded
+from audit.experiment.scores import inspect_scores
 from audit.experiment.settings import Settings, record_name
-from audit.experiment.trained import Inspection, examine, examine_outputs, inspect, inspect_outputs
 
 __all__ = [
     "Inspection",
+    "References",
     "Settings",
     "draw_coins",
     "examine",
     "examine_outputs",
-    "granted_estimators",
     "inspect",
     "inspect_outputs",
     "inspect_scores",
     "record_name",
 ]
+
+
+def inspect(
+    target: Any,
+    members: Side,
+    nonmembers: Side,
+    settings: Settings | None = None,
+    references: References | None = None,
+) -> AuditReport:
+    """The report on a trained model: what attacks on its outputs find out about its training records; see `examine`."""
+    return examine(target, members, nonmembers, settings, references).report
+
+
+def examine(
+    target: Any,
+    members: Side,
+    nonmembers: Side,
+    settings: Settings | None = None,
+    references: References | None = None,
+) -> Inspection:
+    """The report on a trained model, with the scores of every record.
+
+    Args:
+        target: a `torch.nn.Module`, a function of `(n, ...)` arrays (float32, or whole numbers as they were given), or any
+            `Target` (`audit.subjects`). Its outputs
+            are logits or probabilities, `(n, classes)`.
+        members: records it was trained on, exactly as it takes them: `(x, y)`, `Records`, or the path of an npz with x and y.
+        nonmembers: records of the same kind that it was not trained on.
+        settings: delta, confidence, coins and the rest; None takes the defaults.
+        references: further models of one's own, for the attacks that compare.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+        DataError: records, coins or references that cannot be used; the message names what to do.
+        ObservationError: the model's outputs are not finite.
+    """
+    settings = settings or Settings()
+    evidence = gather(members, nonmembers)
+    whole = len(evidence.included)
+    decided = coins.settled(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
+    evidence = without_overlap(evidence, settings.overlap, by_coins=decided[1])
+    logits, notes = brought.observed(target, evidence.inputs, evidence.labels)
+    if evidence.dropped:
+        notes = [f"{evidence.dropped} records were left out because they occur on both sides.", *notes]
+    case = _case(Recorded(logits=logits[None]), evidence, evidence.labels, _of_these(references, evidence, whole))
+    return concluded(replace(case, membership=decided[0], by_coins=decided[1], remarks=tuple(notes)), settings)
+
+
+def examine_outputs(
+    view: View,
+    included: Array,
+    settings: Settings | None = None,
+    *,
+    inputs: Array | None = None,
+    groups: Array | None = None,
+    index: Array | None = None,
+    source: tuple[str, str] = ("predictions", ""),
+    references: References | None = None,
+) -> Inspection:
+    """The same from outputs that were recorded elsewhere, so that a model of any framework can be audited.
+
+    Args:
+        view: labels with logits, or losses, of `n` records.
+        included: `(n,)` bool, which of them are members.
+        inputs: `(n, ...)` where known; without them the first guard cannot run.
+        groups: `(n,)` text that slices results.
+        index: `(n,)` position of each record among the coins; None where members, and nonmembers, are in the order of theirs.
+        source: name of the file and sha256 of its bytes.
+        references: outputs of further models of one's own for the same records.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+        DataError: one side is empty, or the coins are not those of these records.
+    """
+    settings = settings or Settings()
+    size, included = len(included), np.asarray(included, bool)
+    checks.both_sides(included, "the audit")
+    decided = coins.settled(settings.coins, settings.randomised_seed, included, index)
+    evidence = Evidence(
+        inputs=np.empty((size, 0), np.float32) if inputs is None else np.asarray(inputs),
+        labels=np.zeros(size, np.int64) if view.labels is None else np.asarray(view.labels),
+        included=included,
+        rows=np.arange(size),
+        index=index,
+        groups=groups,
+        name=source[0],
+        sha256=source[1],
+    )
+    logits, losses = (None if one is None else np.asarray(one)[None] for one in (view.get("logits"), view.get("losses")))
+    subject = Recorded(logits=logits, losses=losses if logits is None else None)
+    labels = None if view.labels is None else evidence.labels
+    case = _case(subject, evidence, labels, _of_these(references, evidence, size))
+    return concluded(replace(case, membership=decided[0], by_coins=decided[1]), settings)
+
+
+def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **known: Any) -> AuditReport:
+    """The report of `examine_outputs`, which says what can be given in `known`."""
+    return examine_outputs(view, included, settings, **known).report
+
+
+def _of_these(references: References | None, evidence: Evidence, whole: int) -> References | None:
+    """The references on the audited records, in their order."""
+    if references is None:
+        return None
+    if references.included.shape[1] != whole:
+        raise DataError(
+            f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "
+            "are given; expected as many, members first (or in the order of the coins where records carry an index)"
+        )
+    return references.of(evidence.rows if evidence.index is None else evidence.index)
+
+
+def _case(subject: Recorded, evidence: Evidence, labels: Array | None, references: References | None) -> Case:
+    included = evidence.included[None]
+    if references is not None:
+        included = np.concatenate([included, references.included])
+    models = brought.joined(subject, references, evidence.inputs, labels)
+    return Case(models=models, included=included, evidence=evidence, labels=labels)

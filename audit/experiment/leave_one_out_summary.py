@@ -18,6 +18,7 @@ from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment import leave_one_out
+from audit.experiment.records import RecordTable
 from audit.experiment.resemblance import Resemblance
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
@@ -32,25 +33,23 @@ FOUND_AT = 0.01  # or one nonmember, where there are fewer than a hundred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Models:
+class Ensemble:
     """All models of one game, target runs first.
 
     Attributes:
         views: signals and coins of every model.
-        labels: `(m,)` true labels.
+        labels: `(m,)` true labels, None where only losses are known.
         runs: how many of them are target runs.
-        names: a keyed name for each canary.
-        columns: name of a column to its value for each canary, `(m,)` text.
+        table: names and columns of the canaries.
     """
 
     views: View
-    labels: Array
+    labels: Array | None
     runs: int
-    names: Sequence[str]
-    columns: Mapping[str, Array]
+    table: RecordTable
 
 
-def describe(attacks: Sequence[tuple[str, Attack]], models: Models, *, prior: float, seed: Seed) -> Evaluation | None:
+def describe(attacks: Sequence[tuple[str, Attack]], models: Ensemble, *, prior: float, seed: Seed) -> Evaluation | None:
     """Leave-one-out figures of every attack, and what the strongest says of records, groups and thresholds.
 
     Every model is a target and attacked with all others as references. Only where that is more than `MOST_WORK`, in games of
@@ -89,11 +88,11 @@ def describe(attacks: Sequence[tuple[str, Attack]], models: Models, *, prior: fl
         thresholds=_thresholds(found[leading], prior),
         groups=tuple(
             GroupSpread(column=column, group=group, canaries=int(np.sum(values == group)), auc=one)
-            for column, values in models.columns.items()
+            for column, values in models.table.columns.items()
             for group, one in leave_one_out.by_group(found[leading], values).items()
         ),
         fidelity=_fidelity(models),
-        units=_units(found[leading], models.columns),
+        units=_units(found[leading], models.table.columns),
         spared=len(included) - len(targets),
     )
 
@@ -115,14 +114,14 @@ def _units(result: leave_one_out.LeaveOneOut, columns: Mapping[str, Array]) -> t
     return tuple(made)
 
 
-def _records(exposed: leave_one_out.Exposure, result: leave_one_out.LeaveOneOut, models: Models) -> tuple[RecordSpread, ...]:
+def _records(exposed: leave_one_out.Exposure, result: leave_one_out.LeaveOneOut, models: Ensemble) -> tuple[RecordSpread, ...]:
     """The worst records, of those that some target trained on."""
     trained = result.included.sum(axis=0)
     worst = [one for one in leave_one_out.worst_records(exposed, MOST_RECORDS).tolist() if trained[one]]
     return tuple(
         RecordSpread(
-            record=models.names[one],
-            label=f"{models.labels[one]:g}",
+            record=models.table.names[one],
+            label=models.table.labels[one],
             fpr=float(exposed.fpr[one]),
             found=float(exposed.found[one]),
             targets=int(trained[one]),
@@ -138,10 +137,10 @@ def _thresholds(result: leave_one_out.LeaveOneOut, prior: float) -> tuple[Calibr
     return tuple(leave_one_out.calibrated(result, fpr, prior) for fpr in resolved)
 
 
-def _fidelity(models: Models) -> Fidelity | None:
+def _fidelity(models: Ensemble) -> Fidelity | None:
     """The check of the target run that its references resemble least."""
     coins, logits, runs = models.views.included, models.views.get("logits"), models.runs
-    if logits is None or coins is None or len(models.views) - runs < LEAST_REFERENCES:
+    if logits is None or coins is None or models.labels is None or len(models.views) - runs < LEAST_REFERENCES:
         return None
     references = Resemblance(View.of(included=coins[runs:], logits=logits[runs:]), models.labels)
     found = [references.of(View.of(labels=models.labels, logits=logits[run]), coins[run]) for run in range(runs)]

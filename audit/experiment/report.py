@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from audit.bounds.budget import Budget
 from audit.core.access import Access
 from audit.core.claims import LowerBound
+from audit.core.data import Dataset
 from audit.core.event_reading import noisy_steps
 from audit.core.results import (
     SCHEMA,
@@ -22,7 +24,6 @@ from audit.core.results import (
     Status,
 )
 from audit.experiment import judge
-from audit.experiment.spec import Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,38 +31,45 @@ class Frame:
     """What a report says besides its results.
 
     Attributes:
+        kind: "run", "model" or "scores".
+        budget: the error that its bounds share.
+        config: canonical text of the resolved config.
         gates: policy gate to its limit.
         unaccounted: what touched the data outside the claim, in the owner's words.
-        config: canonical text of the resolved config.
+        remarks: of those who looked at the input, for the cover.
     """
 
+    kind: str
     title: str
     created: str
-    gates: Mapping[str, float]
-    unaccounted: tuple[str, ...]
+    budget: Budget
+    data: DataSummary | None
+    model: str
     config: str
-    origins: tuple[tuple[str, str], ...]
     provenance: Provenance
+    origins: tuple[tuple[str, str], ...] = ()
+    gates: Mapping[str, float] = field(default_factory=dict)
+    unaccounted: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
-def report(experiment: Experiment, results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
-    """The finished report of a run."""
+def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
+    """The finished report."""
     complete = tuple(replace(result, checks=(*result.checks, *declarations(result, frame))) for result in results)
-    outcome = judge.worst([result.outcome for result in complete])
     return AuditReport(
         schema=SCHEMA,
         id=f"PA-{frame.provenance.config_sha256[:8].upper()}",
-        kind="run",
-        title=frame.title or experiment.name,
+        kind=frame.kind,
+        title=frame.title,
         created=frame.created,
-        delta=experiment.delta,
-        confidence=experiment.confidence,
-        comparisons=experiment.comparisons,
-        data=data_summary(experiment),
-        model=model_name(experiment),
+        delta=frame.budget.delta,
+        confidence=frame.budget.confidence,
+        comparisons=max(frame.budget.comparisons, 1),
+        data=frame.data,
+        model=frame.model,
         mechanisms=complete,
-        outcome=outcome,
-        notes=notes(complete, frame),
+        outcome=judge.worst([result.outcome for result in complete]),
+        notes=(*frame.remarks, *notes(complete, frame)),
         coverage=coverage(complete),
         policy=gates(complete, frame.gates),
         config=frame.config,
@@ -70,9 +78,8 @@ def report(experiment: Experiment, results: Sequence[MechanismResult], frame: Fr
     )
 
 
-def data_summary(experiment: Experiment) -> DataSummary:
+def data_summary(dataset: Dataset) -> DataSummary:
     """What was read, in one row."""
-    dataset = experiment.dataset
     shape = dataset.train.inputs.shape[1:]
     return DataSummary(
         name=dataset.name,
@@ -86,17 +93,17 @@ def data_summary(experiment: Experiment) -> DataSummary:
     )
 
 
-def model_name(experiment: Experiment) -> str:
+def model_name(model: Mapping[str, object], parameters: int) -> str:
     """The model in words, with its number of parameters."""
-    spec = dict(experiment.recipes[0].model)
+    spec = dict(model)
     name = str(spec.pop("kind", spec.pop("factory", "model")))
     rest = ", ".join(f"{key} {value}" for key, value in sorted(spec.items()))
-    return f"{name}{f' ({rest})' if rest else ''}, {experiment.parameters:,} parameters"
+    return f"{name}{f' ({rest})' if rest else ''}, {parameters:,} parameters"
 
 
 def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
     """Rows of the assumptions table that no measurement of this run decides."""
-    if not result.claims:
+    if not result.claims or result.mechanism is None:
         return ()
     claim = min(result.claims, key=lambda one: one.epsilon)
     adjacencies = {game.game.adjacency for game in result.games}
@@ -146,17 +153,30 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
     """Remarks for the cover that a reader of the verdict must not miss."""
     found = [f"Outside the claim: {text}." for text in frame.unaccounted]
     for result in results:
+        found += _inverted(result)
         for check in result.checks:
-            if check.status is Status.FAILED:
+            if check.status is Status.FAILED and result.mechanism is not None:
                 found.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
         found += [note for game in result.games for note in (*_stopped(result.name, game), *_weak(result.name, game))]
         skipped = _family_above(result)
         if skipped is not None:
             found.append(skipped)
-        noisy = noisy_steps(result.mechanism)
+        noisy = None if result.mechanism is None else noisy_steps(result.mechanism)
         if noisy is not None and noisy.noise_multiplier == 0:
             found.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
     return tuple(found)
+
+
+def _inverted(result: MechanismResult) -> list[str]:
+    """A remark where scores that somebody brought point the wrong way."""
+    if result.mechanism is not None:
+        return []
+    first = [game.attacks[0] for game in result.games if game.attacks and game.attacks[0].auc_upper < 0.5]
+    return [
+        f"Members score lower than nonmembers (AUC {attack.auc:.3f}): higher must mean more likely a member. "
+        "If these are losses or p-values, give their negatives."
+        for attack in first
+    ]
 
 
 def _stopped(mechanism: str, game: GameResult) -> list[str]:

@@ -16,14 +16,16 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError
 from audit.core.event_reading import is_non_private, noisy_steps, unit
-from audit.core.events import Repeated
-from audit.core.results import Check, LimitCurve, MechanismResult, Status, Trajectory
+from audit.core.events import Event, Repeated
+from audit.core.results import LimitCurve, MechanismResult, Trajectory
 from audit.core.training import Progress
 from audit.execution.store import Store
 from audit.experiment import judge
-from audit.experiment.game import Played, play
-from audit.experiment.insertion import planted
+from audit.experiment.game import Played, Rules, play
+from audit.experiment.insertion import insertions
+from audit.experiment.records import table_of
 from audit.experiment.spec import Experiment, Recipe, Stated
+from audit.experiment.train import Resources
 from audit.experiment.utility import utility
 from audit.stats.curves import dp_sgd_curve
 
@@ -33,39 +35,61 @@ LIMIT_POINTS = 200
 
 def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple[MechanismResult, ...], tuple[Played, ...]]:
     """What the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
-    stated = {recipe.name: state(recipe, experiment) for recipe in experiment.recipes}
-    games_of = planted(experiment)
+    budget, dataset, recipes = experiment.budget, experiment.dataset, experiment.recipes
+    stated = {recipe.name: state(recipe, adjacency_of(experiment, recipe), budget.delta) for recipe in recipes}
+    planned = insertions(experiment)
+    resources = Resources(dataset=dataset, execution=experiment.execution, store=store, progress=progress)
     results, everything = [], []
-    for recipe in experiment.recipes:
-        games = [play(experiment, game, stated[recipe.name], (store, progress)) for game in games_of if game.recipe is recipe]
-        results.append(conclude(experiment, recipe, stated[recipe.name], games))
+    for recipe in recipes:
+        claims, games = stated[recipe.name], []
+        for insertion in planned:
+            if insertion.recipe == recipe.name:
+                table = table_of(insertion.planting.canaries, dataset, experiment.names)
+                rules = Rules(stated=claims, budget=budget, records=table)
+                games.append(play(insertion, recipe, rules, resources))
+        training = judge.Training(
+            name=recipe.name,
+            mechanism=recipe.mechanism,
+            stated=claims,
+            trajectories=trajectories(recipe, claims.claims, budget.delta),
+            utility=utility([game.observed for game in games if game.observed is not None], dataset),
+        )
+        results.append(judge.concluded(training, games))
         everything += games
     return tuple(results), tuple(everything)
 
 
-def state(recipe: Recipe, experiment: Experiment) -> Stated:
-    """The hypothesis, on paper before anything is trained: what owners and accountants claim."""
+def adjacency_of(experiment: Experiment, recipe: Recipe) -> Adjacency:
+    """The adjacency that all games of a recipe share.
+
+    Raises:
+        ConfigError: they differ, or there is none.
+    """
     adjacencies = {play.adjacency for owner, play in experiment.pairs if owner is recipe}
     if len(adjacencies) != 1:
         found = sorted(adjacency.value for adjacency in adjacencies)
         raise ConfigError(
             f"mechanism '{recipe.name}' is played under adjacencies {found}; expected exactly one for all its games"
         )
-    adjacency = adjacencies.pop()
-    stated = [one.claim(recipe.mechanism, delta=experiment.delta, adjacency=adjacency) for one in recipe.accountants]
-    finite = [claim for claim in stated if math.isfinite(claim.epsilon)]
+    return adjacencies.pop()
+
+
+def state(recipe: Recipe, adjacency: Adjacency, delta: float) -> Stated:
+    """The hypothesis, on paper before anything is trained: what owners and accountants claim."""
+    computed = [one.claim(recipe.mechanism, delta=delta, adjacency=adjacency) for one in recipe.accountants]
+    finite = [claim for claim in computed if math.isfinite(claim.epsilon)]
     protected = unit(recipe.mechanism)
     everything = [*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite]
     claims = tuple(replace(claim, unit=protected) for claim in everything)
-    return Stated(claims=claims, limit=limit_curve(recipe, adjacency))
+    return Stated(claims=claims, limit=limit_curve(recipe.mechanism, adjacency))
 
 
-def limit_curve(recipe: Recipe, adjacency: Adjacency) -> LimitCurve | None:
+def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:
     """The most true positives that the mechanism itself leaves any attack; None where it has no such curve.
 
     It is the curve of one record's presence; the add direction is the same test with the roles exchanged.
     """
-    mechanism = noisy_steps(recipe.mechanism)
+    mechanism = noisy_steps(event)
     if mechanism is None or mechanism.noise_multiplier == 0 or adjacency is not Adjacency.ADD_REMOVE:
         return None
     fpr = np.concatenate([[0.0], np.geomspace(LEAST_FPR, 1, LIMIT_POINTS - 1)])
@@ -74,44 +98,11 @@ def limit_curve(recipe: Recipe, adjacency: Adjacency) -> LimitCurve | None:
     return LimitCurve(fpr=tuple(fpr.tolist()), tpr=tuple(tpr.tolist()), source=source)
 
 
-def conclude(experiment: Experiment, recipe: Recipe, stated: Stated, games: Sequence[Played]) -> MechanismResult:
-    """Bounds of all games held against each claim."""
-    trusted = all(control.passed for game in games for control in game.result.controls)
-    checks = _merged([check for game in games for check in game.checks])
-    executed = all(check.status is not Status.FAILED for check in checks)
-    inside = not judge.outside_families(checks)
-    found = [bound for game in games for bound in game.bounds]
-    verdicts = tuple(judge.judge(claim, found, trusted=trusted, executed=executed, inside=inside) for claim in stated.claims)
-    return MechanismResult(
-        name=recipe.name,
-        mechanism=recipe.mechanism,
-        claims=stated.claims,
-        trajectories=_trajectories(experiment, recipe, stated.claims),
-        bound_trajectories=tuple(curve for game in games for family, curve in game.trajectories if inside or family is None),
-        games=tuple(game.result if inside else game.result.for_any_mechanism() for game in games),
-        verdicts=verdicts,
-        outcome=judge.of_mechanism(verdicts),
-        utility=utility([game.observed for game in games], experiment.dataset),
-        checks=checks,
-        models=sum(game.result.models for game in games),
-        limit=stated.limit,
-    )
-
-
-def _merged(checks: Sequence[Check]) -> tuple[Check, ...]:
-    """One row per check over all games: the first failed one, else the first."""
-    rows: dict[str, Check] = {}
-    for check in checks:
-        if check.code not in rows or (check.status is Status.FAILED and rows[check.code].status is not Status.FAILED):
-            rows[check.code] = check
-    return tuple(rows.values())
-
-
-def _trajectories(experiment: Experiment, recipe: Recipe, claims: Sequence[Claim]) -> tuple[Trajectory, ...]:
+def trajectories(recipe: Recipe, claims: Sequence[Claim], delta: float) -> tuple[Trajectory, ...]:
     """What each accountant charges over the steps; nothing for a mechanism without a guarantee."""
     if not isinstance(recipe.mechanism, Repeated) or is_non_private(recipe.mechanism) or not claims:
         return ()
     return tuple(
-        calibration.trajectory(accountant, recipe.mechanism, delta=experiment.delta, adjacency=claims[0].adjacency)
+        calibration.trajectory(accountant, recipe.mechanism, delta=delta, adjacency=claims[0].adjacency)
         for accountant in recipe.accountants
     )

@@ -32,7 +32,8 @@ class Settings:
         coins: `(n,)` bool, one coin per audited record in the order in which they were drawn: True records were trained on.
         randomised_seed: in place of `coins`, the seed that `draw_coins` drew them with.
         overlap: "refuse" records that are on both sides, or "drop" them.
-        proven_by: attacks whose scores are turned into bounds; the error budget is split over them.
+        proven_by: attacks whose scores are turned into bounds; the error budget is split over them. None takes loss, or auto
+            where there are references to compare with.
         scorers: attacks to run; None takes all that need nothing but the outputs.
         estimators: None takes all that the game grants and that hold for any mechanism.
         certificates: simulated audits behind the calibration certificate; 0 simulates nothing.
@@ -50,7 +51,7 @@ class Settings:
     coins: Array | None = None
     randomised_seed: int | None = None
     overlap: str = "refuse"
-    proven_by: tuple[str, ...] = ("loss",)
+    proven_by: tuple[str, ...] | None = None
     scorers: tuple[str, ...] | None = None
     estimators: tuple[str, ...] | None = None
     certificates: int = 200
@@ -72,9 +73,10 @@ class Settings:
             raise ConfigError("both coins and randomised_seed are given; give the coins, or the seed that they follow from")
         if self.overlap not in ("refuse", "drop"):
             raise ConfigError(f"overlap is {self.overlap!r}; expected 'refuse' or 'drop'")
-        if self.scorers is not None and not set(self.scorers) & set(self.proven_by):
+        proven = self.proven_by or ("loss",)
+        if self.scorers is not None and not set(self.scorers) & set(proven):
             raise ConfigError(
-                f"proven_by names {', '.join(self.proven_by)}, and scorers only {', '.join(self.scorers)}; name in "
+                f"proven_by names {', '.join(proven)}, and scorers only {', '.join(self.scorers)}; name in "
                 "proven_by the attacks whose scores are to be turned into bounds"
             )
         object.__setattr__(self, "_key", Seed(self.seed))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
-from attacks.signals.logits import Logits
+from audit.bounds.budget import Budget
 from audit.core import event_reading
-from audit.core.access import Access, least
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.data import Canaries, Dataset
+from audit.core.data import Dataset
 from audit.core.events import Event
-from audit.core.game import Assumption
 from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Signal, Trainer
 from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
-from audit.experiment import figures
 from audit.experiment.naming import RecordKey, new_key
 
 
@@ -34,11 +32,29 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Play:
-    """One game to play on some recipes.
+class PlannedAttack:
+    """An attack of a game, with the adversary that it stands for.
 
     Attributes:
-        stops: at the first proof: `runs` is a maximum, and its estimators bound all attacks together.
+        access: as much as it needs, which may be less than the game shows.
+        estimators: whose assumptions hold for that adversary, of the game's.
+    """
+
+    name: str
+    attack: Attack
+    access: Access
+    estimators: tuple[Estimator, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Play:
+    """One game: what is planted, what adversaries see, with what they attack, and how it is bounded.
+
+    Attributes:
+        estimators: of the game; where it stops, they bound all attacks together.
+        recipes: names of those it is played on.
+        prior: share of members among an adversary's candidates, for the precision of thresholds.
+        stops: at the first proof: `runs` is a maximum.
     """
 
     name: str
@@ -46,43 +62,24 @@ class Play:
     adjacency: Adjacency
     runs: int
     references: int
-    inclusion_probability: float
     count: int
     maker: CanaryMaker
-    attacks: tuple[tuple[str, Attack], ...]
+    attacks: tuple[PlannedAttack, ...]
     estimators: tuple[Estimator, ...]
-    recipes: frozenset[str]
+    recipes: frozenset[str] = frozenset()
+    inclusion_probability: float = 0.5
     prior: float = 0.01
     stops: bool = False
 
-    def level(self, attack: Attack) -> Access:
-        """What the adversary of an attack sees: as much as it needs, which may be less than the game shows."""
-        return least(attack.needs.sources, self.access) or self.access
-
-    def signals(self, canaries: Canaries) -> tuple[Signal, ...]:
-        """What is read off every model about these canaries: all that attacks need, and outputs for other figures."""
-        wanted = {signal for _, attack in self.attacks for signal in attack.needs.of(self.access.released) or ()}
-        wanted |= set() if canaries.are_gradients else {Logits()}
-        return tuple(sorted(wanted, key=lambda signal: signal.key))
-
-    def estimators_of(self, attack: Attack) -> tuple[Estimator, ...]:
-        """The estimators whose assumptions hold for an attack that sees less than all steps: only those, of the game's.
-
-        Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together
-        they do not.
-        """
-        if self.access != Access.ALL_STEPS or self.level(attack) == Access.ALL_STEPS or self.count == 1:
-            return self.estimators
-        return tuple(one for one in self.estimators if Assumption.INDEPENDENT_TRIALS not in one.assumes)
-
-    def alone(self, attack: Attack) -> tuple[Estimator, ...]:
-        """The estimators that bound this attack by itself: none where all attacks are bounded together."""
-        return () if self.stops else self.estimators_of(attack)
+    def signals(self, released: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
+        """What is read off every model of which so much is released: all that attacks need, and signals for other figures."""
+        wanted = {signal for one in self.attacks for signal in one.attack.needs.of(released) or ()}
+        return tuple(sorted(wanted | besides, key=lambda signal: signal.key))
 
     @property
     def bounds(self) -> int:
         """How many bounds the game has for one recipe."""
-        return len(self.estimators) if self.stops else sum(len(self.estimators_of(attack)) for _, attack in self.attacks)
+        return len(self.estimators) if self.stops else sum(len(one.estimators) for one in self.attacks)
 
     @property
     def models(self) -> int:
@@ -108,7 +105,7 @@ class Stated:
     """What is claimed of a recipe before anything is trained, and the most that this leaves any attack."""
 
     claims: tuple[Claim, ...]
-    limit: LimitCurve | None
+    limit: LimitCurve | None = None
 
     @property
     def tightest(self) -> Claim | None:
@@ -117,42 +114,37 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Experiment:
-    """An audit as objects: everything `run` needs, no names left to look up.
+class Execution:
+    """Where and in what portions models are trained.
 
     Attributes:
         foreign: top-level modules of others, whose source decides what is trained as this project's does.
     """
+
+    device: str
+    models_per_job: int
+    executor: Executor
+    foreign: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Experiment:
+    """An audit as objects: everything `run` needs, no names left to look up."""
 
     name: str
     dataset: Dataset
     recipes: tuple[Recipe, ...]
     plays: tuple[Play, ...]
     parameters: int
-    delta: float
-    confidence: float
+    budget: Budget
     seed: Seed
-    device: str
-    models_per_job: int
-    executor: Executor
-    certificates: int = 0
-    foreign: tuple[str, ...] = ()
+    execution: Execution
     names: RecordKey = field(default_factory=new_key)
 
     @property
     def pairs(self) -> list[tuple[Recipe, Play]]:
         """Every recipe with every game that is played on it."""
         return [(recipe, play) for recipe in self.recipes for play in self.plays if recipe.name in play.recipes]
-
-    @property
-    def comparisons(self) -> int:
-        """Bounds among which the error budget is split."""
-        return sum(play.bounds for _, play in self.pairs)
-
-    @property
-    def bound_confidence(self) -> float:
-        """The confidence of each single bound."""
-        return figures.share(self.confidence, self.comparisons)
 
     @property
     def model_steps(self) -> int:

@@ -14,7 +14,8 @@ from typing import cast
 
 import numpy as np
 
-from audit.bounds import claim_test
+from audit.bounds import claim_test, control
+from audit.bounds.budget import Budget
 from audit.core.claims import Claim, LowerBound, NegativeControl
 from audit.core.errors import ConfigError
 from audit.core.events import Event
@@ -24,7 +25,6 @@ from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.results import AttackResult
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.experiment import figures
 from audit.experiment.spec import Play
 
 LOG = logging.getLogger("audit.experiment.stopping")  # what a person who watches progress wants to be told
@@ -82,13 +82,30 @@ class Watch:
         Trials are shuffled as well, so that pairs are exchangeable whatever ended the sample.
         """
         alarms = 0
-        for repetition in range(figures.CONTROL_REPETITIONS):
+        for repetition in range(control.REPETITIONS):
             stream = seed.child("control", repetition)
-            coins = figures.fresh_coins(scores[0], stream)
+            coins = control.fresh_coins(scores[0], stream)
             order = stream.child("order").numpy().permutation(len(coins))
             bounds, _ = self._found([replace(one, values=one.values[order], included=coins) for one in scores])
             alarms += any(bound.epsilon > 0 for bound in bounds)
-        return figures.control_of(alarms, len(self.estimators) * (1 - self.confidence))
+        return control.control_of(alarms, len(self.estimators) * (1 - self.confidence))
+
+
+def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> Watch:
+    """What a game is asked while its target runs finish: nothing where it does not stop."""
+    return Watch(
+        estimators=anytime(play.estimators) if play.stops else (),
+        claims=claims,
+        delta=budget.delta,
+        confidence=budget.each,
+        planned=play.runs,
+        looks=looks,
+    )
+
+
+def never(budget: Budget, runs: int) -> Watch:
+    """A watch that asks for nothing: the game is over before anybody looks."""
+    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.each, planned=runs, looks=1)
 
 
 def joined(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
@@ -116,7 +133,7 @@ def refuse(where: str, estimators: Sequence[tuple[str, Estimator]], runs: int, t
         )
 
 
-def refuse_unfit(game: Play, rules: Game, mechanism: Event, delta: float) -> None:
+def refuse_unfit(game: Play, rules: Game, mechanism: Event | None, delta: float) -> None:
     """Nothing, or an error before anything is trained where no evidence could be had.
 
     Raises:

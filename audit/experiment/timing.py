@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from audit.core import event_reading
 from audit.core.seeds import Seed
-from audit.experiment.insertion import plant
+from audit.experiment.insertion import Insertion, plant
 from audit.experiment.job import Order, fit_and_observe
 from audit.experiment.spec import Experiment, Play, Recipe
 from audit.experiment.train import orders
@@ -46,9 +46,12 @@ def estimate(experiment: Experiment, clock: Callable[[], float] = time.perf_coun
 
 
 def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[], float]) -> Timing:
-    planting = plant(experiment, game, Seed(experiment.seed.root).child("timing"))
-    shared = (experiment.dataset, planting.canaries)
-    found = orders(experiment, recipe, game, planting)
+    dataset = experiment.dataset
+    planting = plant(dataset, game, experiment.parameters, Seed(experiment.seed.root).child("timing"))
+    shared = (dataset, planting.canaries)
+    seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
+    insertion = Insertion(recipe=recipe.name, mechanism=recipe.mechanism, play=game, seed=seed, planting=planting)
+    found = orders(insertion, recipe, dataset, experiment.execution)
     first, total = max(found, key=lambda order: order.models), event_reading.steps(recipe.mechanism)
 
     def seconds(order: Order, steps: int) -> float:

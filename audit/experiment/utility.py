@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 
+from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
 from audit.core.data import Array, Dataset
 from audit.core.results import Metric
-from audit.experiment.train import Observed
+from audit.core.views import View
+from audit.experiment.attack import Models
+from audit.experiment.observed import Observed
 
 
 def utility(observed: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...]:
@@ -21,7 +24,8 @@ def utility(observed: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...
     preferred; a thousand crafted gradients are an attack on utility too.
     """
     natural = [one for one in observed if Logits.key in one.signals] or list(observed)
-    logits = [model for one in natural for model, lost in zip(one.test_logits, one.diverged, strict=True) if not lost]
+    tested = [(one.test_logits, one.diverged) for one in natural if one.test_logits is not None]
+    logits = [model for models, diverged in tested for model, lost in zip(models, diverged, strict=True) if not lost]
     labels = dataset.test.labels
     if len(labels) == 0 or not logits:
         return ()
@@ -32,6 +36,20 @@ def utility(observed: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
         found.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))
     return tuple(found)
+
+
+def of_sides(models: Models) -> tuple[Metric, ...]:
+    """Accuracy and loss of the first model on its members and its nonmembers, for a model without test records."""
+    target, included = models.observed, models.insertion.planting.included[0]
+    view = View(signals={key: value[0] for key, value in target.signals.items()}, labels=models.labels)
+    loss, logits = reading.losses(view, reading.NO_REFERENCE, "loss")[0], view.get(Logits.key)
+    rows = []
+    for side, name in ((included, "members"), (~included, "nonmembers")):
+        if logits is not None:
+            right = float(np.mean(logits[side].argmax(-1) == np.asarray(models.labels)[side]))
+            rows.append(Metric(name=f"accuracy on {name}", value=right, spread=0.0, models=1))
+        rows.append(Metric(name=f"loss on {name}", value=float(loss[side].mean()), spread=0.0, models=1))
+    return tuple(rows)
 
 
 def _accuracy(labels: Array, logits: Array) -> float:

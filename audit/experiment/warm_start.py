@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from audit.core.access import Access
-from audit.core.data import Array, Canaries
+from audit.core.data import Array, Canaries, Dataset
 from audit.core.events import sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.experiment.spec import Experiment, Recipe
 
 BATCH = 64
 OPTIMIZER = {"kind": "adam", "learning_rate": 1e-3}
 
 
-def fitted_start(experiment: Experiment, recipe: Recipe, canaries: Canaries, seed: Seed) -> Mapping[str, Array] | None:
+def fitted_start(
+    model: Mapping[str, Any], dataset: Dataset, canaries: Canaries, seed: Seed, device: str
+) -> Mapping[str, Array] | None:
     """Weights after `canaries.fitted_start` steps of training without privacy and without any canary; None for 0 steps.
 
     The claim of DP-SGD holds from any initial weights, and an adversary may choose them. Where the shared records are
@@ -30,16 +32,16 @@ def fitted_start(experiment: Experiment, recipe: Recipe, canaries: Canaries, see
         return None
     from audit.engine.ensemble import train
 
-    rate = min(1.0, BATCH / len(experiment.dataset.train))
+    rate = min(1.0, BATCH / len(dataset.train))
     job = TrainingJob(
-        dataset=experiment.dataset,
+        dataset=dataset,
         canaries=canaries,
         included=np.zeros((1, len(canaries)), dtype=bool),
         seeds=(seed.child("fitted start"),),
         mechanism=sgd(sample_rate=rate, steps=canaries.fitted_start),
-        model=recipe.model,
+        model=model,
         optimizer=OPTIMIZER,
         access=Access.FINAL_MODEL,
-        device=experiment.device,
+        device=device,
     )
     return {name: value[0] for name, value in train(job, lambda done: None).weights.items()}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from audit.checks.executed import check_executed
 from audit.core.data import Canaries
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd
@@ -17,7 +18,6 @@ from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.schedule import Settings
-from audit.experiment.judge import check_executed
 from audit.models.build import initialised
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from audit.checks.executed import check_executed
 from audit.core.data import Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd
@@ -16,7 +17,6 @@ from audit.core.seeds import Seed
 from audit.engine.ensemble import train
 from audit.engine.examine import examine
 from audit.engine.observe import logits
-from audit.experiment.judge import check_executed
 from audit.models.build import build, initialised, parameter_count, refuse_mixing_layers
 from tests.engine import cases
 

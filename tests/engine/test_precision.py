@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from audit.checks.executed import check_executed
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
@@ -17,7 +18,6 @@ from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients, full_precision
 from audit.engine.schedule import Settings
-from audit.experiment.judge import check_executed
 from audit.models.build import initialised
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases

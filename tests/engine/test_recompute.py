@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from audit.checks.executed import check_executed
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine.adaptive_clipping import Quantile
@@ -16,7 +17,6 @@ from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.layers import MatrixLayer, Use
 from audit.engine.schedule import Settings
-from audit.experiment.judge import check_executed
 from tests.engine import cases
 
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)

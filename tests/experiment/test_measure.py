@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from audit import plugins
+from audit.bounds import budget, control
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
@@ -15,7 +16,7 @@ from audit.core.errors import AssumptionError, DataError
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.experiment import figures
+from audit.experiment import figures, records
 from audit.experiment.naming import new_key
 from audit.stats.bounds import roc
 
@@ -37,13 +38,13 @@ def drawn(count: int, shift: float, seed: int = 0) -> Scores:
 
 
 def test_the_budget_holds_together() -> None:
-    assert figures.share(0.95, 1) == pytest.approx(0.95)
-    assert (1 - figures.share(0.95, 7)) * 7 == pytest.approx(0.05)
+    assert budget.share(0.95, 1) == pytest.approx(0.95)
+    assert (1 - budget.share(0.95, 7)) * 7 == pytest.approx(0.05)
 
 
 def test_an_estimator_that_assumes_too_much_is_stopped() -> None:
     with pytest.raises(AssumptionError, match="independent_trials"):
-        figures.bounds(
+        budget.bounds(
             drawn(50, 1.0),
             [plugins.build("audit.bounds.estimators", {"kind": "gaussian"})],
             delta=1e-5,
@@ -67,16 +68,16 @@ class Unsound:
 def test_the_control_catches_an_unsound_estimator_and_passes_a_sound_one() -> None:
     scores = drawn(200, 3.0)
     sound = [plugins.build("audit.bounds.estimators", {"kind": "one_run"})]
-    assert figures.negative_control(scores, sound, delta=1e-5, confidence=0.99, seed=Seed(1)).passed
-    caught = figures.negative_control(scores, [Unsound()], delta=1e-5, confidence=0.99, seed=Seed(1))
+    assert control.negative_control(scores, sound, delta=1e-5, confidence=0.99, seed=Seed(1)).passed
+    caught = control.negative_control(scores, [Unsound()], delta=1e-5, confidence=0.99, seed=Seed(1))
     assert not caught.passed
     assert caught.false_alarms == caught.repetitions
 
 
 def test_the_control_allows_what_chance_brings() -> None:
-    assert figures._allowed_alarms(20, 0.0) == 0
+    assert control._allowed_alarms(20, 0.0) == 0
     generator = np.random.default_rng(3)
-    allowed = figures._allowed_alarms(20, 0.05)
+    allowed = control._allowed_alarms(20, 0.05)
     assert np.mean(generator.binomial(20, 0.05, size=200_000) > allowed) <= 1.2e-3
     assert np.mean(generator.binomial(20, 0.05, size=200_000) > allowed - 1) > 1e-3
 
@@ -123,7 +124,7 @@ def test_exposed_records_are_the_highest_scores_under_names_that_hide_the_row() 
     assert len(set(names)) == 100 and names != new_key().names(range(100))
     assert key.rows([names[7], "nobody"], 100) == {names[7]: 7}
     assert key.text.decode() not in repr(key)
-    found = figures.exposures(scores, names, ["a"] * 100, count=5)
+    found = records.exposures(scores, names, ["a"] * 100, count=5)
     assert [row.record for row in found] == [names[i] for i in np.argsort(-scores.values)[:5]]
     assert [row.rank for row in found] == [1, 2, 3, 4, 5]
     assert found[0].fpr == np.mean(scores.nonmembers >= found[0].score)
@@ -132,15 +133,15 @@ def test_exposed_records_are_the_highest_scores_under_names_that_hide_the_row() 
 def test_groups_with_one_side_have_no_auc() -> None:
     scores = drawn(60, 5.0)
     groups = ["even" if i % 2 == 0 else "odd" for i in range(59)] + ["alone"]
-    found = {row.group: row for row in figures.group_results(scores, groups, 0.9, np.ones(60, bool))}
+    found = {row.group: row for row in records.group_results(scores, groups, 0.9, np.ones(60, bool))}
     assert found["alone"].auc is None and found["alone"].accuracy == 1.0
     assert found["even"].auc is not None and found["even"].auc > 0.9
 
 
 def test_intervals_of_groups_pay_for_their_number() -> None:
     scores = drawn(400, 1.0)
-    (alone,) = figures.group_results(scores, ["all"] * 400, 0.95)
-    among = next(one for one in figures.group_results(scores, ["all"] * 398 + ["a", "b"], 0.95) if one.group == "all")
+    (alone,) = records.group_results(scores, ["all"] * 400, 0.95)
+    among = next(one for one in records.group_results(scores, ["all"] * 398 + ["a", "b"], 0.95) if one.group == "all")
     assert alone.auc_lower is not None and alone.auc is not None and among.auc_lower is not None and among.auc is not None
     assert 0.5 < alone.auc_lower < alone.auc
     low, high = roc.auc_interval(

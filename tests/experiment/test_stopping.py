@@ -19,6 +19,7 @@ import pytest
 
 from audit import plugins
 from audit.bounds import power, simulation
+from audit.bounds.budget import share
 from audit.cli.app import answer
 from audit.config import parse
 from audit.core.access import Access
@@ -35,8 +36,9 @@ from audit.execution.store import Store
 from audit.experiment import assemble, insertion, run, stopping
 from audit.experiment import game as rounds
 from audit.experiment import report as summary
-from audit.experiment.figures import share
+from audit.experiment.records import table_of
 from audit.experiment.spec import Experiment
+from audit.experiment.train import Resources
 from audit.stats.bounds.score_distributions import Law
 from reports.figures import evidence
 from reports.formats import figures
@@ -74,13 +76,23 @@ def built(*overrides: str) -> Experiment:
     return assemble.assemble(parse(CONFIG, overrides).config)
 
 
+def on(one: Experiment, executor: Any) -> Experiment:
+    return dataclasses.replace(one, execution=dataclasses.replace(one.execution, executor=executor))
+
+
 def played(one: Experiment, folder: Path, *, resume: bool = False) -> GameResult:
     """The only game of the experiment."""
     store = Store.start(folder / "run", "0" * 64, resume=resume)
     try:
-        (game,) = insertion.planted(one)
-        stated = run.state(one.recipes[0], one)
-        return rounds.play(one, game, stated, (store, lambda steps: None)).result
+        (game,) = insertion.insertions(one)
+        recipe = one.recipes[0]
+        rules = rounds.Rules(
+            stated=run.state(recipe, run.adjacency_of(one, recipe), one.budget.delta),
+            budget=one.budget,
+            records=table_of(game.planting.canaries, one.dataset, one.names),
+        )
+        resources = Resources(dataset=one.dataset, execution=one.execution, store=store, progress=lambda steps: None)
+        return rounds.play(game, recipe, rules, resources).result
     finally:
         store._lock.close()
 
@@ -166,7 +178,7 @@ class Backwards:
 
 @pytest.mark.parametrize("ahead", [1, 4])
 def test_jobs_that_finish_out_of_turn_change_nothing(stopped: GameResult, tmp_path: Path, ahead: int) -> None:
-    one = dataclasses.replace(built(), executor=Backwards(ahead=ahead))
+    one = on(built(), Backwards(ahead=ahead))
     assert played(one, tmp_path) == stopped
     assert len(list((tmp_path / "run.partial" / "models").glob("*"))) > watched(stopped).used // MODELS_PER_JOB + 1
 
@@ -206,11 +218,11 @@ class Dies:
 @pytest.mark.parametrize("after", [1, 3])
 def test_a_resumed_game_stops_at_the_same_model(stopped: GameResult, tmp_path: Path, after: int) -> None:
     with pytest.raises(Killed):
-        played(dataclasses.replace(built(), executor=Dies(after=after)), tmp_path)
+        played(on(built(), Dies(after=after)), tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "run.partial" / "models").glob("*")}
     assert played(built(), tmp_path, resume=True) == stopped
     assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
-    unneeded = dataclasses.replace(built(), executor=Dies(after=0))
+    unneeded = on(built(), Dies(after=0))
     assert played(unneeded, tmp_path, resume=True) == stopped, "a game that had ended trains nothing"
 
 
@@ -433,9 +445,17 @@ def test_the_plan_tells_after_how_many_runs_a_game_stops() -> None:
 
 def report_of(result: MechanismResult) -> AuditReport:
     one = built()
-    frame = summary.Frame(title="", created="2026-01-01T00:00:00Z", gates={}, unaccounted=(), config="", origins=(),
-                          provenance=sample.run().provenance)  # fmt: skip
-    return summary.report(one, [result], frame)
+    frame = summary.Frame(
+        kind="run",
+        title=one.name,
+        created="2026-01-01T00:00:00Z",
+        budget=one.budget,
+        data=summary.data_summary(one.dataset),
+        model=summary.model_name(one.recipes[0].model, one.parameters),
+        config="",
+        provenance=sample.run().provenance,
+    )
+    return summary.report([result], frame)
 
 
 def test_the_report_says_and_draws_when_training_stopped(result: MechanismResult) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from audit.core.data import Dataset, Records
 from audit.core.training import Executed
-from audit.experiment.train import Observed
+from audit.experiment.observed import Observed
 from audit.experiment.utility import utility
 
 EXECUTED = Executed(

@@ -14,6 +14,7 @@ from audit.bounds.estimators.gaussian import Gaussian
 from audit.bounds.estimators.one_run_fdp import OneRunFdp
 from audit.bounds.estimators.product_channel import ProductChannel
 from audit.bounds.estimators.sequential import Sequential
+from audit.checks.executed import check_executed
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound, Outcome
@@ -171,13 +172,13 @@ def executed(seed: int = 0, models: int = 4) -> Executed:
 
 
 def failed(change: dict[str, object], mechanism: Repeated = MECHANISM) -> set[str]:
-    checks = judge.check_executed(mechanism, replace(executed(), **change))
+    checks = check_executed(mechanism, replace(executed(), **change))
     return {check.code for check in checks if check.status is Status.FAILED}
 
 
 def test_an_honest_run_passes_every_check() -> None:
     for seed in range(30):
-        assert all(check.status is Status.CHECKED for check in judge.check_executed(MECHANISM, executed(seed)))
+        assert all(check.status is Status.CHECKED for check in check_executed(MECHANISM, executed(seed)))
 
 
 def test_every_departure_is_caught() -> None:

@@ -15,9 +15,9 @@ import pytest
 
 import reports
 from audit.checks.membership import draw_coins
-from audit.core.data import TargetView
 from audit.core.results import AuditReport, Histogram
 from audit.core.seeds import Seed
+from audit.core.views import View
 from audit.experiment.inspection import Settings, inspect, inspect_outputs, record_name
 from reports.editions import external as editions
 from reports.editions.external import SMALLEST_GROUP, external
@@ -47,7 +47,7 @@ def audited(kind: str) -> tuple[AuditReport, Settings]:
         created="2026-01-15T12:00:00Z",
     )
     if kind == "outputs":
-        view = TargetView(labels=y, logits=logits)
+        view = View.of(labels=y, logits=logits)
         return inspect_outputs(view, COINS, settings, index=np.arange(COUNT), source=("who.csv", "cd" * 32)), settings
     answers = {row.tobytes(): out for row, out in zip(x, logits, strict=True)}
     sides = [{"x": x[side], "y": y[side], "index": np.flatnonzero(side)} for side in (COINS, ~COINS)]

@@ -1,0 +1,215 @@
+"""A model that somebody brought, as a game of one run: the line of a run from its attacks on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.bounds.budget import Budget
+from audit.checks import blind
+from audit.core.data import Array, Canaries, Planting, Records
+from audit.core.results import AuditReport, Check, DataSummary, Status
+from audit.core.views import Scores
+from audit.data.members import Evidence
+from audit.experiment import attack, game, judge, stopping, utility
+from audit.experiment import report as reporting
+from audit.experiment.assemble import brought_play
+from audit.experiment.attack import Models
+from audit.experiment.brought import Recorded
+from audit.experiment.insertion import Given, Insertion
+from audit.experiment.observed import Observed
+from audit.experiment.provenance import of_settings
+from audit.experiment.records import RecordTable
+from audit.experiment.settings import Settings
+from audit.experiment.spec import Play, Stated
+
+SPLIT_NOTE = (
+    "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
+    "follows. The figures below describe this attack on these records."
+)
+BIASED_NOTE = (
+    "Members can be told from nonmembers without the model: the split is biased, and the attack figures below are not leakage. "
+    "Take members and nonmembers from the same source at random."
+)
+BIASED = "members can be told from nonmembers without the model, so scores show the split's bias"
+UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inspection:
+    """A report and what it was made from.
+
+    Attributes:
+        names: `(n,)` keyed names of the audited records; `included` `(n,)` bool; `labels` `(n,)` or None.
+        scores: attack to `(n,)` scores.
+    """
+
+    report: AuditReport
+    names: tuple[str, ...]
+    included: Array
+    labels: Array | None
+    scores: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Case:
+    """Models that somebody brought, the target first, and the records they are asked about.
+
+    Attributes:
+        included: `(models, n)` which record each model was trained on.
+        labels: `(n,)`, None where nobody gave them.
+        membership: how it was decided, as a row of the assumptions table; `by_coins` whether by recorded coins.
+        remarks: of those who read the input.
+    """
+
+    models: Recorded
+    included: Array
+    evidence: Evidence
+    labels: Array | None
+    membership: Check = UNKNOWN
+    by_coins: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def concluded(case: Case, settings: Settings) -> Inspection:
+    """The report on the case: every attack that the models can serve, and what follows from its scores."""
+    references = len(case.included) - 1
+    if settings.proven_by is None:
+        settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
+    given = Given(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
+    play = brought_play(settings, given, len(case.included), case.models.released, by_coins=case.by_coins)
+    models, scores = _attacked(case, settings, play, given.canaries)
+    play = models.insertion.play
+    budget = Budget(
+        delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
+    )
+    stated, table = Stated(claims=settings.claims), _table(case, settings)
+    rules = game.Rules(stated=stated, budget=budget, records=table)
+    played = game.concluded(models, scores, rules, stopping.watch_of(play, stated.claims, budget))
+    guard = _guard(case, settings)
+    training = judge.Training(
+        name=settings.title or case.evidence.name,
+        mechanism=None,
+        stated=stated,
+        utility=utility.of_sides(models),
+        checks=(case.membership, guard.check, *_of_references(references)),
+        doubt=BIASED if guard.biased else "",
+    )
+    result = judge.concluded(training, [played])
+    notes = [BIASED_NOTE] * guard.biased + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks, *_low_accuracy(models)]
+    return Inspection(
+        report=reporting.report([result], _frame(case, settings, budget, notes)),
+        names=table.names,
+        included=case.evidence.included,
+        labels=case.labels,
+        scores={one.attack: one.values for one in scores},
+    )
+
+
+def _attacked(case: Case, settings: Settings, play: Play, canaries: Canaries) -> tuple[Models, list[Scores]]:
+    """The models with the attacks that are kept, and their scores.
+
+    Of attacks that nobody asked for by name, those that rank the records in a new way are kept.
+    """
+    besides = {Logits() if "outputs" in case.models.released else Losses()}
+    planting = Planting(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
+    signals = case.models.read(play.signals(case.models.released, besides), canaries)
+    models = Models(
+        insertion=Insertion(recipe="", mechanism=None, play=play, seed=settings.stream, planting=planting),
+        observed=Observed(signals=signals, diverged=np.zeros(len(case.included), bool)),
+        labels=case.labels,
+    )
+    kept, scores, seen = [], [], set()
+    for planned in play.attacks:
+        found = attack.score(models, planned)
+        order = np.unique(found.values, return_inverse=True)[1].tobytes()
+        if order not in seen or settings.scorers is not None or planned.name in (settings.proven_by or ()):
+            kept.append(planned)
+            scores.append(found)
+        seen.add(order)
+    insertion = replace(models.insertion, play=replace(play, attacks=tuple(kept)))
+    return replace(models, insertion=insertion), scores
+
+
+def _table(case: Case, settings: Settings) -> RecordTable:
+    """The audited records under keyed names, with their class and group where they are known."""
+    evidence = case.evidence
+    names = tuple(settings.names.names(evidence.rows.tolist()))
+    labels = ("",) * len(names) if case.labels is None else tuple(str(label) for label in case.labels)
+    columns = {} if case.labels is None else {"class": np.array(labels)}
+    if evidence.groups is not None:
+        columns["group"] = np.asarray(evidence.groups).astype(str)
+    return RecordTable(names=names, labels=labels, columns=columns)
+
+
+def _guard(case: Case, settings: Settings) -> blind.Guard:
+    if not case.evidence.inputs.size:
+        return blind.NOT_RUN
+    return blind.guard(case.evidence.inputs, case.labels, case.evidence.included, settings.stream)
+
+
+def _of_references(count: int) -> tuple[Check, ...]:
+    """The row on models that somebody brought for comparison."""
+    if not count:
+        return ()
+    value = f"{count} models brought; that their records were drawn without regard to the target's is taken on trust"
+    return (Check(code="references", item="Reference models", value=value, status=Status.DECLARED),)
+
+
+def _low_accuracy(models: Models) -> list[str]:
+    """A remark where the model is no better on its own training records than always naming the commonest class."""
+    logits = models.observed.signals.get(Logits.key)
+    if logits is None or models.labels is None:
+        return []
+    included = models.insertion.planting.included[0]
+    labels = np.asarray(models.labels)[included]
+    accuracy = float(np.mean(logits[0][included].argmax(-1) == labels))
+    guess = float(np.bincount(labels).max() / len(labels))
+    if accuracy > guess:
+        return []
+    return [
+        f"The model is right on {accuracy:.1%} of the members, no more than always naming one class ({guess:.1%}): are the "
+        "records exactly as the model takes them (scaling, order of classes)?"
+    ]
+
+
+def _frame(case: Case, settings: Settings, budget: Budget, notes: Sequence[str]) -> reporting.Frame:
+    evidence, logits = case.evidence, case.models.logits
+    classes = 0 if logits is None else int(logits.shape[2])
+    config = settings.text(
+        model=settings.model,
+        audited=evidence.name,
+        sha256=evidence.sha256,
+        records=len(evidence.included),
+        **({"references": len(case.included) - 1} if len(case.included) > 1 else {}),
+    )
+    return reporting.Frame(
+        kind="model",
+        title=settings.title or evidence.name,
+        created=settings.timestamp(),
+        budget=budget,
+        data=_data(evidence, classes),
+        model=f"{settings.model}, {f'{classes} outputs' if classes else 'losses only'}",
+        config=config,
+        provenance=of_settings(settings, config),
+        remarks=tuple(notes),
+    )
+
+
+def _data(evidence: Evidence, classes: int) -> DataSummary:
+    members = int(evidence.included.sum())
+    shape = evidence.inputs.shape[1:]
+    return DataSummary(
+        name=evidence.name,
+        source="members (train) and nonmembers (pool) as given",
+        sha256=evidence.sha256,
+        train=members,
+        pool=len(evidence.included) - members,
+        test=0,
+        classes=classes,
+        features=" x ".join(str(size) for size in shape) if evidence.inputs.size else "not given",
+    )

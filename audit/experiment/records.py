@@ -1,0 +1,92 @@
+"""The audited records in a report: their keyed names, the columns they are grouped by, and who of them stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array, Canaries, Dataset
+from audit.core.results import GroupResult, RecordExposure
+from audit.core.views import Scores
+from audit.experiment.naming import RecordKey
+from audit.stats.bounds import roc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordTable:
+    """What a report says of each canary that is a record.
+
+    Attributes:
+        names: keyed names.
+        labels: true labels as text, "" where they are not known.
+        columns: name of a column to its value for each canary, `(m,)` text; "class" is the label's.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    columns: Mapping[str, Array]
+
+
+def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTable:
+    """The canaries under names that only the holder of the key can trace back, their class and the user's column."""
+    rows = canaries.identifiers
+    known = rows is not None and len(np.unique(rows)) == len(canaries)
+    names = tuple(key.names(rows.tolist() if known and rows is not None else range(len(canaries))))
+    if canaries.records is None:
+        return RecordTable(names=names, labels=("",) * len(canaries), columns={})
+    labels = tuple(f"{label:g}" for label in canaries.records.labels.tolist())
+    columns = {"class": np.array(labels)}
+    if dataset.groups is not None and rows is not None and np.isin(rows, dataset.pool_index).all():
+        order = np.argsort(dataset.pool_index)
+        place = order[np.searchsorted(dataset.pool_index, rows, sorter=order)]
+        columns["group"] = np.asarray(dataset.groups)[place].astype(str)
+    return RecordTable(names=names, labels=labels, columns=columns)
+
+
+def exposures(
+    scores: Scores, identifiers: Sequence[str], labels: Sequence[str], *, count: int = 30
+) -> tuple[RecordExposure, ...]:
+    """The `count` records with the highest scores; `fpr` is the share of nonmembers scored at least as high."""
+    nonmembers = np.sort(scores.nonmembers)
+    order = np.argsort(-scores.values, kind="stable")[:count]
+    above = len(nonmembers) - np.searchsorted(nonmembers, scores.values[order], side="left")
+    return tuple(
+        RecordExposure(
+            record=identifiers[i],
+            label=labels[i],
+            score=float(scores.values[i]),
+            rank=rank + 1,
+            fpr=float(above[rank] / max(len(nonmembers), 1)),
+            member=bool(scores.included[i]),
+        )
+        for rank, i in enumerate(order.tolist())
+    )
+
+
+def group_results(
+    scores: Scores, groups: Sequence[str], confidence: float, correct: Array | None = None
+) -> tuple[GroupResult, ...]:
+    """AUC and accuracy in each slice; None where a slice has one side only. All intervals hold at once (Bonferroni)."""
+    column = np.asarray(groups)
+    names = sorted(set(groups))
+    each = 1 - (1 - confidence) / len(names)
+    found = []
+    for name in names:
+        here = column == name
+        members, nonmembers = scores.values[here & scores.included], scores.values[here & ~scores.included]
+        both = len(members) > 0 and len(nonmembers) > 0
+        low, high = roc.auc_interval(members, nonmembers, each) if both else (None, None)
+        found.append(
+            GroupResult(
+                group=str(name),
+                members=len(members),
+                nonmembers=len(nonmembers),
+                auc=roc.auc(members, nonmembers) if both else None,
+                accuracy=None if correct is None else float(np.mean(correct[here])),
+                auc_lower=low,
+                auc_upper=high,
+            )
+        )
+    return tuple(found)
