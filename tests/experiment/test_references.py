@@ -1,0 +1,125 @@
+"""References that somebody brings: the same attacks, bounds and figures as for models that a run trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from audit.core.claims import Outcome
+from audit.core.errors import ConfigError, DataError
+from audit.core.results import AuditReport, GameResult
+from audit.core.seeds import Seed
+from audit.core.views import View
+from audit.experiment.inspection import References, Settings, draw_coins, inspect, inspect_outputs
+from audit.stats.scoring import membership, signals
+
+N, MODELS, CLASSES = 240, 12, 3
+
+
+def drawn(shift: float = 3.0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Labels `(n,)`, coins `(1 + k, n)` and logits `(1 + k, n, classes)`: members are fitted better by `shift`."""
+    random = np.random.default_rng(5)
+    labels = random.integers(0, CLASSES, N)
+    included = np.stack([draw_coins(N, 3), *(draw_coins(N, 10 + one) for one in range(MODELS))])
+    level = 2 * random.standard_normal((1, N, 1))
+    logits = random.standard_normal((1 + MODELS, N, CLASSES)) + level * np.eye(CLASSES)[labels]
+    return labels, included, logits + shift * included[..., None] * np.eye(CLASSES)[labels]
+
+
+def the_game(report: AuditReport) -> GameResult:
+    return report.mechanisms[0].games[0]
+
+
+def inspected(settings: Settings | None = None, **given: Any) -> AuditReport:
+    labels, included, logits = drawn()
+    references = References(included=included[1:], **(given or {"logits": logits[1:]}))
+    view = View.of(labels=labels, logits=logits[0])
+    return inspect_outputs(view, included[0], settings or Settings(certificates=0), references=references)
+
+
+def test_recorded_references_serve_every_attack_and_describe_all_models() -> None:
+    report = inspected()
+    game = the_game(report)
+    names = {attack.scorer for attack in game.attacks}
+    assert {"auto", "lira", "rmia", "attack_p", "offset", "learned_combination"} & names >= {"auto", "lira", "rmia"}
+    assert game.game.references == MODELS and game.models == 1 + MODELS
+    evaluation = game.evaluation
+    assert evaluation is not None and evaluation.targets == 1 + MODELS and evaluation.fidelity is not None
+    assert evaluation.fidelity.matches and evaluation.records and evaluation.thresholds
+    assert any(check.code == "references" for check in report.mechanisms[0].checks)
+
+
+def test_an_attack_with_references_is_the_formula_on_what_was_given() -> None:
+    labels, included, logits = drawn()
+    lira = next(attack for attack in the_game(inspected()).attacks if attack.scorer == "lira")
+    ours, theirs = (signals.scaled_confidence(part, labels) for part in (logits[0], logits[1:]))
+    by_hand = membership.likelihood_ratio(ours, theirs, included[1:], variance="fixed", prior_strength=8.0, shrink_shift=False)
+    members, others = by_hand[included[0]], by_hand[~included[0]]
+    pairs = members[:, None] - others[None, :]
+    assert lira.auc == pytest.approx(float(np.mean((pairs > 0) + 0.5 * (pairs == 0))), abs=1e-12)
+
+
+def test_coins_and_references_prove_an_epsilon() -> None:
+    _, included, _ = drawn()
+    report = inspected(Settings(coins=included[0], claim_epsilon=0.2, certificates=0))
+    bounded = {attack.scorer for attack in the_game(report).attacks if attack.bounds}
+    assert bounded == {"auto"} and report.outcome is Outcome.VIOLATED
+
+
+def test_losses_alone_serve_what_losses_can() -> None:
+    labels, included, logits = drawn()
+    losses = signals.cross_entropy(logits, labels)
+    references = References(included=included[1:], losses=losses[1:])
+    report = inspect_outputs(View.of(losses=losses[0]), included[0], Settings(certificates=0), references=references)
+    names = {attack.scorer for attack in the_game(report).attacks}
+    assert {"lira", "auto"} <= names and not {"entropy", "shadow_classifier"} & names
+
+
+def test_models_in_memory_and_their_recorded_outputs_say_the_same() -> None:
+    random = np.random.default_rng(2)
+    inputs, labels = random.standard_normal((N, 5)).astype(np.float32), random.integers(0, CLASSES, N)
+    coins = draw_coins(N, 3)
+    order = np.concatenate([np.flatnonzero(coins), np.flatnonzero(~coins)])
+    modules = [torch.nn.Linear(5, CLASSES) for _ in range(5)]
+    for number, module in enumerate(modules):
+        stream = Seed(number).numpy()
+        for weight in module.parameters():
+            weight.data = torch.from_numpy(stream.standard_normal(tuple(weight.shape)).astype(np.float32))
+    included = np.stack([draw_coins(N, 20 + one) for one in range(4)])
+    sides = (inputs[coins], labels[coins]), (inputs[~coins], labels[~coins])
+    with torch.no_grad():
+        recorded = np.stack([module(torch.from_numpy(inputs[order])).numpy() for module in modules[1:]])
+    settings = Settings(created="2026-01-01T00:00:00Z", certificates=0)
+    first = inspect(modules[0], *sides, settings, References(included=included, models=modules[1:]))
+    second = inspect(modules[0], *sides, settings, References(included=included, logits=recorded))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({}, ConfigError, "given in 0 forms"),
+        ({"logits": np.zeros((2, N, 3)), "losses": np.zeros((2, N))}, ConfigError, "given in 2 forms"),
+        ({"logits": np.zeros((3, N, 3))}, DataError, r"expected \(k, n, classes\)"),
+        ({"losses": np.zeros((2, N - 1))}, DataError, r"expected \(k, n\)"),
+        ({"models": [len]}, DataError, "1 reference models but memberships of 2"),
+    ],
+)
+def test_references_that_cannot_be_used(given: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        References(included=np.ones((2, N), bool), **given)
+
+
+def test_references_of_other_records_or_outputs_are_refused() -> None:
+    labels, included, logits = drawn()
+    view = View.of(labels=labels, logits=logits[0])
+    with pytest.raises(DataError, match=f"a column for {N - 1} records but {N}"):
+        inspect_outputs(view, included[0], references=References(included=included[1:, 1:], logits=logits[1:, 1:]))
+    with pytest.raises(DataError, match="expected the same of both"):
+        inspect_outputs(view, included[0], references=References(included=included[1:], logits=logits[1:, :, :2]))
+    with pytest.raises(DataError, match="expected true or false"):
+        References(included=np.full((2, N), 0.5), losses=np.zeros((2, N)))
