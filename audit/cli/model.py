@@ -6,18 +6,19 @@ import json
 import os
 import sys
 import zipfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from audit.cli.printing import AsJson
+from audit.cli.references import Options, read_references
 from audit.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from audit.core.data import Array
-    from audit.experiment.inspection import Inspection, Settings
+    from audit.experiment.inspection import Inspection, References, Settings
 
 KINDS = ("torch_export", "torchscript", "state_dict", "predictions")
 _SUFFIXES = {
@@ -57,6 +58,10 @@ def model(
     kind: Annotated[str | None, typer.Option(help=f"{', '.join(KINDS)}; guessed from the suffix where left out.")] = None,
     members: Annotated[Path | None, typer.Option(help="npz with x and y that the model was trained on.")] = None,
     nonmembers: Annotated[Path | None, typer.Option(help="npz with x and y that it was not trained on.")] = None,
+    references: Annotated[
+        Path | None,
+        typer.Option(help="Models of your own to compare with: npz with included and outputs, or a folder of models."),
+    ] = None,
     factory: Annotated[
         str | None,
         typer.Option(help="package.module:callable that makes the module of a state dict. It is run."),
@@ -113,7 +118,7 @@ def model(
         record_key=None if record_key is None else naming.read_key(record_key),
         overlap="drop" if drop_overlap else "refuse",
         scorers=tuple(scorer) if scorer else None,
-        proven_by=tuple(scorer) if scorer else ("loss",),
+        proven_by=tuple(scorer) if scorer else None,
         estimators=tuple(estimator) if estimator else None,
         title=(target or members or Path("predictions")).name,
         **deliver.origin(device),
@@ -124,17 +129,21 @@ def model(
     folder = output or store.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
     settings = replace(settings, model=_described(target, chosen))
+    common: dict[str, Any] = {"batch_size": batch_size, "device": device}
+    given = {"factory": factory, "key": key, "strip_prefix": strip_prefix}
+    options = Options(
+        weights=common
+        | {name: value for name, value in given.items() if value is not None}
+        | {"arguments": _arguments(arguments)},
+        limits=common | {"seconds": batch_seconds, "memory_gib": memory_gib},
+    )
+    if factory is not None:
+        _find_own_code()
+    others = None if references is None else read_references(references, None if chosen == "predictions" else kind, options)
     if chosen == "predictions":
-        found = _predictions(target, members, nonmembers, settings)
+        found = _predictions(target, members, nonmembers, settings, others)
     else:
-        options: dict[str, Any] = {"batch_size": batch_size, "device": device}
-        if chosen == "state_dict":
-            given = {"factory": factory, "key": key, "strip_prefix": strip_prefix}
-            options |= {name: value for name, value in given.items() if value is not None}
-            options["arguments"] = _arguments(arguments)
-        else:
-            options |= {"seconds": batch_seconds, "memory_gib": memory_gib}
-        found = _module(target, chosen, options, (members, nonmembers), settings)
+        found = _module(target, chosen, options, Sides(members=members, nonmembers=nonmembers, references=others), settings)
     more = {"scores.parquet": _table(found), store.RECORD_KEY: settings.names.text}
     return deliver.finish(found.report, folder, as_json, FORMATS, more)
 
@@ -229,7 +238,24 @@ def _arguments(text: str | None) -> dict[str, Any]:
     return found
 
 
-def _predictions(target: Path | None, members: Path | None, nonmembers: Path | None, settings: Settings) -> Inspection:
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """The records of a model, and others to compare it with."""
+
+    members: Path | None
+    nonmembers: Path | None
+    references: References | None
+
+
+def _find_own_code() -> None:
+    """Let a factory be imported from where the user works: it is the user's own."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def _predictions(
+    target: Path | None, members: Path | None, nonmembers: Path | None, settings: Settings, references: References | None
+) -> Inspection:
     import numpy as np
 
     from audit import plugins
@@ -247,19 +273,15 @@ def _predictions(target: Path | None, members: Path | None, nonmembers: Path | N
         groups=found.groups,
         index=None if target is None else np.arange(len(found.included)),
         source=(name, found.sha256),
+        references=references,
     )
 
 
-def _module(
-    target: Path | None, kind: str, options: dict[str, Any], sides: tuple[Path | None, Path | None], settings: Settings
-) -> Inspection:
+def _module(target: Path | None, kind: str, options: dict[str, Any], sides: Sides, settings: Settings) -> Inspection:
     from audit import plugins
     from audit.experiment import inspection
 
-    members, nonmembers = sides
-    if target is None or members is None or nonmembers is None:
+    if target is None or sides.members is None or sides.nonmembers is None:
         raise ConfigError("give --target, --members and --nonmembers (or a file of predictions alone, as --target)")
-    if kind == "state_dict" and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # the factory is the user's own, and lies where the user works
-    built = plugins.build("audit.subjects", {"kind": kind, "path": str(target), **options})
-    return inspection.examine(built, members, nonmembers, settings)
+    built = plugins.build("audit.subjects", {"kind": kind, "path": str(target), **options.of(kind)})
+    return inspection.examine(built, sides.members, sides.nonmembers, settings, sides.references)

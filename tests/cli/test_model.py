@@ -185,6 +185,31 @@ def test_the_text_says_what_was_found_and_why_no_epsilon_follows(folder, trained
     assert text.rstrip().endswith("report: out/report.pdf")
 
 
+def test_references_in_one_file_or_a_folder_of_models_serve_the_attacks_that_compare(folder, trained, capsys):
+    net, x, _, _ = trained
+    (folder / "models").mkdir()
+    drawn, outputs = [], []
+    for number in range(3):
+        other = nn.Sequential(nn.Linear(5, 96), nn.Tanh(), nn.Linear(96, 3))
+        torch.save(other.state_dict(), folder / "models" / f"{number}.pth")
+        drawn.append(np.random.default_rng(number).random(len(x)) < 0.5)
+        with torch.no_grad():
+            outputs.append(other(torch.from_numpy(x)).numpy())
+    included = np.stack(drawn)
+    np.savez(folder / "models" / "membership.npz", included=included)
+    np.savez("references.npz", included=included, logits=np.stack(outputs))
+    torch.save(net.state_dict(), "net.pth")
+    target = ("--target", "net.pth", "--factory", "my_net:make", "--arguments", '{"width": 96}', *SIDES)
+    found = []
+    for number, given in enumerate(("models", "references.npz")):
+        audit(*target, "--references", given, "-o", f"out{number}")
+        printed = json.loads(capsys.readouterr().out)
+        found.append({attack["scorer"]: attack["auc"] for attack in printed["attacks"]})
+    assert found[0] == found[1] and {"lira", "rmia", "auto"} <= set(found[0])
+    with pytest.raises(AuditError, match="lacks included"):
+        audit(*target, "--references", "coins.npz", "-o", "out", expect=2)
+
+
 REFUSED = {
     "no such file": (("--target", "absent.pt2", *SIDES), "no file absent.pt2"),
     "no members": (("--target", "net.pt2"), "give --target, --members and --nonmembers"),
