@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.cli.kinds import KINDS, guess_kind
 from audit.cli.printing import AsJson
 from audit.cli.references import Options, read_references
 from audit.core.errors import ConfigError, DataError
@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from audit.core.data import Array
     from audit.experiment.inspection import Inspection, References, Settings
 
-KINDS = ("torch_export", "torchscript", "state_dict", "predictions")
-_SUFFIXES = {
-    ".pt2": "torch_export",
-    ".ts": "torchscript",
-    ".torchscript": "torchscript",
-    ".jit": "torchscript",
-    ".safetensors": "state_dict",
-    ".npz": "predictions",
-    ".csv": "predictions",
-    ".gz": "predictions",
-    ".parquet": "predictions",
-}
 SEED_VARIABLE = "AUDIT_RANDOMISED_SEED"
 FORMATS = ("pdf", "json", "junit", "sarif", "figures")
 
@@ -163,30 +151,6 @@ def _coin_seed(number: int | None, file: Path | None) -> int | None:
         raise ConfigError(f"{places[0]} gives no seed; expected a readable file or variable with one integer") from error
 
 
-def guess_kind(target: Path | None, has_factory: bool) -> str:
-    """The kind of target that a path names, by its suffix and, for `.pt` and `.pth`, by what it holds.
-
-    Raises:
-        ConfigError: the suffix says nothing.
-    """
-    if target is None:
-        return "predictions"
-    if has_factory:
-        return "state_dict"
-    suffix = target.suffix.lower()
-    if suffix in (".pt", ".pth"):
-        scripted = target.is_file() and zipfile.is_zipfile(target) and _is_torchscript(target)
-        return "torchscript" if scripted else "state_dict"
-    if suffix not in _SUFFIXES:
-        raise ConfigError(f"the suffix of '{target.name}' does not tell what it is; add --kind {'|'.join(KINDS)}")
-    return _SUFFIXES[suffix]
-
-
-def _is_torchscript(path: Path) -> bool:
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
-
-
 def read_coins(path: Path) -> Array:
     """The recorded coins: array `coins` of an npz file, or column `coin` of a table.
 
@@ -277,7 +241,7 @@ def _predictions(
     )
 
 
-def _module(target: Path | None, kind: str, options: dict[str, Any], sides: Sides, settings: Settings) -> Inspection:
+def _module(target: Path | None, kind: str, options: Options, sides: Sides, settings: Settings) -> Inspection:
     from audit import plugins
     from audit.experiment import inspection
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from audit.cli.kinds import guess_kind
 from audit.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ def read_references(path: Path, kind: str | None, options: Options) -> Reference
 
 def _models(folder: Path, kind: str | None, options: Options) -> list[Any]:
     from audit import plugins
-    from audit.cli.model import guess_kind
 
     files = sorted(one for one in folder.iterdir() if one.is_file() and one.name != MEMBERSHIP)
     if not files:
