@@ -220,8 +220,8 @@ def _bounds(result: MechanismResult) -> list[LowerBound]:
 def coverage(results: Sequence[MechanismResult]) -> tuple[Coverage, ...]:
     """Which classes of attack were run. What was not run is listed, not left out."""
     games = [game for result in results for game in result.games]
-    inside = [game for game in games if game.game.access in (Access.ALL_STEPS, Access.FINAL_WEIGHTS)]
-    outside = [game for game in games if game.game.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)]
+    inside = [game for game in games if game.game.access.released & {"weights", "steps"}]
+    outside = [game for game in games if game not in inside]
 
     def done(played: Sequence[GameResult]) -> str:
         names = sorted({attack.scorer for game in played for attack in game.attacks})
