@@ -112,8 +112,8 @@ class Recomputation:
         module = self._module.to(engine.flat.device, engine.flat.dtype)
         found = {}
         for model in self._chosen(rows):
-            real = rows.mask[model].repeat_interleave(rows.copies)
-            each = slice(model * len(real), (model + 1) * len(real))
+            mask = rows.mask[model].repeat_interleave(rows.copies)
+            each, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = {name: value[model] for name, value in engine.state().items()}
             sample = (rows.inputs[each][real], rows.labels[each][real])
             gradients, floor = plain_gradient(module, values, sample, reduction="sum")

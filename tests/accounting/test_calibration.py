@@ -14,7 +14,7 @@ from audit.accounting.calibration import calibrate_noise, trajectory
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError
-from audit.core.event_reading import single_phase
+from audit.core.event_reading import noisy_steps, single_phase
 from audit.core.events import Event, dp_sgd
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
@@ -66,7 +66,8 @@ def test_against_published_calibrations(kind: str, known: float) -> None:
     found = calibrate_noise(accountant, target_epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=1000)
     assert single_phase(found)[0] == pytest.approx(known, rel=2e-3)
     assert accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon <= 1.0
-    assert (found.sample_rate, found.steps, found.clip_norm) == (0.01, 1000, 1.0)
+    steps = noisy_steps(found)
+    assert steps is not None and (steps.sample_rate, steps.steps, steps.clip_norm) == (0.01, 1000, 1.0)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])

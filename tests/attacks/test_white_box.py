@@ -231,7 +231,7 @@ def test_what_was_not_observed_is_said() -> None:
         WeightDifference().score(View.of(), NOTHING, SEED)
     with pytest.raises(ObservationError, match="not finite"):
         WeightDifference().score(View.of(weight_products=np.array([1.0, np.nan])), NOTHING, SEED)
-    with pytest.raises(ObservationError, match="outputs come from a linear layer"):
+    with pytest.raises(ObservationError, match="reads last_gradient_norms of records and the target does not show them"):
         GradientNorm(layer="last").score(View.of(gradient_norms=np.ones(5)), NOTHING, SEED)
     with pytest.raises(ConfigError, match="all or last"):
         GradientNorm(layer="first")

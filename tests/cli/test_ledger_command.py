@@ -164,7 +164,7 @@ def test_an_audit_records_only_what_it_was_told_to(book: Path) -> None:
 
 def test_an_audit_that_would_not_fit_is_refused_before_it_trains(book: Path) -> None:
     steep = experiment()
-    steep.recipes[0].mechanism = replace(steep.recipes[0].mechanism, steps=100_000)
+    steep.recipes[0].mechanism = replace(steep.recipes[0].mechanism, count=100_000)
     with pytest.raises(BudgetExceeded):
         Entry(file=book, training="dp-sgd").check(steep)
     with pytest.raises(ConfigError, match="trainings of this audit are dp-sgd"):

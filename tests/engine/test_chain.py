@@ -266,7 +266,7 @@ def test_tied_weights_are_no_chain() -> None:
 
 
 def long(job: TrainingJob) -> TrainingJob:
-    return replace(job, mechanism=replace(job.mechanism, steps=10**8))
+    return replace(job, mechanism=replace(job.mechanism, count=10**8))
 
 
 def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
