@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from audit.core.events import sgd as sgd
     from audit.core.game import Game as Game
     from audit.core.results import AuditReport as AuditReport
+    from audit.experiment.inspection import References as References
     from audit.experiment.inspection import Settings as Settings
     from audit.experiment.inspection import draw_coins as draw_coins
     from audit.experiment.inspection import inspect as inspect
@@ -39,7 +40,7 @@ _HOMES = {
     "audit.core.events": ("dp_sgd", "sgd"),
     "audit.core.game": ("Game",),
     "audit.core.results": ("AuditReport",),
-    "audit.experiment.inspection": ("Settings", "draw_coins", "inspect"),
+    "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),
     "audit.step_checks.run": ("check_optimizer", "check_step"),
 }

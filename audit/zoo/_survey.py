@@ -95,7 +95,7 @@ than claimed.
 """
 TAIL = """
 Not in a step, and so not here: batches that are shuffled but accounted as Poisson samples, rates rounded by drop-last, steps
-counted per epoch (`audit.step_checks.recorder`, [step checks](step-checks.md)); accountants with the wrong adjacency or formula
+counted per epoch (`audit.record`, [step checks](step-checks.md)); accountants with the wrong adjacency or formula
 (`audit accountant check`, [accountants](accountants.md)); tuning on private data, which no check can see.
 """
 
