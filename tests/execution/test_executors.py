@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing.util
 import os
 import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from audit import plugins
@@ -97,3 +99,25 @@ def test_processes_that_keep_dying_are_given_up() -> None:
 def test_what_cannot_be_used_is_refused(options: dict[str, object], part: str) -> None:
     with pytest.raises(ConfigError, match=part):
         plugins.build("audit.execution.executors", options)
+
+
+def first_of(shared: tuple[np.ndarray], job: int, progress: Progress, device: str | None = None) -> float:
+    return float(shared[0][0]) * job
+
+
+def test_a_process_that_dies_while_it_is_started_does_not_hang_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data are far more than a pipe takes, and the first process is killed before it has read any."""
+    launch = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]
+    killed: list[int] = []
+
+    def start(*arguments: object) -> int:
+        pid: int = launch(*arguments)
+        if not killed and "resource_tracker" not in str(arguments[1]):
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return pid
+
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", start)
+    data = np.ones(10**6)
+    found = dict(made("processes", workers=1).map(first_of, (data,), [1, 2], lambda steps: None))
+    assert killed and found == {0: 1.0, 1: 2.0}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
-from collections.abc import Generator, Sequence
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +73,12 @@ class Processes:
         workers = min(self.workers, len(jobs))
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         running: dict[Future[Any], int] = {}
-        with ProcessPoolExecutor(
-            workers, mp_context=context, initializer=_settle, initargs=(threads, work, shared, (heard, places))
-        ) as pool:
+        with (
+            _written((work, shared)) as path,
+            ProcessPoolExecutor(
+                workers, mp_context=context, initializer=_settle, initargs=(threads, path, (heard, places))
+            ) as pool,
+        ):
             try:
                 while jobs or running:
                     while jobs and len(running) <= workers:
@@ -88,6 +93,19 @@ class Processes:
                 raise
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _written(value: Any) -> Iterator[str]:
+    """A file that holds a value, readable by its owner alone, gone afterwards.
+
+    What a process is started with goes through a pipe that the starting side holds open: of more than the pipe takes
+    (64 KiB) the rest would wait for ever for a process that died before it read it.
+    """
+    with tempfile.NamedTemporaryFile(prefix="audit-shared-", suffix=".pickle") as file:
+        pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
+        file.flush()
+        yield file.name
 
 
 def _end(places: Any) -> None:
@@ -105,10 +123,12 @@ def _pass_on(heard: Any, progress: Progress) -> None:
 _PLACE: dict[str, Any] = {}
 
 
-def _settle(threads: int, work: Any, shared: tuple[Any, ...], queues: tuple[Any, Any]) -> None:
-    """Prepares a worker process: its share of the cores, and what all jobs have in common, sent once."""
+def _settle(threads: int, path: str, queues: tuple[Any, Any]) -> None:
+    """Prepares a worker process: its share of the cores, and what all jobs have in common, read once."""
     heard, places = queues
     places.put(os.getpid())
+    with open(path, "rb") as file:
+        work, shared = pickle.load(file)  # written by the process that started this one
     os.environ["OMP_NUM_THREADS"] = str(threads)
     _PLACE.update(work=work, shared=shared, heard=heard)
 
