@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -9,6 +10,7 @@ from audit.core.errors import ConfigError, OutputError
 from audit.core.protocols import Renderer
 from audit.core.results import AuditReport
 
+LOG = logging.getLogger("audit")
 FORMATS = {
     "pdf": ("reports.formats.pdf", "Pdf"),
     "json": ("reports.formats.json", "Json"),
@@ -42,6 +44,24 @@ def render(report: AuditReport, formats: Sequence[str] = tuple(FORMATS)) -> dict
     for name in formats:
         files.update(renderer(name).render(report))
     return files
+
+
+def attempt(report: AuditReport, formats: Sequence[str] = tuple(FORMATS)) -> tuple[dict[str, bytes], list[str]]:
+    """The files of those formats that could be rendered, and why each other could not: no format takes others with it.
+
+    Whatever a renderer or its library raises counts: the audit behind the report may have taken days.
+    """
+    files: dict[str, bytes] = {}
+    failures = []
+    for name in sorted(formats, key=lambda name: name != "json"):
+        try:
+            files.update(renderer(name).render(report))
+        except ConfigError:
+            raise
+        except Exception as error:
+            LOG.exception("format '%s' could not be rendered", name)
+            failures.append(f"{name}: {error}")
+    return files, failures
 
 
 def probe() -> bytes:

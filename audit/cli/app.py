@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import typer
 from typer.exceptions import TyperException
 
-from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step, zoo
+from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
 from audit.cli.printing import print_error
 from audit.core.errors import AuditError
 
-INTERRUPTED = 130
 INTERNAL = 4
+STOPPED_BY = 128
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 app = typer.Typer(
     name="audit",
     help="Privacy auditing for PyTorch: what a training claims, what attacks prove, how far they could have seen.",
     epilog="Exit codes: 0 nothing refuted, policy met; 1 a claim refuted or a gate failed; 2 bad usage or input; "
-    "3 not testable or invalid; 4 internal error or output not written; 130 interrupted (--resume goes on).",
+    "3 not testable or invalid; 4 internal error or output not written; 130, 143, 129 stopped by "
+    "Ctrl-C, SIGTERM or SIGHUP (run --resume goes on).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,9 +48,27 @@ app.command("init")(about.init)
 app.command("doctor")(about.doctor)
 
 
+class Stopped(BaseException):
+    """A signal asked the program to end; no `except Exception` on the way stops it, and every `finally` runs."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of the console script: runs a verb and exits with its code."""
-    sys.exit(answer(sys.argv[1:] if arguments is None else arguments))
+    """Entry point of the console script: runs a verb and exits with its code, whoever reads what it prints."""
+    out, err = streams.guard()
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _stop)
+    code = answer(sys.argv[1:] if arguments is None else arguments)
+    streams.settle(out, err)
+    sys.exit(code)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)  # asked twice, the program ends at once
+    raise Stopped(number)
 
 
 def answer(arguments: Sequence[str]) -> int:
@@ -60,9 +82,8 @@ def answer(arguments: Sequence[str]) -> int:
         usage: Any = error  # a usage error prints itself, with the help line of its command
         usage.show()
         return int(usage.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
-        print("interrupted; finished models are kept, go on with --resume", file=sys.stderr)
-        return INTERRUPTED
+    except (typer.Abort, Stopped) as stop:
+        return _interrupted(arguments, stop.number if isinstance(stop, Stopped) else signal.SIGINT)
     except AuditError as error:
         print_error(error)
         return error.exit_code
@@ -71,3 +92,9 @@ def answer(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         print("internal error: please report the lines above", file=sys.stderr)
         return INTERNAL
+
+
+def _interrupted(arguments: Sequence[str], number: int) -> int:
+    more = "; finished models are kept, go on with --resume" if arguments[:1] == ["run"] else ""
+    print(f"stopped by {signal.Signals(number).name}{more}", file=sys.stderr)
+    return STOPPED_BY + number

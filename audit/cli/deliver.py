@@ -48,11 +48,13 @@ def finish(
     from audit.execution import store
     from audit.experiment import judge as verdict
 
-    written = None
+    written: Path | None = None
+    failures: list[str] = []
     if folder is not None:
         import reports
 
-        written = store.write_outputs(folder, {**reports.render(report, formats), **(more or {})})
+        files, failures = reports.attempt(report, (*formats, "json") if "json" not in formats else formats)
+        written = store.write_outputs(folder, {**files, **(more or {})})
     code = verdict.exit_code(report.outcome, all(gate.met for gate in report.policy))
     if as_json:
         found = {
@@ -64,8 +66,9 @@ def finish(
             "folder": None if written is None else str(written),
         }
         print_json(found)
-        return code
-    print_plain(*_lines(report, written))
+    else:
+        print_plain(*_lines(report, written))
+    output.refuse_incomplete(written, failures)
     return code
 
 
@@ -78,7 +81,7 @@ def _attacks(report: AuditReport) -> list[AttackResult]:
 
 
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
-    from audit.cli.output import WORDS
+    from audit.cli.output import WORDS, document
 
     found = [f"{report.title}: {WORDS[report.outcome]}"]
     for result in report.mechanisms:
@@ -98,7 +101,7 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             found.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
     found += [line for game in _games(report) for line in _simulated(game)]
     found += [f"note: {note}" for note in report.notes]
-    return [*found, *([f"report: {folder / 'report.pdf'}"] if folder is not None else [])]
+    return [*found, *([f"report: {document(folder)}"] if folder is not None else [])]
 
 
 def _bound(bound: LowerBound) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from audit.core.claims import LowerBound, Outcome
+from audit.core.errors import OutputError
 from audit.core.evidence import Watched
 from audit.core.results import AuditReport, MechanismResult
 from reports.words.rounding import down, up
@@ -70,12 +72,12 @@ def _stopping(game: str, watched: Watched) -> dict[str, Any]:
 def _best(bounds: list[LowerBound]) -> dict[str, Any] | None:
     if not bounds:
         return None
-    best = max(bounds, key=lambda bound: bound.epsilon)
+    best = max(bounds, key=_most)
     return {
         "epsilon": best.epsilon,
         "estimator": best.estimator,
         "family": best.family,
-        "ceiling": max(bound.ceiling for bound in bounds),
+        "ceiling": best.ceiling,
     }
 
 
@@ -92,7 +94,21 @@ def lines(report: AuditReport, folder: Path) -> list[str]:
     missed = [gate for gate in report.policy if not gate.met]
     found += [f"policy gate {gate.gate} not met: found {gate.found}, limit {gate.limit}" for gate in missed[:3]]
     found += [f"note: {note}" for note in report.notes[:3]]
-    return [*found, f"report: {folder / 'report.pdf'}"]
+    return [*found, f"report: {document(folder)}"]
+
+
+def document(folder: Path) -> Path:
+    """What there is to read in a finished folder: the PDF, else report.json, else the folder itself."""
+    return next((folder / name for name in ("report.pdf", "report.json") if (folder / name).is_file()), folder)
+
+
+def refuse_incomplete(folder: Path | None, failures: Sequence[str]) -> None:
+    """Nothing, or `OutputError` where formats of a finished report could not be rendered; the rest is kept."""
+    if failures:
+        raise OutputError(
+            f"could not be rendered: {'; '.join(failures)}. All else is in '{folder}'; audit report renders again from its "
+            "report.json"
+        )
 
 
 def _how(watched: Watched) -> str:
@@ -107,14 +123,22 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
         tightest = min(result.claims, key=lambda claim: claim.epsilon)
         claimed = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
     free = [bound for bound in _bounds(result) if bound.family is None]
-    proven = f"proven >= {down(max((b.epsilon for b in free), default=0.0))}"
-    ceiling = f"ceiling {down(max((b.ceiling for b in free), default=0.0))}"
+    best = max(free, key=_most, default=None)
+    proven = "no bound for any mechanism"
+    if best is not None:
+        game = next(game.name for game in result.games if best in game.bounds)
+        proven = f"proven >= {down(best.epsilon)} at {report.confidence:.0%} ({game}; its ceiling {down(best.ceiling)})"
     inside = _inside(result)
     more = ""
     if inside:
-        best = max(inside, key=lambda bound: bound.epsilon)
-        more = f"; within the family '{best.family}' >= {down(best.epsilon)} (ceiling {down(best.ceiling)})"
-    return f"  {result.name}: {claimed}; {proven} at {report.confidence:.0%}, {ceiling}{more}"
+        most = max(inside, key=_most)
+        more = f"; within the family '{most.family}' >= {down(most.epsilon)} (ceiling {down(most.ceiling)})"
+    return f"  {result.name}: {claimed}; {proven}{more}"
+
+
+def _most(bound: LowerBound) -> tuple[float, float]:
+    """The order of bounds: by what they prove, then by what they could have proven."""
+    return bound.epsilon, bound.ceiling
 
 
 def _inside(result: MechanismResult) -> list[LowerBound]:

@@ -53,7 +53,7 @@ def _terminal(text: str, total: int) -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress for logs: a line at most every half minute, with the time left."""
+    """Progress for logs: a line at most every half minute, with the time left, and one at the end."""
 
     def __init__(self, text: str, total: int) -> None:
         self.text, self.total, self.done = text, total, 0
@@ -62,7 +62,9 @@ class _Lines:
     def __call__(self, steps: int) -> None:
         self.done += steps
         now = time.monotonic()
-        if now - self.last >= SECONDS_BETWEEN_LINES and self.done:
+        if self.done >= self.total > self.done - steps:
+            print(f"{self.text}: 100% of {self.total:,} after {now - self.started:.0f} s; statistics follow", file=sys.stderr)
+        elif now - self.last >= SECONDS_BETWEEN_LINES and self.done:
             self.last = now
             left = (now - self.started) / self.done * (self.total - self.done)
             print(f"{self.text}: {self.done / self.total:.0%} of {self.total:,}, about {left:.0f} s left", file=sys.stderr)

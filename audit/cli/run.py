@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from dataclasses import replace
@@ -14,6 +15,7 @@ from audit.cli.ledger import Entry
 from audit.cli.plan import ConfigName, Overrides, bytes_needed, show
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import AuditError, ConfigError
+from audit.core.version import __version__
 from audit.experiment import naming
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from audit.execution.store import Store
     from audit.experiment.game import Played
     from audit.experiment.spec import Experiment
+
+LOG = logging.getLogger("audit")
 
 
 def run(
@@ -84,14 +88,19 @@ class _Run:
         from audit.execution.store import Store
 
         store = Store.start(self.final, self.resolved.sha256, resume=self.resume)
-        _log_to(store.folder / "audit.log")
+        self.log = _log_to(store.folder / "audit.log")
+        LOG.info("epsilon-audit %s, config %s, sha256 %s", __version__, self.resolved.config.name, self.resolved.sha256)
         try:
             return self._go(store, as_json)
-        except AuditError:
+        except AuditError as error:
+            LOG.error("%s", error)
             store.abandon()
             raise
+        finally:
+            _close(self.log)
 
     def _go(self, store: Store, as_json: bool) -> int:
+        from audit.cli.output import refuse_incomplete
         from audit.execution.code import sources
         from audit.experiment import assemble
         from audit.experiment import report as summary
@@ -99,16 +108,21 @@ class _Run:
         started = time.monotonic()
         names = naming.RecordKey(store.record_key(self.key))
         experiment = replace(assemble.assemble(self.resolved.config), names=names)
-        store.bind_code(sources(experiment.execution.foreign))
+        running = sources(experiment.execution.foreign)
+        LOG.info("code %s", ", ".join(f"{name} {digest}" for name, digest in running.items()))
+        store.bind_code(running)
         self.entry.check(experiment)
         store.ensure_space(bytes_needed(experiment))
         self._say(experiment)
+        LOG.info("%d models at most, %d model-steps", sum(play.models for _, play in experiment.pairs), experiment.model_steps)
         found, played = self._audit(experiment, store)
+        LOG.info("all games played after %.0f s", time.monotonic() - started)
         frame = self._frame(store, experiment)
         finished = self.entry.settled(summary.report(found, frame), experiment)
-        folder = self._write(finished, played, store, time.monotonic() - started)
+        folder, failures = self._write(finished, played, store, time.monotonic() - started)
         code = summary.code(finished)
         _print_outcome(finished, folder, code, as_json)
+        refuse_incomplete(folder, failures)
         return code
 
     def _say(self, experiment: Experiment) -> None:
@@ -155,26 +169,36 @@ class _Run:
             ),
         )
 
-    def _write(self, finished: AuditReport, played: tuple[Played, ...], store: Store, seconds: float) -> Path:
+    def _write(self, finished: AuditReport, played: tuple[Played, ...], store: Store, seconds: float) -> tuple[Path, list[str]]:
+        """The finished folder, and which formats could not be rendered. What others are made from is written first."""
         import reports
         from audit.experiment import tables
 
-        for name, content in reports.render(finished, self.resolved.config.output.formats).items():
+        files = reports.render(finished, ("json",))
+        files["config.resolved.yaml"] = self.resolved.text.encode()
+        files["scores.parquet"] = tables.scores_parquet(finished, played)
+        files["environment.json"] = tables.environment(finished, seconds)
+        for name, content in files.items():
             store.write(name, content)
-        store.write("config.resolved.yaml", self.resolved.text.encode())
-        store.write("scores.parquet", tables.scores_parquet(finished, played))
-        store.write("environment.json", tables.environment(finished, seconds))
-        return store.finish()
+        others, failures = reports.attempt(finished, [name for name in self.resolved.config.output.formats if name != "json"])
+        for name, content in others.items():
+            store.write(name, content)
+        LOG.info("outcome %s; written: %s", finished.outcome, ", ".join(sorted([*files, *others])))
+        _close(self.log)  # its checksum is taken next
+        return store.finish(), failures
 
 
-def _log_to(path: Path) -> None:
-    import logging
-
-    log = logging.getLogger("audit")
-    log.setLevel(logging.INFO)
+def _log_to(path: Path) -> logging.Handler:
+    LOG.setLevel(logging.INFO)
     writer = logging.FileHandler(path)
     writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(writer)
+    LOG.addHandler(writer)
+    return writer
+
+
+def _close(writer: logging.Handler) -> None:
+    LOG.removeHandler(writer)
+    writer.close()
 
 
 def _print_outcome(report: AuditReport, folder: Path, code: int, as_json: bool) -> None:

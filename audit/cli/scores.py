@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 SCORE_NAMES = ("score", "scores", "value", "values")
 MEMBER_NAMES = ("member", "members", "membership", "included", "is_member")
+DELTA = 1e-5
 FORMATS = ("pdf", "json", "junit", "sarif", "figures")
 _PARTS = ("mechanism", "game", "attack", "scorer")
 
 
 def scores(
     file: Annotated[Path, typer.Argument(help="npz, csv or parquet with a score and the coin of each record.")],
-    delta: Annotated[float | None, typer.Option(help="Delta of every epsilon.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of every epsilon; 1e-5 by default.")] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -62,13 +63,12 @@ def scores(
         question = scores_delta.Question(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
         bounds = scores_delta.bounds(*read_scores(file, score, member, where or []), question)
         return scores_delta.show(bounds, question, as_json)
-    if delta is None or epsilon is not None:
+    if epsilon is not None:
         raise ConfigError(
-            "give either --delta, to bound epsilon there, or --epsilon alone, to print what is proven of delta there "
-            "(without --output and --claim-epsilon)"
+            "--epsilon asks for delta at that epsilon: leave out --delta, --claim-epsilon and --output; or give --delta alone"
         )
     settings = inspection.Settings(
-        delta=delta,
+        delta=DELTA if delta is None else delta,
         confidence=confidence,
         seed=seed,
         claim_epsilon=claim_epsilon,

@@ -162,7 +162,7 @@ class Config(Section):
 
     version: int
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-    title: str = ""
+    title: Annotated[str, Field(max_length=300)] = ""
     seed: Annotated[int, Field(ge=0)] = 0
     delta: Share = 1e-5
     confidence: Share = 0.95

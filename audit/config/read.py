@@ -6,7 +6,6 @@ import difflib
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from audit.config import yaml_text
 from audit.config.model import VERSION, Config
 from audit.core.errors import ConfigError
 
@@ -34,31 +34,6 @@ class Resolved:
     text: str
     sha256: str
     origins: tuple[tuple[str, str], ...]
-
-
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that reads `1e-5` as a number, as YAML 1.2 and people do, and refuses a key given twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise ConfigError(f"line {key.start_mark.line + 1}: key '{key.value}' is given twice; keep one")
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-# as in YAML 1.2 only true and false are booleans: `compile: on` and a class called `no` are words
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
-    list("-+0123456789."),
-)
 
 
 def named(name: str) -> Path:
@@ -95,11 +70,7 @@ def _folders() -> list[Path]:
 def load(name: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Resolved:
     """The config of that name or path, with `a.b=c` overrides (defaults < file < environment < overrides)."""
     path = named(name)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read config '{path}': {error}") from error
-    return parse(text, overrides, os.environ if environment is None else environment, where=path.name)
+    return parse(_text(path), overrides, os.environ if environment is None else environment, where=path.name)
 
 
 def parse(
@@ -136,10 +107,7 @@ def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: the file cannot be read, or names an option there is not (with the nearest match).
     """
-    try:
-        raw, lines = _read_yaml(path.read_text(encoding="utf-8"), path.name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read config '{path}': {error}") from error
+    raw, lines = _read_yaml(_text(path), path.name)
     for key in raw:
         if str(key).replace("-", "_") not in allowed:
             near = difflib.get_close_matches(str(key), allowed, n=1)
@@ -149,27 +117,26 @@ def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
     return {str(key).replace("-", "_"): value for key, value in raw.items()}
 
 
+def _text(path: Path) -> str:
+    """The text of a config file; a pipe or a device, which may never end, is none."""
+    try:
+        if not path.is_file():
+            raise ConfigError(f"config '{path}' is no regular file; give a YAML file")
+        with path.open("rb") as stream:
+            content = stream.read(4 * yaml_text.MOST_BYTES + 1)
+        return content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read config '{path}': {error}") from error
+
+
 def _read_yaml(text: str, where: str) -> tuple[dict[str, Any], dict[str, int]]:
     try:
-        node = yaml.compose(text, Loader=_Loader)
-        raw = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where} is not YAML: {error}") from error
+        raw, lines = yaml_text.read(text)
     except ConfigError as error:
-        raise ConfigError(f"{where}, {error}") from error
+        raise ConfigError(f"{where}, {error}" if str(error).startswith("line") else f"{where} {error}") from error
     if not isinstance(raw, dict):
         raise ConfigError(f"{where} holds {type(raw).__name__}; expected a mapping with version, name, data, model, ...")
-    return raw, dict(_lines(node, ""))
-
-
-def _lines(node: yaml.Node | None, path: str) -> list[tuple[str, int]]:
-    if isinstance(node, yaml.MappingNode):
-        inner = [(f"{path}.{key.value}".lstrip("."), key, value) for key, value in node.value]
-        return [pair for name, key, value in inner for pair in [(name, key.start_mark.line + 1), *_lines(value, name)]]
-    if isinstance(node, yaml.SequenceNode):
-        rows = [(f"{path}.{index}", value) for index, value in enumerate(node.value)]
-        return [pair for name, value in rows for pair in [(name, value.start_mark.line + 1), *_lines(value, name)]]
-    return []
+    return {str(key): value for key, value in raw.items()}, lines
 
 
 def _set(raw: dict[str, Any], path: str, text: str) -> str:
@@ -185,9 +152,9 @@ def _set(raw: dict[str, Any], path: str, text: str) -> str:
         place = place[at]
         exact.append(str(at))
     try:
-        value = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--set {path}: '{text}' is not a YAML value: {error}") from error
+        value, _ = yaml_text.read(text)
+    except ConfigError as error:
+        raise ConfigError(f"--set {path}: '{text[:200]}' cannot be used: {error}") from error
     last = _at(place, keys[-1], path)
     place[last] = value
     return ".".join([*exact, str(last)])

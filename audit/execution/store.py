@@ -108,7 +108,10 @@ class Store:
         """Nothing, or `OutputError` where the disk cannot take `needed` more bytes."""
         free = shutil.disk_usage(self.folder).free
         if free < needed + SPARE_BYTES:
-            text = f"{needed / 2**20:.0f} MiB to write but {free / 2**20:.0f} MiB free at '{self.folder}'"
+            text = (
+                f"{needed / 2**20:.0f} MiB to write and {SPARE_BYTES / 2**20:.0f} MiB to spare, but {free / 2**20:.0f} MiB free"
+            )
+            text += f" at '{self.folder}'"
             raise OutputError(f"{text}; free some space or choose another --output")
 
     @property

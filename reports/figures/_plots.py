@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,8 +36,9 @@ MOST_ORDERS = 120
 MOST_LETTERS = 60
 LABEL_POINTS = 7.5
 CLASH, OUTSIDE = 1e3, 1e4  # in covered curve pixels
+FALLBACK_FONT = Path(__file__).parents[1] / "pages" / "fonts" / "DroidSansFallback.ttf"
 STYLE: dict[str, Any] = {
-    "font.family": ["DejaVu Sans"],
+    "font.family": ["DejaVu Sans", "Droid Sans Fallback"],
     "font.size": 8.0,
     "axes.titlesize": 8.0,
     "axes.labelsize": 8.0,
@@ -126,6 +129,7 @@ def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
+    _know_fallback()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH_MM / 25.4, height_mm / 25.4), dpi=PIXELS_PER_INCH, layout=None)
         canvas = FigureCanvasAgg(figure)
@@ -134,6 +138,13 @@ def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
         canvas.print_png(png, metadata={"Software": None})
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
     return svg.getvalue(), png.getvalue()
+
+
+@functools.lru_cache(maxsize=1)
+def _know_fallback() -> None:
+    from matplotlib import font_manager
+
+    font_manager.fontManager.addfont(FALLBACK_FONT)
 
 
 def grid(axes: Any, which: str = "both") -> None:

@@ -7,14 +7,14 @@ import json
 import re
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from audit.core.errors import DataError, OutputError
 from audit.core.results import AuditReport
-from reports.formats import figures
+from reports.formats import _glyphs, figures
 from reports.formats import json as report_json
 from reports.pages.blocks import Block, Box, Items, Mark, Mono, Paragraph, Strong, Table, Text
 from reports.pages.document import sections
@@ -110,13 +110,38 @@ def _compile(report: AuditReport, **options: Any) -> Any:
         (root / "figures").mkdir()
         for one in figures.drawings(report).values():
             (root / "figures" / f"{one.name}.svg").write_bytes(one.svg)
-        (root / "content.json").write_text(json.dumps(content(report), ensure_ascii=False), encoding="utf-8")
         (root / report_json.FILE).write_bytes(report_json.to_json(report))
         (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
+        options |= {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(_glyphs.FONTS)]}
+
+        def attempt(given: dict[str, Any]) -> Any:
+            (root / "content.json").write_text(json.dumps(given, ensure_ascii=False), encoding="utf-8")
+            return typst.compile(str(root / TEMPLATE.name), **options)
+
+        given = content(report)
         try:
-            return typst.compile(str(root / TEMPLATE.name), root=str(root), ignore_system_fonts=True, **options)
+            return attempt(given)
         except typst.TypstError as error:
-            raise OutputError(f"typst refuses {FILE}: {error}; the report holds something the template cannot set") from error
+            lacking = _glyphs.lacking(given)
+            if not lacking:
+                raise _refused(error) from error
+        try:
+            return attempt(_without(given, lacking))
+        except typst.TypstError as error:
+            raise _refused(error) from error
+
+
+def _refused(error: Exception) -> OutputError:
+    return OutputError(f"typst refuses {FILE}: {error}; the report holds something the template cannot set")
+
+
+def _without(given: dict[str, Any], lacking: Sequence[str]) -> dict[str, Any]:
+    """The content with characters that no font has replaced, and a last paragraph that says so."""
+    shown: dict[str, Any] = _glyphs.replaced(given, lacking)
+    text = f"Characters that the fonts of this document lack stand as {_glyphs.REPLACEMENT}: {_glyphs.named(lacking)}. "
+    paragraph = _block(Paragraph(text=text + f"{report_json.FILE}, which is attached, has them as they were given."))
+    shown["sections"][-1]["blocks"].append(paragraph)
+    return shown
 
 
 def _block(block: Block) -> dict[str, Any]:

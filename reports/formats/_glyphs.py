@@ -1,0 +1,59 @@
+"""Which characters the document's fonts can show; what they cannot is replaced, and named."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+FONTS = Path(__file__).parents[1] / "pages" / "fonts"
+"""Droid Sans Fallback (Apache License 2.0): Chinese, Japanese and Korean."""
+SERIF = ("Libertinus Serif", "Droid Sans Fallback", "DejaVu Sans Mono")
+REPLACEMENT = "?"
+_DATE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def replaced(value: Any, lacking: Sequence[str]) -> Any:
+    """The same texts, in whatever lists and mappings, with `REPLACEMENT` for each character that is lacking."""
+    if isinstance(value, str):
+        return "".join(REPLACEMENT if character in lacking else character for character in value)
+    if isinstance(value, dict):
+        return {key: replaced(inner, lacking) for key, inner in value.items()}
+    return [replaced(inner, lacking) for inner in value] if isinstance(value, list) else value
+
+
+def lacking(content: Any) -> list[str]:
+    """The characters of all texts that no font of the document can show, ascending."""
+    characters = set(json.dumps(content, ensure_ascii=False)) | _controls(content)
+    return sorted(one for one in characters if not (" " <= one <= "~" or one in "\n\t") and not _can_be_set(one))
+
+
+def named(characters: Sequence[str], most: int = 8) -> str:
+    """Code points in words, `U+1F600, U+0007 and 3 more`."""
+    points = [f"U+{ord(one):04X}" for one in characters]
+    return ", ".join(points[:most]) + (f" and {len(points) - most} more" if len(points) > most else "")
+
+
+def _controls(value: Any) -> set[str]:
+    """Control characters, which JSON escapes."""
+    if isinstance(value, str):
+        return {one for one in value if one < " " or one == "\x7f"}
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*(_controls(one) for one in inner))
+
+
+@functools.lru_cache(maxsize=4096)
+def _can_be_set(character: str) -> bool:
+    typst = import_module("typst")
+    fonts = json.dumps(list(SERIF))[1:-1]
+    page = f'#set document(title: "x")\n#set text(font: ({fonts}))\n#"\\u{{{ord(character):x}}}"'
+    options = {"pdf_standards": ["a-3a"], "ignore_system_fonts": True, "font_paths": [str(FONTS)], "timestamp": _DATE}
+    try:
+        typst.compile(page.encode(), format="pdf", **options)
+    except typst.TypstError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""The exit code is the verdict's, whoever reads stdout and whatever ends the program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tiny import CONFIG
+
+AUDIT = [sys.executable, "-m", "audit"]
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("scores") / "scores.npz"
+    np.savez(path, score=np.r_[np.arange(40) + 100.0, np.arange(40.0)], member=np.repeat([True, False], 40))
+    return path
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        ("| true; exit ${PIPESTATUS[0]}", ""),
+        ("2>&1 | true; exit ${PIPESTATUS[0]}", ""),
+        ("> /dev/full", "stdout is not whole: No space left on device"),
+        (">&-", ""),
+        (">&- 2>&-", ""),
+    ],
+)
+def test_the_verdict_is_the_exit_code(scores: Path, sink: str, said: str) -> None:
+    words = ["scores", str(scores), "--delta", "1e-5", "--claim-epsilon", "9", "--certificates", "0"]
+    done = shell(" ".join([*AUDIT, *words, sink]))
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    assert said in done.stderr if said else not done.stderr.strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_says_how_to_go_on(number: int, tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(CONFIG)
+    line = [*AUDIT, "run", str(tmp_path / "tiny.yaml"), "-q", "-o", str(tmp_path / "run"), "--set", "training.steps=20000"]
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ})
+    deadline = time.monotonic() + 100
+    while not list((tmp_path / "run.partial" / "private").glob("coins*")) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, err
+    assert "--resume" in err and "Traceback" not in err
+    assert (tmp_path / "run.partial").is_dir()
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from audit.cli import app; app.answer = lambda words: "
+    code += "7 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else 8; app.main([])"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
