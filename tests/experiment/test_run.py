@@ -24,6 +24,7 @@ SAME = ("report.json", "report.pdf", "scores.parquet", "config.resolved.yaml", "
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("config") / "tiny.yaml"
     path.write_text(CONFIG)
+    path.with_name("key").write_text("5e" * 16)  # names of records are equal in runs of one key alone
     return path
 
 
@@ -39,8 +40,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "SOURCE_DATE_EPOCH": "1767225600", "OMP_NUM_THREADS": "1"}
 
 
+def keyed(config: Path) -> list[str]:
+    return ["--record-key", str(config.with_name("key"))]
+
+
 def command(config: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "audit", "run", str(config), "-o", str(folder), *more]
+    line = [sys.executable, "-m", "audit", "run", str(config), "-o", str(folder), *keyed(config), *more]
     return subprocess.run(line, capture_output=True, text=True, env=environment(), check=False, timeout=300)
 
 
@@ -88,7 +93,7 @@ def test_the_error_budget_is_split_over_all_bounds(finished: Path) -> None:
 @pytest.mark.parametrize("killed_after", [1, 3])
 def test_a_killed_run_goes_on_to_the_same_bits(config: Path, finished: Path, tmp_path: Path, killed_after: int) -> None:
     folder = tmp_path / "killed"
-    line = [sys.executable, "-m", "audit", "run", str(config), "-o", str(folder), "-q"]
+    line = [sys.executable, "-m", "audit", "run", str(config), "-o", str(folder), "-q", *keyed(config)]
     process = subprocess.Popen(line, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     models = tmp_path / "killed.partial" / "models"
     deadline = time.monotonic() + 120
