@@ -191,7 +191,12 @@ def test_delta_at_an_epsilon(tmp_path, capsys):
     assert "delta at epsilon 1" in said and "one_run: delta at least 0.0" in said
 
 
-@pytest.mark.parametrize("extra", [(), ("--delta", "1e-5", "--epsilon", "1"), ("--epsilon", "1", "--claim-epsilon", "2")])
+@pytest.mark.parametrize("extra", [("--delta", "1e-5", "--epsilon", "1"), ("--epsilon", "1", "--claim-epsilon", "2")])
 def test_one_of_epsilon_and_delta_is_asked_for(tmp_path, extra):
-    with pytest.raises(AuditError, match="either --delta"):
+    with pytest.raises(AuditError, match="leave out --delta"):
         audit(table(tmp_path / "s.csv"), *extra, expect=2)
+
+
+def test_delta_has_the_default_of_audit_model(tmp_path, capsys):
+    audit(table(tmp_path / "s.csv"), "--certificates", "0", "--json")
+    assert json.loads(capsys.readouterr().out)["delta"] == 1e-5
