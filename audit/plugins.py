@@ -10,16 +10,36 @@ import dataclasses
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from audit.core.errors import ConfigError
 
 Value = TypeVar("Value")
 
+FOLDERS: Mapping[str, str] = {
+    "accountants": "audit.accounting.accountants",
+    "canaries": "attacks.canaries",
+    "checks": "audit.checks.executed",
+    "coverage": "audit.experiment.coverage",
+    "estimators": "audit.bounds.estimators",
+    "executors": "audit.execution.executors",
+    "formats": "reports.formats",
+    "gates": "audit.experiment.gates",
+    "mechanisms": "audit.mechanisms",
+    "models": "audit.models.architectures",
+    "optimizers": "audit.optimizers",
+    "readers": "audit.data.readers",
+    "scorers": "attacks.scorers",
+    "signals": "attacks.signals",
+    "targets": "audit.subjects",
+    "trainers": "audit.trainers",
+}
+"""What one file adds, and the package it goes into. `audit ls` lists each of them."""
+
 
 def names(package: str) -> tuple[str, ...]:
-    """Names of the plug-ins in `package`, sorted; imports nothing but the package itself.
+    """Return the names of the plug-ins in `package`, sorted; imports nothing but the package itself.
 
     >>> "one_run" in names("audit.bounds.estimators")
     True
@@ -28,43 +48,76 @@ def names(package: str) -> tuple[str, ...]:
     return tuple(sorted(info.name for info in pkgutil.iter_modules(path) if not info.name.startswith("_")))
 
 
-def find(package: str, kind: str) -> type[Any]:
-    """The class that `kind` names in `package`, or `ConfigError` with the nearest name."""
+def check_name(package: str, kind: str, where: str | None = None) -> str:
+    """Return `kind` itself, where it is the name of a plug-in in `package` or looks like `package.module:Class`.
+
+    Raises:
+        ConfigError: it is neither; names the nearest.
+    """
+    known = names(package)
+    if kind not in known and ":" not in kind:
+        raise ConfigError(f"{where or package} has no '{kind}'.{hint(kind, known)} It has: {', '.join(known)}")
+    return kind
+
+
+def find(package: str, kind: str, where: str | None = None) -> type[Any]:
+    """Return the class that `kind` names in `package`; `where` stands for the package in messages.
+
+    Raises:
+        ConfigError: there is none; names the nearest.
+    """
+    check_name(package, kind, where)
     if ":" in kind:
         foreign: type[Any] = _foreign(kind)
         return foreign
-    known = names(package)
-    if kind not in known:
-        near = difflib.get_close_matches(kind, known, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(f"{package} has no '{kind}'.{hint} It has: {', '.join(known)}")
     plugin: type[Any] = importlib.import_module(f"{package}.{kind}").PLUGIN
     return plugin
 
 
-def build(package: str, spec: Mapping[str, Any]) -> Any:
-    """An instance of the plug-in that `spec["kind"]` names, its other keys being the fields.
+def build(package: str, spec: Mapping[str, Any], where: str | None = None) -> Any:
+    """Return an instance of the plug-in that `spec["kind"]` names, its other keys being the fields.
 
     Raises:
-        ConfigError: unknown kind or key (with the nearest match), or a value that the class refuses.
+        ConfigError: unknown kind or key (with the nearest match), a key that is missing, or a value that the class refuses.
     """
     options = dict(spec)
     kind = options.pop("kind", None)
+    place = where or package
     if not isinstance(kind, str):
-        raise ConfigError(f"{package}: an entry without 'kind': {dict(spec)!r}; name one of {', '.join(names(package))}")
-    plugin = find(package, kind)
-    allowed = (
-        [one.name for one in dataclasses.fields(plugin) if one.init] if dataclasses.is_dataclass(plugin) else list(options)
-    )
-    for key in options:
-        if key not in allowed:
-            near = difflib.get_close_matches(key, allowed, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise ConfigError(f"{package}.{kind}: unknown key '{key}'.{hint} It takes: {', '.join(allowed) or 'no keys'}")
+        raise ConfigError(f"{place}: an entry without 'kind': {dict(spec)!r}; name one of {', '.join(names(package))}")
+    plugin = find(package, kind, where)
+    allowed, required = keys(plugin)
+    if dataclasses.is_dataclass(plugin):
+        for key in options:
+            if key not in allowed:
+                takes = ", ".join(allowed) or "no keys"
+                raise ConfigError(f"{place}.{kind}: unknown key '{key}'.{hint(key, allowed)} It takes: {takes}")
+        for key in required:
+            if key not in options:
+                raise ConfigError(f"{place}.{kind} needs the key '{key}'")
     try:
         return plugin(**options)
     except TypeError as error:
-        raise ConfigError(f"{package}.{kind}: {error}") from error
+        raise ConfigError(f"{place}.{kind}: {error}") from error
+
+
+def keys(plugin: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the keys that a plug-in takes, and those of them that have no default."""
+    fields = [field for field in dataclasses.fields(plugin) if field.init] if dataclasses.is_dataclass(plugin) else []
+    required = [
+        field.name for field in fields if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    return tuple(field.name for field in fields), tuple(required)
+
+
+def hint(word: str, known: Sequence[str]) -> str:
+    """Return a sentence with the word of `known` that was probably meant, or nothing.
+
+    >>> hint("mpl", ["mlp", "cnn"])
+    " Did you mean 'mlp'?"
+    """
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def pick(name: str, known: Mapping[str, Value], key: str) -> Value:
@@ -77,15 +130,15 @@ def pick(name: str, known: Mapping[str, Value], key: str) -> Value:
 
 
 def load(name: str, kind: type[Value]) -> Value:
-    """The object that `package.module:OBJECT` names.
+    """Return the object that `package.module:OBJECT` names.
 
     Raises:
         ConfigError: there is none, or it is no `kind`.
     """
-    found = _foreign(name)
-    if not isinstance(found, kind):
-        raise ConfigError(f"'{name}' is a {type(found).__name__}; expected a {kind.__name__}")
-    return found
+    loaded = _foreign(name)
+    if not isinstance(loaded, kind):
+        raise ConfigError(f"'{name}' is a {type(loaded).__name__}; expected a {kind.__name__}")
+    return loaded
 
 
 def _foreign(kind: str) -> Any:

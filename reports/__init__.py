@@ -6,47 +6,42 @@ import logging
 from collections.abc import Sequence
 from importlib import import_module
 
+from audit import plugins
 from audit.core.errors import ConfigError, OutputError
 from audit.core.protocols import Renderer
-from audit.core.results import AuditReport
+from audit.core.results import USUAL_FORMATS, AuditReport
 
 LOG = logging.getLogger("audit")
-FORMATS = {
-    "pdf": ("reports.formats.pdf", "Pdf"),
-    "json": ("reports.formats.json", "Json"),
-    "junit": ("reports.formats.junit", "JUnit"),
-    "sarif": ("reports.formats.sarif", "Sarif"),
-    "figures": ("reports.formats.figures", "Figures"),
-}
-"""The formats, each with the module and class that renders it; a module is imported when its format is asked for."""
+PACKAGE = "reports.formats"
 
 
 def renderer(name: str) -> Renderer:
-    """The renderer of one format.
+    """Return the renderer of one format: a file of `reports/formats`, or a third party's `package.module:Class`.
 
     Raises:
         ConfigError: there is no such format.
     """
-    if name not in FORMATS:
-        raise ConfigError(f"there is no report format '{name}'; choose among {', '.join(FORMATS)}")
-    module, kind = FORMATS[name]
-    found: Renderer = getattr(import_module(module), kind)()
-    return found
+    chosen: Renderer = plugins.build(PACKAGE, {"kind": name}, "reports")
+    return chosen
 
 
-def render(report: AuditReport, formats: Sequence[str] = tuple(FORMATS)) -> dict[str, bytes]:
-    """The files of the report in each of `formats`, by name. Equal reports give equal bytes.
+def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> dict[str, bytes]:
+    """Return the files of the report in each of `formats`, by name. Equal reports give equal bytes.
 
     Raises:
-        OutputError: a format could not be rendered; nothing is skipped in silence.
+        ConfigError: there is no such format.
+        OutputError: a format could not be rendered, or two formats write the same file; nothing is skipped in silence.
     """
     files: dict[str, bytes] = {}
     for name in formats:
-        files.update(renderer(name).render(report))
+        rendered = renderer(name).render(report)
+        if twice := sorted(set(rendered) & set(files)):
+            raise OutputError(f"format '{name}' would write {twice[0]} over that of another format; leave one of them out")
+        files.update(rendered)
     return files
 
 
-def attempt(report: AuditReport, formats: Sequence[str] = tuple(FORMATS)) -> tuple[dict[str, bytes], list[str]]:
+def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tuple[dict[str, bytes], list[str]]:
     """The files of those formats that could be rendered, and why each other could not: no format takes others with it.
 
     Whatever a renderer or its library raises counts: the audit behind the report may have taken days.

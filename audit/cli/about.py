@@ -10,17 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from audit import plugins
 from audit.cli.printing import print_json, print_plain
 from audit.core.errors import ConfigError, OutputError
 
-KINDS = {
-    "scorers": "attacks.scorers",
-    "canaries": "attacks.canaries",
-    "estimators": "audit.bounds.estimators",
-    "accountants": "audit.accounting.accountants",
-    "trainers": "audit.trainers",
-    "targets": "audit.subjects",
-}
+KINDS = plugins.FOLDERS
 REQUIRED = (
     "torch",
     "numpy",
@@ -42,7 +36,6 @@ def ls(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> int:
     """Names that a config can use."""
-    from audit import plugins
     from audit.config.read import shipped
 
     if kind != "configs" and kind not in KINDS:
@@ -59,7 +52,6 @@ def ls(
 
 def _list_accountants(as_json: bool) -> int:
     """Accountants that answer for their claims, and those that pass a library's figure on for the battery to judge."""
-    from audit import plugins
     from audit.accounting import resolve
 
     groups: dict[str, list[str]] = {"claims": [], "subjects": []}

@@ -15,13 +15,13 @@ from audit.cli.kinds import KINDS, guess_kind
 from audit.cli.printing import AsJson
 from audit.cli.references import Options, read_references
 from audit.core.errors import ConfigError, DataError
+from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
     from audit.core.data import Array
     from audit.experiment.inspection import Inspection, References, Settings
 
 SEED_VARIABLE = "AUDIT_RANDOMISED_SEED"
-FORMATS = ("pdf", "json", "junit", "sarif", "figures")
 
 
 def _defaults(context: typer.Context, path: Path | None) -> Path | None:
@@ -133,7 +133,7 @@ def model(
     else:
         found = _module(target, chosen, options, Sides(members=members, nonmembers=nonmembers, references=others), settings)
     more = {"scores.parquet": _table(found), store.RECORD_KEY: settings.names.text}
-    return deliver.finish(found.report, folder, as_json, FORMATS, more)
+    return deliver.finish(found.report, folder, as_json, USUAL_FORMATS, more)
 
 
 def _coin_seed(number: int | None, file: Path | None) -> int | None:
@@ -157,8 +157,8 @@ def read_coins(path: Path) -> Array:
     Raises:
         DataError: the file is missing or malformed, or holds no coins.
     """
-    from audit.data.readers.arrays import read_npz
-    from audit.data.readers.tables import read_table
+    from audit.data.archives import read_npz
+    from audit.data.frames import read_table
     from audit.data.source import read_bytes
 
     content = read_bytes(path, "coins")

@@ -12,6 +12,7 @@ import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
@@ -75,7 +76,7 @@ def _rendered(found: AuditReport, formats: Sequence[str] | None, asked: tuple[st
     if edition == INTERNAL and title is not None:
         raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
     if edition == INTERNAL:
-        return reports.render(found, formats or tuple(reports.FORMATS))
+        return reports.render(found, formats or USUAL_FORMATS)
     if edition != EXTERNAL:
         raise ConfigError(f"there is no edition '{edition}'; choose {INTERNAL} or {EXTERNAL}")
     files = reports.render(external(found, title), formats or ("pdf", "json"))

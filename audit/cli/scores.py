@@ -10,6 +10,7 @@ import typer
 
 from audit.cli.printing import AsJson
 from audit.core.errors import ConfigError, DataError
+from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
     from audit.core.data import Array
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 SCORE_NAMES = ("score", "scores", "value", "values")
 MEMBER_NAMES = ("member", "members", "membership", "included", "is_member")
 DELTA = 1e-5
-FORMATS = ("pdf", "json", "junit", "sarif", "figures")
 _PARTS = ("mechanism", "game", "attack", "scorer")
 
 
@@ -81,7 +81,7 @@ def scores(
         deliver.demand_new(output)
     values, included = read_scores(file, score, member, where or [])
     report = inspection.inspect_scores(values, included, settings, game=game, name=file.name)
-    return deliver.finish(report, output, as_json, FORMATS)
+    return deliver.finish(report, output, as_json, USUAL_FORMATS)
 
 
 def read_scores(path: Path, score: str | None, member: str | None, where: list[str]) -> tuple[Array, Array]:
@@ -94,8 +94,8 @@ def read_scores(path: Path, score: str | None, member: str | None, where: list[s
     import numpy as np
 
     from audit.core import checks
-    from audit.data.readers.arrays import read_npz
-    from audit.data.readers.tables import read_table
+    from audit.data.archives import read_npz
+    from audit.data.frames import read_table
     from audit.data.source import memberships, read_bytes
 
     content = read_bytes(path, "scores")

@@ -6,8 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from audit import plugins
 from audit.core.access import KNOWN, Access
 from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
+from audit.core.results import USUAL_FORMATS
 
 VERSION = 1
 
@@ -32,6 +35,20 @@ def _access(name: str) -> str:
     return name
 
 
+def _named_in(package: str) -> AfterValidator:
+    """Return a check that a name is that of a plug-in in `package`, or `package.module:Class`."""
+
+    def check(name: str) -> str:
+        try:
+            return plugins.check_name(package, name, package.rpartition(".")[2])
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+
+    return AfterValidator(check)
+
+
+Format = Annotated[str, _named_in("reports.formats")]
+Optimizer = Annotated[str, _named_in("audit.optimizers")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
@@ -40,7 +57,7 @@ Rate = Annotated[float, Field(gt=0, le=1)]
 class Training(Section):
     """How a model is trained; a mechanism can override single keys."""
 
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    optimizer: Optimizer = "sgd"
     learning_rate: Positive = 0.5
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -55,7 +72,7 @@ class Training(Section):
 class TrainingOverride(Section):
     """The same keys, all optional."""
 
-    optimizer: Literal["sgd", "adam", "adamw"] | None = None
+    optimizer: Optimizer | None = None
     learning_rate: Positive | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -154,7 +171,7 @@ class Output(Section):
     """Where results go and in which forms."""
 
     directory: str = "runs"
-    formats: list[Literal["pdf", "json", "junit", "sarif", "figures"]] = ["pdf", "json", "junit", "sarif", "figures"]
+    formats: list[Format] = list(USUAL_FORMATS)
 
 
 class Config(Section):

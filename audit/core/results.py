@@ -354,3 +354,5 @@ class AuditReport:
 
 
 SCHEMA = "audit-report/1.0"
+USUAL_FORMATS = ("pdf", "json", "junit", "sarif", "figures")
+"""What is written where nobody names formats; `reports/formats` may hold more."""

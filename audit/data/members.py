@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.core.data import Array, Records
 from audit.core.errors import DataError
-from audit.data.readers.arrays import only_keys, read_npz
+from audit.data.archives import only_keys, read_npz
 from audit.data.source import array_sha256, class_labels, combined_sha256, finite_inputs, read_bytes
 
 Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any]

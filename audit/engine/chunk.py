@@ -22,7 +22,7 @@ from audit.engine.ghost_clipping import full_precision
 from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.microbatches import Passes
 from audit.engine.noise import NoiseStreams
-from audit.engine.optimizers import parse
+from audit.engine.optimizing import optimizer_of
 from audit.engine.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
 from audit.models.build import starting
@@ -71,7 +71,7 @@ class Chunk:
         self.models = self._initial(arrangement)
         # one step's sum, the same with noise, and the noise: kept, as fresh memory costs more than what is done in it
         self.total, self.noisy, self.added = (torch.zeros_like(self.models.flat) for _ in range(3))
-        self.optimizer = parse(job.optimizer).start(job.steps)
+        self.optimizer = optimizer_of(job).start(job.steps)
         self.copies = technique.copies
         self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
         self.averaged = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None

@@ -6,15 +6,23 @@ import importlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
+from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
-from audit.models.architectures import KINDS, Shape, near
+from audit.models.architectures._options import Shape
+
+
+class Architecture(Protocol):
+    """The options of an architecture; `build` makes a module for records of a shape, with so many outputs."""
+
+    def build(self, input_shape: Shape, outputs: int) -> nn.Module: ...
+
 
 _GLOBAL_STREAM = threading.RLock()
 _HELD = threading.local()
@@ -23,7 +31,7 @@ _HELD = threading.local()
 def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Module:
     """A freshly initialised model for inputs of `input_shape`.
 
-    `{"kind": "logistic" | "mlp" | "cnn" | "wide_resnet" | "vit" | "transformer" | "recurrent", ...}` names a built-in one,
+    `{"kind": "mlp", ...}` names a plug-in (`audit/models/architectures`, or a third party's `package.module:Class`),
     `{"factory": "package.module:callable", "arguments": {...}}` calls the user's own. With `classes` 0
     the built-in models have one output (regression).
 
@@ -40,15 +48,13 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
     """
     if "factory" in spec:
         return _from_factory(spec)
-    options = dict(spec)
-    kind = options.pop("kind", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError(f"model: kind {kind!r} is not known.{near(str(kind), KINDS)} It may be: {', '.join(KINDS)}")
-    maker, allowed = KINDS[kind]
-    _only(options, allowed, f"model.{kind}")
+    architecture: Architecture = plugins.build("audit.models.architectures", spec, "model")
     if len(input_shape) == 0 or any(size < 1 for size in input_shape):
-        raise ConfigError(f"model.{kind}: records of shape {input_shape}; expected at least one feature")
-    return maker(input_shape, max(classes, 1), **options)
+        raise ConfigError(f"model.{spec['kind']}: records of shape {input_shape}; expected at least one feature")
+    module = architecture.build(input_shape, max(classes, 1))
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"model '{spec['kind']}' built {type(module).__name__}; expected a torch.nn.Module")
+    return module
 
 
 def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
@@ -163,5 +169,5 @@ def _only(options: Mapping[str, Any], allowed: Sequence[str], where: str) -> Non
     for key in options:
         if key not in allowed:
             raise ConfigError(
-                f"{where}: unknown key '{key}'.{near(str(key), allowed)} It takes: {', '.join(allowed) or 'no keys'}"
+                f"{where}: unknown key '{key}'.{plugins.hint(str(key), allowed)} It takes: {', '.join(allowed) or 'no keys'}"
             )

@@ -11,8 +11,8 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.views import View
-from audit.data.readers.arrays import read_npz
-from audit.data.readers.tables import read_table
+from audit.data.archives import read_npz
+from audit.data.frames import read_table
 from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, read_bytes
 
 _FORMS = ("logits", "probabilities", "losses")

@@ -18,7 +18,7 @@ from audit.engine.clipping import example_losses
 from audit.engine.device import find_device
 from audit.engine.ensemble import joined
 from audit.engine.gradient_canaries import PlantedGradients
-from audit.engine.optimizers import Sgd, parse
+from audit.engine.optimizing import PlainOptimizer, optimizer_of
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.models.build import refuse_mixing_layers, starting
@@ -191,19 +191,12 @@ class _One:
 
 
 def _plain_optimizer(job: TrainingJob, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
-    options = parse(job.optimizer)
-    if options.schedule != "constant" or options.warmup:
+    options = optimizer_of(job)
+    if job.optimizer.get("schedule", "constant") != "constant" or job.optimizer.get("warmup", 0):
         raise ConfigError("trainer 'opacus' keeps the learning rate constant; drop optimizer.schedule and optimizer.warmup")
-    if isinstance(options, Sgd):
-        return torch.optim.SGD(trained, lr=options.learning_rate, momentum=options.momentum, weight_decay=options.weight_decay)
-    kind = torch.optim.AdamW if options.decoupled else torch.optim.Adam
-    return kind(
-        trained,
-        lr=options.learning_rate,
-        betas=(options.beta1, options.beta2),
-        eps=options.stability,
-        weight_decay=options.weight_decay,
-    )
+    if not isinstance(options, PlainOptimizer):
+        raise ConfigError(f"trainer 'opacus' needs an optimizer with a method 'plain', which {type(options).__name__} lacks")
+    return options.plain(trained)
 
 
 PLUGIN = OpacusTrainer

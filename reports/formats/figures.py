@@ -54,3 +54,6 @@ def plans(report: AuditReport) -> Iterator[Plan]:
         yield utility.utility(report)
     if report.ledger is not None:
         yield ledger.plan(report.ledger)
+
+
+PLUGIN = Figures

@@ -280,5 +280,8 @@ def _summary(kind: Any) -> str:
     return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
 
 
+PLUGIN = Json
+
+
 if __name__ == "__main__":
     Path(sys.argv[1]).write_text(schema_text(), encoding="utf-8")

@@ -43,3 +43,6 @@ def _case(suite: ElementTree.Element, classname: str, one: Finding) -> None:
     elif one.state is State.OPEN:
         ElementTree.SubElement(case, "skipped", message=one.message)
     ElementTree.SubElement(case, "system-out").text = one.message
+
+
+PLUGIN = JUnit

@@ -173,3 +173,6 @@ def _text(text: Text) -> list[dict[str, str]]:
             case str():
                 plain.append({"style": "plain", "text": piece})
     return plain
+
+
+PLUGIN = Pdf

@@ -71,3 +71,6 @@ def line(report: AuditReport, subject: str) -> int:
         if name and text.lstrip("- ").removeprefix("name:").strip() == name and "name:" in text:
             return number
     return 1
+
+
+PLUGIN = Sarif

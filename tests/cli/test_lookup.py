@@ -18,7 +18,7 @@ from audit.execution.store import verify_folder
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A finished audit of recorded outputs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.cli.model.FORMATS", ("json",))
+    monkeypatch.setattr("audit.cli.model.USUAL_FORMATS", ("json",))
     generator = np.random.default_rng(0)
     np.savez("p.npz", losses=generator.normal(size=60), member=np.arange(60) % 2 == 0)
     assert answer(["model", "--target", "p.npz", "-o", "run"]) == 0

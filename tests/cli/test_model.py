@@ -64,7 +64,7 @@ def trained():
 def folder(tmp_path, trained, monkeypatch):
     """The records as files in the working directory, with a module that holds the factory; reports as JSON alone."""
     _, x, y, coins = trained
-    monkeypatch.setattr("audit.cli.model.FORMATS", ("json",))
+    monkeypatch.setattr("audit.cli.model.USUAL_FORMATS", ("json",))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "my_net", raising=False)
@@ -101,7 +101,7 @@ def test_every_format_is_written_for_a_target(tmp_path, folder, trained, monkeyp
     from audit.cli import scores
 
     net, x, _, _ = trained
-    monkeypatch.setattr("audit.cli.model.FORMATS", scores.FORMATS)
+    monkeypatch.setattr("audit.cli.model.USUAL_FORMATS", scores.USUAL_FORMATS)
     audit(*saved("torch_export", net, x), *SIDES, "-o", "out")
     names = {path.name for path in (folder / "out").iterdir()}
     assert {"report.pdf", "report.json", "junit.xml", "results.sarif", "scores.parquet", "SHA256SUMS", "figures"} <= names

@@ -48,7 +48,7 @@ def test_built_in_models(spec: dict, shape: tuple[int, ...], classes: int, param
     ("spec", "message"),
     [
         ({"kind": "mpl"}, "Did you mean 'mlp'"),
-        ({}, "It may be: logistic"),
+        ({}, "name one of cnn, logistic"),
         ({"kind": "mlp", "hiden": [4]}, "unknown key 'hiden'. Did you mean 'hidden'"),
         ({"kind": "mlp", "hidden": [0]}, "at least 1"),
         ({"kind": "mlp", "hidden": 64}, "list of widths"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from audit import plugins
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
@@ -16,9 +17,9 @@ from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ensemble import train
-from audit.engine.optimizers import parse, rate_factor
 from audit.engine.schedule import Settings
 from audit.models.build import initialised
+from audit.optimizers._schedule import rate_factor
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
@@ -150,7 +151,7 @@ def test_schedules_equal_those_of_torch(schedule: str, kind: str) -> None:
         return {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[schedule]
 
     scheduler = torch.optim.lr_scheduler.LambdaLR(reference, factor)
-    mine = parse({"kind": kind, **options, "schedule": schedule, "warmup": warmup}).start(steps)
+    mine = plugins.build("audit.optimizers", {"kind": kind, **options, "schedule": schedule, "warmup": warmup}).start(steps)
     flat = torch.ones(1, 4, dtype=torch.float64)
     for gradient in gradients:
         parameter.grad = gradient.clone()
@@ -191,7 +192,7 @@ def test_augmentation_of_features_is_refused() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"kind": "sdg", "learning_rate": 1.0}, "sgd, adam, adamw"),
+        ({"kind": "sdg", "learning_rate": 1.0}, "adam, adamw, sgd"),
         ({"kind": "sgd"}, "learning_rate"),
         ({"kind": "sgd", "learning_rate": 0.0}, "above 0"),
         ({"kind": "sgd", "learning_rate": 1.0, "momentum": 1.0}, "momentum"),
@@ -203,4 +204,4 @@ def test_augmentation_of_features_is_refused() -> None:
 )
 def test_bad_optimisers_are_named(spec: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        parse(spec)
+        plugins.build("audit.optimizers", spec, "optimizer")

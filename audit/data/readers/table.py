@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import gzip
-import io
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +13,9 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
+from audit.data import typed
+from audit.data.frames import read_table
 from audit.data.source import (
-    DAMAGED,
     STANDARDISED,
     VOCABULARY,
     Part,
@@ -68,6 +66,19 @@ class Table:
     skip_rows: int = 0
     test_skip_rows: int | None = None
     task: str = "classification"
+
+    def __post_init__(self) -> None:
+        typed.text(path=self.path, root=self.root, label=self.label, separator=self.separator)
+        typed.text(label_suffix=self.label_suffix, task=self.task)
+        typed.optional_text(test_path=self.test_path, group=self.group)
+        typed.columns(categorical=self.categorical, drop=self.drop)
+        if self.columns is not None:
+            typed.columns(columns=self.columns)
+        typed.lines(skip_rows=self.skip_rows)
+        if self.test_skip_rows is not None:
+            typed.lines(test_skip_rows=self.test_skip_rows)
+        typed.mapping(ranges=self.ranges)
+        typed.label_list(self.classes)
 
     def read(self) -> Source:
         """The table or both tables, encoded but not yet scaled."""
@@ -235,46 +246,4 @@ def _numbers(column: Any, place: Path, name: str) -> Array:
     return numbers
 
 
-def read_table(content: bytes, place: Path, *, columns: list[str] | None = None, separator: str = ",", skip: int = 0) -> Any:
-    """The pandas frame in a CSV, gzipped CSV or Parquet file; text cells keep '?' and 'NA' as they are.
-
-    Raises:
-        DataError: the file cannot be parsed, or holds no row.
-    """
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows with more cells than names lose data
-            if content[:4] == b"PAR1":
-                frame = pd.read_parquet(io.BytesIO(content))
-            else:
-                frame = _csv(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content, columns, separator, skip)
-        text = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
-        frame = frame.astype(dict.fromkeys(text, object))  # decodes every cell here, where a damaged one is an error
-    except (*DAMAGED, pa.ArrowException, pd.errors.ParserWarning) as error:
-        raise DataError(
-            f"{place} cannot be read as a table: {str(error).strip()}. Expected CSV (plain or gzipped, columns separated by "
-            f"{separator!r}) or Parquet"
-        ) from error
-    if len(frame) == 0:
-        raise DataError(f"{place} holds no row; expected at least one record")
-    return frame
-
-
-def _csv(content: bytes, columns: list[str] | None, separator: str, skip: int) -> Any:
-    import pandas as pd
-
-    return pd.read_csv(
-        io.BytesIO(content),
-        sep=r"\s+" if separator == " " else separator,
-        skiprows=skip,
-        skipinitialspace=True,
-        header="infer" if columns is None else None,
-        names=columns,
-        index_col=False,
-        keep_default_na=False,
-        na_values=[""],
-        low_memory=False,
-    )
+PLUGIN = Table

@@ -1,0 +1,48 @@
+"""Arrays in npz files, whoever wrote them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data.source import DAMAGED
+
+
+def read_npz(content: bytes, place: Path) -> dict[str, Array]:
+    """All arrays of an npz file, read without pickle.
+
+    Raises:
+        DataError: no npz file, a damaged one, or one that holds pickled objects.
+    """
+    if content.startswith(b"\x93NUMPY"):
+        raise DataError(f"{place} is a single array; expected an npz file with named arrays (numpy.savez)")
+    if not content.startswith(b"PK"):
+        raise DataError(
+            f"{place} is no npz file: it does not begin as a zip archive does. Expected a file written by numpy.savez"
+        )
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except DAMAGED as error:
+        reason = (
+            "it holds pickled Python objects, which could run code; store plain numbers or text"
+            if "allow_pickle" in str(error)
+            else f"{error}"
+        )
+        raise DataError(f"{place} cannot be read as npz: {reason}. Expected a file written by numpy.savez") from error
+
+
+def only_keys(found: dict[str, Array], required: tuple[str, ...], optional: tuple[str, ...], place: Path) -> None:
+    """Nothing, or `DataError` naming the arrays that are missing or not understood."""
+    missing = [name for name in required if name not in found]
+    extra = [name for name in found if name not in required + optional]
+    if missing or extra:
+        wrong = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"also has {', '.join(extra)}"] * bool(extra)
+        raise DataError(
+            f"{place} holds the arrays {', '.join(sorted(found)) or '(none)'}: it {' and '.join(wrong)}. Expected "
+            f"{', '.join(required)} and optionally {', '.join(optional)}; rename them or leave them out"
+        )

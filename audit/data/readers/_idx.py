@@ -1,0 +1,74 @@
+"""Image sets in idx files, as MNIST and Fashion-MNIST are published."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data.source import PIXELS, Part, Source, class_labels, combined_sha256, locate, read_bytes
+
+LARGEST = 1 << 31
+"""Bytes that one unpacked idx file may have."""
+
+
+def read_idx(root: str, path: str, title: str) -> Source:
+    """Return both parts of a folder with the four idx files, directly or under `raw`; images `(1, 28, 28)`, pixels as uint8."""
+    folder = locate(root, path)
+    if (folder / "raw").is_dir():
+        folder = folder / "raw"
+    read: list[tuple[str, bytes]] = []
+    parts = []
+    for stem in ("train", "t10k"):
+        arrays = []
+        for kind, dimensions in (("images-idx3", 3), ("labels-idx1", 1)):
+            name, content = _first_of(folder, f"{stem}-{kind}-ubyte", title)
+            read.append((name, content))
+            arrays.append(parse_idx(content, dimensions, name))
+        images, labels = arrays
+        if len(images) != len(labels):
+            raise DataError(f"{folder}: {len(images)} {stem} images but {len(labels)} labels; expected as many of each")
+        parts.append(Part(inputs=images[:, None], labels=class_labels(labels, 10, f"{title} {stem} labels")))
+    return Source(
+        origin=f"{title}, the published idx files; pixels scaled to [-1, 1] by public constants",
+        sha256=combined_sha256(read),
+        classes=10,
+        main=parts[0],
+        test=parts[1],
+        scaling=PIXELS,
+    )
+
+
+def _first_of(folder: Path, stem: str, title: str) -> tuple[str, bytes]:
+    name = stem if (folder / stem).is_file() and not (folder / f"{stem}.gz").is_file() else f"{stem}.gz"
+    return name, read_bytes(folder / name, title)
+
+
+def parse_idx(content: bytes, dimensions: int, name: str) -> Array:
+    """The uint8 array `(n, ...)` of an idx file, gzipped or not, or `DataError` saying what is malformed."""
+    try:
+        stream: Any = gzip.GzipFile(fileobj=io.BytesIO(content)) if content[:2] == b"\x1f\x8b" else io.BytesIO(content)
+        header = stream.read(4 + 4 * dimensions)
+        if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, 8, dimensions)):
+            raise DataError(
+                f"{name} starts with {header[:4].hex()}; expected an idx file of unsigned bytes with {dimensions} "
+                f"dimension(s), {bytes((0, 0, 8, dimensions)).hex()}"
+            )
+        shape = struct.unpack(f">{dimensions}I", header[4:])
+        size = int(np.prod(shape, dtype=object))
+        if not 0 < size <= LARGEST:
+            raise DataError(f"{name} announces shape {shape}; expected between 1 and {LARGEST} bytes")
+        body = stream.read(size + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{name} is not a whole gzip file ({error}); fetch or copy it again") from error
+    if len(body) != size:
+        found = f"{len(body)}" if len(body) < size else f"more than {size}"
+        raise DataError(f"{name} holds {found} values; its header announces {shape}, that is {size}")
+    return np.frombuffer(body, np.uint8).reshape(shape)

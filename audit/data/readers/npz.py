@@ -1,0 +1,103 @@
+"""npz files with x and y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data import typed
+from audit.data.archives import only_keys, read_npz
+from audit.data.source import (
+    PIXELS,
+    UNSCALED,
+    Part,
+    Source,
+    choice,
+    class_labels,
+    combined_sha256,
+    finite_inputs,
+    locate,
+    read_bytes,
+    target_values,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Npz:
+    """npz files with arrays `x` and `y` (optionally `group`, one text or number a record; `exact` is ignored).
+
+    Attributes:
+        path: what train and pool are drawn from; test too where `test_path` is None.
+        classes: number of classes; None takes the largest label plus one.
+        task: "classification" or "regression".
+
+    uint8 arrays of three or four axes are images, `(n, H, W)` or `(n, C, H, W)`, scaled to [-1, 1]; any other array is
+    taken as it is.
+    """
+
+    path: str
+    test_path: str | None = None
+    root: str = "."
+    classes: int | None = None
+    task: str = "classification"
+
+    def __post_init__(self) -> None:
+        typed.text(path=self.path, root=self.root, task=self.task)
+        typed.optional_text(test_path=self.test_path)
+        typed.class_count(self.classes)
+
+    def read(self) -> Source:
+        """The part or both parts."""
+        regression = choice(self.task, ("classification", "regression"), "data.task") == "regression"
+        names = [self.path] if self.test_path is None else [self.path, self.test_path]
+        read, parts, images = [], [], []
+        for name in names:
+            place = locate(self.root, name)
+            content = read_bytes(place, "npz data")
+            part = _records(read_npz(content, place), place, None if regression else self.classes, regression)
+            read.append((place.name, content))
+            parts.append(part)
+            images.append(part.inputs.dtype == np.uint8 and part.inputs.ndim == 4)
+        if len({(part.inputs.shape[1:], image) for part, image in zip(parts, images, strict=True)}) > 1:
+            shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)
+            raise DataError(f"{' and '.join(names)} hold records of {shapes}; expected the same in both")
+        top = 0 if regression else self.classes or 1 + max(int(part.labels.max()) for part in parts)
+        how = "pixels scaled to [-1, 1] by public constants" if images[0] else "values as given"
+        return Source(
+            origin=f"npz {', '.join(name for name, _ in read)}; {how}",
+            sha256=combined_sha256(read),
+            classes=top,
+            main=parts[0],
+            test=parts[1] if len(parts) == 2 else None,
+            scaling=PIXELS if images[0] else UNSCALED,
+        )
+
+
+def _records(found: dict[str, Array], place: Path, classes: int | None, regression: bool) -> Part:
+    only_keys(found, ("x", "y"), ("exact", "group"), place)
+    inputs, labels, groups = found["x"], found["y"], found.get("group")
+    if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
+        raise DataError(f"{place}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
+    if len(inputs) == 0:
+        raise DataError(f"{place}: x holds no record; expected at least one")
+    if inputs.dtype == np.uint8 and inputs.ndim == 3:
+        inputs = inputs[:, None]
+    if inputs.ndim == 4 and inputs.shape[1] not in (1, 2, 3, 4) and inputs.shape[3] in (1, 3, 4):
+        raise DataError(f"{place}: x has shape {inputs.shape}, channels last; expected (n, C, H, W): x.transpose(0, 3, 1, 2)")
+    for name, other in (("y", labels), ("group", groups)):
+        if other is not None and len(other) != len(inputs):
+            raise DataError(f"{place}: {len(inputs)} records in x but {len(other)} in {name}; expected as many of each")
+    finite_inputs(inputs, f"{place}: x")
+    where = f"{place}: y"
+    return Part(
+        inputs=inputs,
+        labels=target_values(labels, where) if regression else class_labels(labels, classes, where),
+        groups=None if groups is None else groups.astype(str),
+    )
+
+
+PLUGIN = Npz

@@ -1,0 +1,1 @@
+"""Built-in architectures, one file each."""

@@ -1,0 +1,1 @@
+"""Optimisers on the flat parameters of N models, one file each."""

@@ -1,0 +1,56 @@
+"""Stochastic gradient descent, with momentum and weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from audit.optimizers._schedule import check_common, check_share, rate_factor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sgd:
+    """Options of stochastic gradient descent; `weight_decay` is added to the gradient."""
+
+    learning_rate: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    warmup: int = 0
+
+    def __post_init__(self) -> None:
+        check_common(self.learning_rate, self.weight_decay, self.schedule, self.warmup)
+        check_share(self.momentum, "momentum")
+
+    def start(self, steps: int) -> _State:
+        """Return a fresh state for a training of `steps` steps."""
+        return _State(self, steps)
+
+    def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+        """Return torch's own optimiser with these options, at a constant learning rate."""
+        return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay)
+
+
+class _State:
+    def __init__(self, options: Sgd, total: int) -> None:
+        self._options = options
+        self._velocity: Tensor | None = None
+        self._done, self._total = 0, total
+
+    def step(self, flat: Tensor, gradient: Tensor) -> None:
+        options = self._options
+        if options.weight_decay:
+            gradient = gradient.add(flat, alpha=options.weight_decay)
+        if options.momentum:
+            if self._velocity is None:
+                self._velocity = torch.zeros_like(flat)
+            gradient = self._velocity.mul_(options.momentum).add_(gradient)
+        rate = options.learning_rate * rate_factor(options.schedule, options.warmup, self._done, self._total)
+        self._done += 1
+        flat.add_(gradient, alpha=-rate)
+
+
+PLUGIN = Sgd
