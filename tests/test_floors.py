@@ -19,7 +19,7 @@ FLOORS = [
     ["audit.engine", "audit.execution.executors", "attacks.canaries", "attacks.scorers"],
     ["audit.accounting.accountants", "audit.bounds.estimators", "audit.subjects", "audit.trainers"],
     ["audit.accounting", "audit.bounds", "audit.checks"],
-    ["audit.accounting.regression", "audit.step_checks"],
+    ["audit.accounting.regression", "audit.mechanisms", "audit.step_checks"],
     ["audit.zoo", "audit.experiment", "audit.api", "reports"],
     ["audit.cli"],
     ["audit.__main__", "audit", "attacks"],

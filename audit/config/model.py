@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -10,9 +11,11 @@ from audit import plugins
 from audit.core.access import KNOWN, Access
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
+from audit.core.protocols import Gate
 from audit.core.results import USUAL_FORMATS
 
 VERSION = 1
+Checked = TypeVar("Checked")
 
 
 class Section(BaseModel):
@@ -35,20 +38,22 @@ def _access(name: str) -> str:
     return name
 
 
-def _named_in(package: str) -> AfterValidator:
-    """Return a check that a name is that of a plug-in in `package`, or `package.module:Class`."""
-
-    def check(name: str) -> str:
-        try:
-            return plugins.check_name(package, name, package.rpartition(".")[2])
-        except ConfigError as error:
-            raise ValueError(str(error)) from error
-
-    return AfterValidator(check)
+def _checked(check: Callable[[], Checked]) -> Checked:
+    """Return what `check` returns; its refusal becomes one that names the line of the file."""
+    try:
+        return check()
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
-Format = Annotated[str, _named_in("reports.formats")]
-Optimizer = Annotated[str, _named_in("audit.optimizers")]
+def _named_in(folder: str) -> AfterValidator:
+    """Return a check that a name is that of a plug-in, or `package.module:Class`."""
+    return AfterValidator(lambda name: _checked(lambda: plugins.check_name(plugins.FOLDERS[folder], name, folder)))
+
+
+Format = Annotated[str, _named_in("formats")]
+Kind = Annotated[str, _named_in("mechanisms")]
+Optimizer = Annotated[str, _named_in("optimizers")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
@@ -98,10 +103,12 @@ class DeclaredClaim(Section):
 
 
 class MechanismSpec(Section):
-    """One training recipe to compare: with or without differential privacy."""
+    """One training recipe to compare: with or without differential privacy; further keys are a third party's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$")]
-    kind: Literal["non_private", "dp_sgd"]
+    kind: Kind
     clip_norm: Positive = 1.0
     noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     target_epsilon: Positive | None = None
@@ -109,15 +116,18 @@ class MechanismSpec(Section):
     trainer: Spec | None = None
     training: TrainingOverride = TrainingOverride()
 
+    @property
+    def mechanism(self) -> dict[str, Any]:
+        """The mechanism's own keys: of those that all mechanisms know, the ones that it takes or that are given."""
+        package = plugins.FOLDERS["mechanisms"]
+        takes, _ = plugins.keys(plugins.find(package, self.kind, "mechanisms"))
+        known = {key: getattr(self, key) for key in ("clip_norm", "noise_multiplier", "target_epsilon")}
+        kept = {key: value for key, value in known.items() if value is not None and (key in takes or key != "clip_norm")}
+        return {"kind": self.kind, **kept, **(self.model_extra or {})}
+
     @model_validator(mode="after")
-    def _one_source_of_noise(self) -> MechanismSpec:
-        given = [self.noise_multiplier, self.target_epsilon]
-        if self.kind == "dp_sgd" and given.count(None) != 1:
-            raise ValueError("dp_sgd takes exactly one of noise_multiplier and target_epsilon")
-        if self.kind == "non_private" and given.count(None) != 2:
-            raise ValueError("non_private takes neither noise_multiplier nor target_epsilon")
-        if self.kind == "non_private" and self.claim is not None and self.claim.family == "dp_sgd":
-            raise ValueError("claim.family is dp_sgd for a non_private mechanism; leave it out, or claim gdp")
+    def _keys_fit(self) -> MechanismSpec:
+        _checked(lambda: plugins.build(plugins.FOLDERS["mechanisms"], self.mechanism, "mechanisms"))
         return self
 
 
@@ -144,13 +154,36 @@ class GameSpec(Section):
 
 
 class Policy(Section):
-    """Gates for release; each is optional. A gate that is not met makes the exit code 1."""
+    """Gates for release by name, each with its limit; all are optional. A gate that is not met makes the exit code 1.
 
-    max_claimed_epsilon: Positive | None = None
-    max_proven_epsilon: Positive | None = None
-    max_tpr_at_1_percent_fpr: Share | None = None
-    max_auc: Share | None = None
-    min_accuracy: Share | None = None
+    A gate is a file of `audit/experiment/gates`, or a third party's `package.module:Class`.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @property
+    def gates(self) -> dict[str, Gate]:
+        """The gates that have a limit."""
+        return {name: _gate(name, limit) for name, limit in (self.model_extra or {}).items() if limit is not None}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_gates(cls, given: Any) -> Any:
+        """Return the gates that there are, without a limit where none is given."""
+        known = dict.fromkeys(plugins.names(plugins.FOLDERS["gates"]))
+        return {**known, **given} if isinstance(given, dict) else given
+
+    @model_validator(mode="after")
+    def _limits_fit(self) -> Policy:
+        _checked(lambda: self.gates)
+        return self
+
+
+def _gate(name: str, limit: Any) -> Gate:
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        raise ConfigError(f"policy.{name} is {limit!r}; expected a number")
+    gate: Gate = plugins.build(plugins.FOLDERS["gates"], {"kind": name, "limit": float(limit)}, "policy")
+    return gate
 
 
 class Execution(Section):
@@ -197,6 +230,11 @@ class Config(Section):
     """Simulated audits behind a game's calibration certificate, fewer where they would take long; 0 simulates nothing."""
     unaccounted: list[str] = []
     """What touched the private data outside the claim (tuning runs, statistics, vocabularies), in words."""
+
+    checks: list[Spec] = []
+    """Checks of what was run that third parties add (`package.module:Class`); this project's own always run."""
+    coverage: list[Spec] = []
+    """Classes of attack that third parties add to the report's list."""
 
     @model_validator(mode="after")
     def _names_agree(self) -> Config:

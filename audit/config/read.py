@@ -19,6 +19,7 @@ from audit.config.model import VERSION, Config
 from audit.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "AUDIT_SET_"
+_FOREIGN_ONLY = frozenset({"checks", "coverage"})
 _NO_IDENTITY = frozenset({"execution", "name", "title", "output", "unaccounted"})
 
 
@@ -93,12 +94,18 @@ def parse(
             raise ConfigError(f"--set {override}: expected KEY=VALUE, for example --set delta=1e-6")
         origins[_set(raw, path, value)] = "--set"
     config = _validate(raw, lines, origins, where)
-    values = config.model_dump(mode="json")
+    values = _written(config)
     canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
     everything = tuple((path, _origin(path, origins)) for path in _paths(values))
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(lasting, sort_keys=True, allow_unicode=True)
     return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), everything)
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """Return a config's values, without the sections that only third parties fill where they are empty."""
+    values: dict[str, Any] = config.model_dump(mode="json")
+    return {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}
 
 
 def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:

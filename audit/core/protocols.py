@@ -13,9 +13,9 @@ from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence
 from audit.core.game import Assumption
-from audit.core.results import AuditReport
+from audit.core.results import AuditReport, Check, GameResult, MechanismResult
 from audit.core.seeds import Seed
-from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.core.views import Scores, View
 
 Result = TypeVar("Result")
@@ -246,3 +246,77 @@ class Renderer(Protocol):
     """Turns a finished report into files: name to bytes."""
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]: ...
+
+
+class ExecutionCheck(Protocol):
+    """Holds one thing that a trainer measured of itself against the event that was accounted for.
+
+    Attributes:
+        position: among the rows of the report; smaller is earlier.
+    """
+
+    @property
+    def position(self) -> int: ...
+
+    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]: ...
+
+
+class AttackClass(Protocol):
+    """A class of attack that a report lists as run or not run.
+
+    Attributes:
+        position: among the rows; smaller is earlier.
+        attack_class: its name in the report.
+        absent: what the report says where no game covers it: what was done, and the status.
+    """
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def attack_class(self) -> str: ...
+
+    @property
+    def absent(self) -> tuple[str, str]: ...
+
+    def covers(self, game: GameResult) -> bool: ...
+
+
+class Gate(Protocol):
+    """A policy gate: a figure that results show, and whether a release is allowed with it."""
+
+    @property
+    def limit(self) -> float: ...
+
+    def found(self, results: Sequence[MechanismResult]) -> float | None: ...
+
+    def met(self, found: float | None) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a mechanism is built for.
+
+    Attributes:
+        sample_rate: chance of a record to take part in a step.
+        accountants: named in the config, in its order; the first one calibrates.
+    """
+
+    sample_rate: float
+    steps: int
+    delta: float
+    adjacency: Adjacency
+    accountants: tuple[Accountant, ...]
+
+
+class Mechanism(Protocol):
+    """What a training does to the data, from the keys of a config to an event.
+
+    Attributes:
+        trainer: name of the trainer that executes it where a config names none; "" where one has to be named.
+    """
+
+    @property
+    def trainer(self) -> str: ...
+
+    def event(self, setting: Setting) -> Event: ...

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from audit import plugins
-from audit.accounting import calibration
 from audit.accounting.resolve import side_of
 from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
@@ -17,10 +16,11 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.errors import ConfigError
+from audit.core.event_forms import encode
 from audit.core.event_reading import noisy_steps
-from audit.core.events import Event, dp_sgd, sgd
+from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
-from audit.core.protocols import Accountant, Attack, Estimator
+from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, Setting, Trainer
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
 from audit.experiment import stopping
@@ -60,7 +60,7 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
         dataset=dataset,
         recipes=recipes,
         plays=plays,
-        parameters=_parameters(config, dataset) if call_factory or "factory" not in config.model else 0,
+        parameters=_parameters(config, dataset) if call_factory or not _is_foreign(config.model) else 0,
         budget=Budget(delta=config.delta, confidence=config.confidence, comparisons=bounds, certificates=config.certificates),
         seed=seed,
         execution=Execution(
@@ -69,6 +69,8 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
             executor=plugins.build("audit.execution.executors", config.execution.executor),
             foreign=foreign_modules(config.model_dump(mode="json")),
         ),
+        checks=tuple(check for _, check in _named("checks", plugins.FOLDERS["checks"], config.checks)),
+        classes=tuple(own for _, own in _named("coverage", plugins.FOLDERS["coverage"], config.coverage)),
     )
 
 
@@ -92,14 +94,31 @@ def _named(where: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tu
     return found
 
 
+def _is_foreign(model: Mapping[str, Any]) -> bool:
+    return "factory" in model or ":" in str(model.get("kind", ""))
+
+
+def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer]:
+    """Return what a training does to the data, and who executes it."""
+    maker: Mechanism = plugins.build(plugins.FOLDERS["mechanisms"], spec.mechanism, "mechanisms")
+    try:
+        event = maker.event(setting)
+        encode(event)  # a report has to hold it
+    except ConfigError as error:
+        raise ConfigError(f"mechanism '{spec.name}': {error}") from error
+    if spec.trainer is None and not maker.trainer:
+        raise ConfigError(f"mechanism '{spec.name}' of kind '{spec.kind}' has no trainer of its own; name one in 'trainer'")
+    trainer: Trainer = plugins.build("audit.trainers", spec.trainer or {"kind": maker.trainer})
+    return event, trainer
+
+
 def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]) -> Recipe:
     training = _training(config, spec)
     rate = _sample_rate(training, len(dataset.train), spec.name)
     steps = _steps(training, rate, spec.name)
     adjacency = _adjacency(config, spec.name)
-    mechanism = _mechanism(config, spec, rate, steps, (adjacency, accountants))
-    kind = "dpsgd" if spec.kind == "dp_sgd" else "sgd"
-    trainer = plugins.build("audit.trainers", spec.trainer or {"kind": kind})
+    setting = Setting(sample_rate=rate, steps=steps, delta=config.delta, adjacency=adjacency, accountants=tuple(accountants))
+    mechanism, trainer = _mechanism(spec, setting)
     declared: tuple[Claim, ...] = ()
     if spec.claim is not None:
         delta = config.delta if spec.claim.delta is None else spec.claim.delta
@@ -114,8 +133,9 @@ def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: 
         declared = (
             Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=spec.claim.source, family=family),
         )
-    keys = ["learning_rate", "weight_decay", "schedule", "warmup"] + (["momentum"] if training.optimizer == "sgd" else [])
-    optimizer = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}
+    takes, _ = plugins.keys(plugins.find("audit.optimizers", training.optimizer, "training.optimizer"))
+    keys = [key for key in ("learning_rate", "weight_decay", "schedule", "warmup", "momentum") if key in takes]
+    optimizer: dict[str, Any] = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}
     return Recipe(
         name=spec.name,
         mechanism=mechanism,
@@ -161,27 +181,6 @@ def _adjacency(config: Config, name: str) -> Adjacency:
     if len(found) > 1:
         raise ConfigError(f"the games of mechanism '{name}' differ in adjacency: {sorted(found)}; use one")
     return found.pop()
-
-
-def _mechanism(
-    config: Config, spec: MechanismSpec, rate: float, steps: int, accounting: tuple[Adjacency, Sequence[Accountant]]
-) -> Event:
-    if spec.kind == "non_private":
-        return sgd(sample_rate=rate, steps=steps)
-    if spec.noise_multiplier is not None:
-        return dp_sgd(noise_multiplier=spec.noise_multiplier, clip_norm=spec.clip_norm, sample_rate=rate, steps=steps)
-    adjacency, accountants = accounting
-    if not accountants:
-        raise ConfigError(f"mechanism '{spec.name}' has a target_epsilon but no accountant is named to calibrate the noise")
-    return calibration.calibrate_noise(
-        accountants[0],
-        target_epsilon=spec.target_epsilon or 0.0,
-        delta=config.delta,
-        sample_rate=rate,
-        steps=steps,
-        clip_norm=spec.clip_norm,
-        adjacency=adjacency,
-    )
 
 
 def _play(config: Config, spec: GameSpec) -> Play:

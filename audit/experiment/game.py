@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.bounds.budget import Budget, share
-from audit.checks import executed
+from audit.checks.execution import check_executed, check_finite
 from audit.core.claims import LowerBound
+from audit.core.protocols import ExecutionCheck
 from audit.core.results import BoundTrajectory, Check, GameResult
 from audit.core.views import Scores
 from audit.experiment import attack, findings, stopping
@@ -40,11 +41,19 @@ class Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rules:
-    """What is fixed before a game is played: the claims it may refute, its share of the error, the records' names."""
+    """What is fixed before a game is played.
+
+    Attributes:
+        stated: the claims it may refute.
+        budget: its share of the error.
+        records: their names.
+        checks: of what was run, by third parties, after our own.
+    """
 
     stated: Stated
     budget: Budget
     records: RecordTable
+    checks: tuple[ExecutionCheck, ...] = ()
 
 
 def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resources) -> Played:
@@ -96,7 +105,7 @@ def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: sto
     bounded = findings.bounded(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
     checks: tuple[Check, ...] = ()
     if observed.executed is not None and game.mechanism is not None:
-        checks = (*executed.check_executed(game.mechanism, observed.executed), executed.check_finite(observed.diverged))
+        checks = (*check_executed(game.mechanism, observed.executed, rules.checks), check_finite(observed.diverged))
     return Played(
         result=findings.described(bounded, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
         scores=tuple(scores),

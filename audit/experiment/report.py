@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from audit import plugins
 from audit.bounds.budget import Budget
 from audit.core.access import Access
 from audit.core.claims import LowerBound
 from audit.core.data import Dataset
 from audit.core.event_reading import noisy_steps
+from audit.core.protocols import AttackClass, Gate
 from audit.core.results import (
     SCHEMA,
     AuditReport,
@@ -34,7 +37,8 @@ class Frame:
         kind: "run", "model" or "scores".
         budget: the error that its bounds share.
         config: canonical text of the resolved config.
-        gates: policy gate to its limit.
+        gates: policy gates by name.
+        classes: of attack, by third parties, listed after our own.
         unaccounted: what touched the data outside the claim, in the owner's words.
         remarks: of those who looked at the input, for the cover.
     """
@@ -48,9 +52,10 @@ class Frame:
     config: str
     provenance: Provenance
     origins: tuple[tuple[str, str], ...] = ()
-    gates: Mapping[str, float] = field(default_factory=dict)
+    gates: Mapping[str, Gate] = field(default_factory=dict)
     unaccounted: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    classes: tuple[AttackClass, ...] = ()
 
 
 def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
@@ -70,7 +75,7 @@ def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
         mechanisms=complete,
         outcome=judge.worst([result.outcome for result in complete]),
         notes=(*frame.remarks, *notes(complete, frame)),
-        coverage=coverage(complete),
+        coverage=coverage(complete, (*attack_classes(), *frame.classes)),
         policy=gates(complete, frame.gates),
         config=frame.config,
         origins=frame.origins,
@@ -217,63 +222,38 @@ def _bounds(result: MechanismResult) -> list[LowerBound]:
     return [bound for game in result.games for bound in game.bounds]
 
 
-def coverage(results: Sequence[MechanismResult]) -> tuple[Coverage, ...]:
-    """Which classes of attack were run. What was not run is listed, not left out."""
+def coverage(results: Sequence[MechanismResult], classes: Sequence[AttackClass]) -> tuple[Coverage, ...]:
+    """Return which classes of attack were run. What was not run is listed, not left out."""
     games = [game for result in results for game in result.games]
-    inside = [game for game in games if game.game.access.released & {"weights", "steps"}]
-    outside = [game for game in games if game not in inside]
-
-    def done(played: Sequence[GameResult]) -> str:
-        names = sorted({attack.scorer for game in played for attack in game.attacks})
-        canaries = sum(game.game.canaries * game.game.runs for game in played)
-        runs = sum(game.game.runs for game in played)
-        return f"{canaries:,} canaries over {runs} training run(s), scorers {', '.join(names)}"
-
-    def row(name: str, played: Sequence[GameResult]) -> Coverage:
-        return Coverage(attack_class=name, done=done(played) if played else "none", status="run" if played else "not run")
-
-    return (
-        row("Membership inference, black box", outside),
-        row("Membership inference, white box", inside),
-        Coverage(attack_class="Attribute inference", done="none", status="not run"),
-        Coverage(attack_class="Model inversion, reconstruction", done="none", status="not run"),
-        Coverage(attack_class="Exfiltration", done="outside the scope of a model test", status="out of scope"),
-    )
+    rows = []
+    for attack_class in classes:
+        own = [game for game in games if attack_class.covers(game)]
+        text, status = (_done(own), "run") if own else attack_class.absent
+        rows.append(Coverage(attack_class=attack_class.attack_class, done=text, status=status))
+    return tuple(rows)
 
 
-def gates(results: Sequence[MechanismResult], limits: Mapping[str, float]) -> tuple[GateResult, ...]:
-    """Each policy gate with what was found; over the mechanisms that claim something, else over all."""
+@functools.lru_cache(maxsize=1)
+def attack_classes() -> tuple[AttackClass, ...]:
+    """Return the classes of attack of `audit/experiment/coverage`, in the order of the report."""
+    return tuple(own() for own in plugins.in_order(plugins.FOLDERS["coverage"]).values())
+
+
+def _done(games: Sequence[GameResult]) -> str:
+    names = sorted({attack.scorer for game in games for attack in game.attacks})
+    canaries = sum(game.game.canaries * game.game.runs for game in games)
+    runs = sum(game.game.runs for game in games)
+    return f"{canaries:,} canaries over {runs} training run(s), scorers {', '.join(names)}"
+
+
+def gates(results: Sequence[MechanismResult], wanted: Mapping[str, Gate]) -> tuple[GateResult, ...]:
+    """Return each policy gate with what was found; over the mechanisms that claim something, else over all."""
     subject = [result for result in results if result.claims] or list(results)
-    found = {
-        "max_claimed_epsilon": _largest([min(c.epsilon for c in r.claims) for r in subject if r.claims]),
-        "max_proven_epsilon": _largest([bound.epsilon for r in subject for bound in _bounds(r) if bound.family is None]),
-        "max_tpr_at_1_percent_fpr": _largest([t for r in subject for t in _tprs(r, 0.01)]),
-        "max_auc": _largest([attack.auc for r in subject for game in r.games for attack in game.attacks]),
-        "min_accuracy": _least([metric.value for r in subject for metric in r.utility if metric.name == "accuracy"]),
-    }
+    figures = {name: gate.found(subject) for name, gate in wanted.items()}
     return tuple(
-        GateResult(gate=gate, limit=limit, found=found[gate], met=_met(gate, limit, found[gate]))
-        for gate, limit in limits.items()
+        GateResult(gate=name, limit=gate.limit, found=figures[name], met=gate.met(figures[name]))
+        for name, gate in wanted.items()
     )
-
-
-def _met(gate: str, limit: float, found: float | None) -> bool:
-    if found is None:
-        return False
-    return found >= limit if gate.startswith("min_") else found <= limit
-
-
-def _tprs(result: MechanismResult, target: float) -> list[float]:
-    points = [point for game in result.games for attack in game.attacks for point in attack.tpr_at]
-    return [point.tpr for point in points if point.target_fpr == target and point.tpr is not None]
-
-
-def _largest(values: Sequence[float]) -> float | None:
-    return max(values, default=None)
-
-
-def _least(values: Sequence[float]) -> float | None:
-    return min(values, default=None)
 
 
 def code(found: AuditReport) -> int:

@@ -45,7 +45,7 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
         for insertion in planned:
             if insertion.recipe == recipe.name:
                 table = table_of(insertion.planting.canaries, dataset, experiment.names)
-                rules = Rules(stated=claims, budget=budget, records=table)
+                rules = Rules(stated=claims, budget=budget, records=table, checks=experiment.checks)
                 games.append(play(insertion, recipe, rules, resources))
         training = judge.Training(
             name=recipe.name,

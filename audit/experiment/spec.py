@@ -12,7 +12,17 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.events import Event
-from audit.core.protocols import Accountant, Attack, CanaryMaker, Estimator, Executor, Signal, Trainer
+from audit.core.protocols import (
+    Accountant,
+    Attack,
+    AttackClass,
+    CanaryMaker,
+    Estimator,
+    ExecutionCheck,
+    Executor,
+    Signal,
+    Trainer,
+)
 from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 from audit.experiment.naming import RecordKey, new_key
@@ -129,7 +139,12 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Experiment:
-    """An audit as objects: everything `run` needs, no names left to look up."""
+    """An audit as objects: everything `run` needs, no names left to look up.
+
+    Attributes:
+        checks: of what was run, by third parties, after our own.
+        classes: of attack, by third parties, that the report lists besides.
+    """
 
     name: str
     dataset: Dataset
@@ -139,6 +154,8 @@ class Experiment:
     budget: Budget
     seed: Seed
     execution: Execution
+    checks: tuple[ExecutionCheck, ...] = ()
+    classes: tuple[AttackClass, ...] = ()
     names: RecordKey = field(default_factory=new_key)
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from audit.checks.executed import check_executed
+from audit.checks.execution import check_executed
 from audit.core.data import Canaries
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from audit.checks.executed import check_executed
+from audit.checks.execution import check_executed
 from audit.core.data import Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from audit.checks.executed import check_executed
+from audit.checks.execution import check_executed
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine.adaptive_clipping import Quantile

@@ -14,7 +14,7 @@ from audit.bounds.estimators.gaussian import Gaussian
 from audit.bounds.estimators.one_run_fdp import OneRunFdp
 from audit.bounds.estimators.product_channel import ProductChannel
 from audit.bounds.estimators.sequential import Sequential
-from audit.checks.executed import check_executed
+from audit.checks.execution import check_executed
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound, Outcome

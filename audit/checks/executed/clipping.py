@@ -1,0 +1,30 @@
+"""The largest clipped gradient, which no example may exceed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.checks.executed._row import row
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Event
+from audit.core.results import Check
+from audit.core.training import Executed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clipping:
+    """The largest clipped gradient, which no example may exceed."""
+
+    position: ClassVar[int] = 40
+
+    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+        """Return the rows that this check adds; none where it has nothing to look at."""
+        if noisy_steps(event) is None:
+            return ()
+        largest = float(executed.largest_norm.max(initial=0.0))
+        value = f"largest clipped gradient {largest:.6f} of the clip norm"
+        return (row("clipping", "Clipping", value, largest <= 1 + 1e-4),)
+
+
+PLUGIN = Clipping

@@ -1,0 +1,30 @@
+"""Summed gradients of trainings without noise, computed again by plain autograd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.checks.executed._row import recomputed
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Event
+from audit.core.results import Check
+from audit.core.training import Executed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsRecomputed:
+    """Summed gradients of trainings without noise, computed again by plain autograd."""
+
+    position: ClassVar[int] = 70
+
+    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+        """Return the rows that this check adds; none where it has nothing to look at."""
+        if noisy_steps(event) is not None:
+            return ()
+        what = "summed gradients of {count} models recomputed by plain autograd"
+        names = ("gradients-recomputed", "Gradients, recomputed", what)
+        return recomputed(executed.recomputed, names, "their norm")
+
+
+PLUGIN = GradientsRecomputed

@@ -1,0 +1,24 @@
+"""Inference of an attribute of a record; this version plays no such game."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.core.results import GameResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeInference:
+    """Inference of an attribute of a record; this version plays no such game."""
+
+    position: ClassVar[int] = 30
+    attack_class: ClassVar[str] = "Attribute inference"
+    absent: ClassVar[tuple[str, str]] = ("none", "not run")
+
+    def covers(self, game: GameResult) -> bool:
+        """Return whether the game was an attack of this class."""
+        return False
+
+
+PLUGIN = AttributeInference

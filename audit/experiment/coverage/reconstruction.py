@@ -1,0 +1,24 @@
+"""Model inversion and reconstruction of records; this version plays no such game."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.core.results import GameResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconstruction:
+    """Model inversion and reconstruction of records; this version plays no such game."""
+
+    position: ClassVar[int] = 40
+    attack_class: ClassVar[str] = "Model inversion, reconstruction"
+    absent: ClassVar[tuple[str, str]] = ("none", "not run")
+
+    def covers(self, game: GameResult) -> bool:
+        """Return whether the game was an attack of this class."""
+        return False
+
+
+PLUGIN = Reconstruction

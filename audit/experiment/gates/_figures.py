@@ -1,0 +1,22 @@
+"""Figures that gates read off results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from audit.core.results import AttackResult, MechanismResult
+
+
+def largest(values: Iterable[float]) -> float | None:
+    """Return the largest value, None where there is none."""
+    return max(values, default=None)
+
+
+def attacks(results: Sequence[MechanismResult]) -> Iterable[AttackResult]:
+    """Yield every attack of every game."""
+    return (attack for result in results for game in result.games for attack in game.attacks)
+
+
+def at_most(found: float | None, limit: float) -> bool:
+    """Return whether a figure was found and stays within the limit."""
+    return found is not None and found <= limit
