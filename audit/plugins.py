@@ -48,6 +48,12 @@ def names(package: str) -> tuple[str, ...]:
     return tuple(sorted(info.name for info in pkgutil.iter_modules(path) if not info.name.startswith("_")))
 
 
+def in_order(package: str) -> dict[str, type[Any]]:
+    """Return all plug-ins of a package by name, in the order of their `position`: where all of them act, or are listed."""
+    own = {name: find(package, name) for name in names(package)}
+    return dict(sorted(own.items(), key=lambda item: item[1].position))
+
+
 def check_name(package: str, kind: str, where: str | None = None) -> str:
     """Return `kind` itself, where it is the name of a plug-in in `package` or looks like `package.module:Class`.
 

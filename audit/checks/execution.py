@@ -32,12 +32,7 @@ def check_executed(event: Event, executed: Executed, more: Sequence[ExecutionChe
 
 @functools.lru_cache(maxsize=1)
 def _own() -> tuple[ExecutionCheck, ...]:
-    package = plugins.FOLDERS["checks"]
-    return tuple(sorted((plugins.build(package, {"kind": name}) for name in plugins.names(package)), key=_position))
-
-
-def _position(check: ExecutionCheck) -> int:
-    return check.position
+    return tuple(check() for check in plugins.in_order(plugins.FOLDERS["checks"]).values())
 
 
 def check_finite(diverged: Array) -> Check:

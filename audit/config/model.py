@@ -170,7 +170,7 @@ class Policy(Section):
     @classmethod
     def _all_gates(cls, given: Any) -> Any:
         """Return the gates that there are, without a limit where none is given."""
-        known = dict.fromkeys(plugins.names(plugins.FOLDERS["gates"]))
+        known = dict.fromkeys(plugins.in_order(plugins.FOLDERS["gates"]))
         return {**known, **given} if isinstance(given, dict) else given
 
     @model_validator(mode="after")

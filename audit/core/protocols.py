@@ -249,14 +249,7 @@ class Renderer(Protocol):
 
 
 class ExecutionCheck(Protocol):
-    """Holds one thing that a trainer measured of itself against the event that was accounted for.
-
-    Attributes:
-        position: among the rows of the report; smaller is earlier.
-    """
-
-    @property
-    def position(self) -> int: ...
+    """Holds one thing that a trainer measured of itself against the event that was accounted for."""
 
     def check(self, event: Event, executed: Executed) -> tuple[Check, ...]: ...
 
@@ -265,13 +258,9 @@ class AttackClass(Protocol):
     """A class of attack that a report lists as run or not run.
 
     Attributes:
-        position: among the rows; smaller is earlier.
         attack_class: its name in the report.
         absent: what the report says where no game covers it: what was done, and the status.
     """
-
-    @property
-    def position(self) -> int: ...
 
     @property
     def attack_class(self) -> str: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from audit.core import checks
 from audit.core.results import MechanismResult
@@ -13,6 +14,8 @@ from audit.experiment.gates._figures import at_most, largest
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxProvenEpsilon:
     """The epsilon that is proven without assuming a family, at most."""
+
+    position: ClassVar[int] = 20
 
     limit: float
 

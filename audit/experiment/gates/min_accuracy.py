@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from audit.core import checks
 from audit.core.results import MechanismResult
@@ -12,6 +13,8 @@ from audit.core.results import MechanismResult
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinAccuracy:
     """The accuracy of the models of each mechanism, at least."""
+
+    position: ClassVar[int] = 50
 
     limit: float
 
