@@ -43,6 +43,9 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
     from audit.engine import device
 
     device.find_device(config.device)
+    for name in config.output.formats:
+        if ":" in name:  # one that is not there is better named before the training than after it
+            plugins.find(plugins.FOLDERS["formats"], name, "formats")
     seed = Seed(config.seed)
     dataset = load.load(config.data, seed.child("data"))
     accountants = tuple(_named("accountants", "audit.accounting.accountants", config.accountants))

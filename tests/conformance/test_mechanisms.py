@@ -1,0 +1,32 @@
+"""Every mechanism: an event that files can hold, of so many steps at that rate, and a trainer that executes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from audit import plugins
+from audit.core import event_reading
+from audit.core.adjacency import Adjacency
+from audit.core.event_forms import decode, encode
+from audit.core.protocols import Mechanism, Setting
+
+PACKAGE = plugins.FOLDERS["mechanisms"]
+MECHANISMS = plugins.names(PACKAGE)
+OPTIONS: dict[str, dict[str, Any]] = {"dp_sgd": {"noise_multiplier": 1.5, "clip_norm": 0.5}}
+SETTING = Setting(sample_rate=0.2, steps=7, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountants=())
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_event_is_what_was_asked_for(name: str) -> None:
+    mechanism: Mechanism = plugins.build(PACKAGE, {"kind": name, **OPTIONS.get(name, {})})
+    event = mechanism.event(SETTING)
+    assert (event_reading.steps(event), event_reading.sample_rate(event), event_reading.unit(event)) == (7, 0.2, "example")
+    assert decode(encode(event)) == event
+    assert str(event) and len({event, mechanism.event(SETTING)}) == 1
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_trainer_is_named(name: str) -> None:
+    assert plugins.find(PACKAGE, name).trainer in plugins.names(plugins.FOLDERS["trainers"])

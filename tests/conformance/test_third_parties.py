@@ -1,0 +1,226 @@
+"""One of each kind of plug-in in a package of somebody else, and an audit that runs with all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from audit.cli.app import answer
+from audit.config import parse
+from audit.core.errors import ConfigError
+
+PLUGINS = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from attacks.signals.logits import Logits
+from audit.core.claims import Claim
+from audit.core.events import Composed, dp_sgd
+from audit.core.protocols import Needs
+from audit.core.results import Check, Status
+from audit.data.source import UNSCALED, Part, Source, array_sha256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clouds:  # a data reader
+    spread: float = 1.0
+
+    def read(self):
+        random = np.random.default_rng(3)
+        labels = np.arange(300) % 3
+        inputs = random.normal(scale=self.spread, size=(300, 4)) + labels[:, None]
+        return Source(
+            origin="three clouds", sha256=array_sha256(inputs, labels), classes=3,
+            main=Part(inputs=inputs, labels=labels.astype(np.int64)), scaling=UNSCALED,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Narrow:  # an architecture
+    width: int = 3
+
+    def build(self, input_shape, outputs):
+        return nn.Sequential(nn.Linear(input_shape[0], self.width), nn.Tanh(), nn.Linear(self.width, outputs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signs:  # an optimiser
+    learning_rate: float
+
+    def start(self, steps):
+        return self
+
+    def step(self, flat, gradient):
+        flat.sub_(self.learning_rate * torch.sign(gradient))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoudThenQuiet:  # a mechanism: two phases of DP-SGD
+    trainer: ClassVar[str] = ""
+    loud: float
+    quiet: float
+
+    def event(self, setting):
+        half = setting.steps // 2
+        noises = ((self.loud, half), (self.quiet, setting.steps - half))
+        return Composed(parts=tuple(
+            dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=setting.sample_rate, steps=steps)
+            for noise, steps in noises
+        ))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phases:  # a trainer, which executes it phase by phase
+    def fit(self, job, progress):
+        from dataclasses import replace
+
+        from audit import plugins
+
+        start, trainer = job.start, plugins.build("audit.trainers", {"kind": "dpsgd"})
+        for part in job.mechanism.parts:
+            trained = trainer.fit(replace(job, mechanism=part, start=start), progress)
+            start = {name: value[0] for name, value in trained.weights.items()}
+        executed = replace(trained.executed, steps=job.steps, measured=True)
+        return replace(trained, executed=executed)
+
+
+@dataclass(frozen=True)
+class Spread:  # a signal
+    key = "spread"
+    source = "outputs"
+
+    def size(self, classes, steps):
+        return 1
+
+    def read(self, models, canaries):
+        return None if canaries.records is None else models.outputs(canaries.records.inputs).std(axis=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wide:  # a scorer that reads it
+    @property
+    def needs(self):
+        return Needs(signals={Spread()})
+
+    def score(self, target, reference, seed):
+        return target["spread"].astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchesSeen:  # a check
+    least: int = 1
+
+    def check(self, event, executed):
+        status = Status.CHECKED if executed.batch_sizes.shape[1] >= self.least else Status.FAILED
+        return (Check(code="batches-seen", item="Batches seen", value=str(executed.batch_sizes.shape[1]), status=status),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wideness:  # a class of attack
+    attack_class: ClassVar[str] = "Inference from the spread of outputs"
+    absent: ClassVar[tuple[str, str]] = ("none", "not run")
+
+    def covers(self, game):
+        return any(attack.scorer == "Wide" for attack in game.attacks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MostModels:  # a policy gate
+    limit: float
+
+    def found(self, results):
+        return float(max(result.models for result in results))
+
+    def met(self, found):
+        return found is not None and found <= self.limit
+
+
+class Names:  # a report format
+    def render(self, report):
+        return {"names.txt": "\\n".join(result.name for result in report.mechanisms).encode()}
+"""
+CONFIG = """
+version: 1
+name: foreign
+seed: 5
+data: {kind: "their_audit.parts:Clouds", spread: 0.5, train: 150, pool: 100}
+model: {kind: "their_audit.parts:Narrow", width: 4}
+training: {optimizer: "their_audit.parts:Signs", learning_rate: 0.01, batch_size: 30, steps: 10}
+mechanisms:
+  - {name: plain, kind: non_private}
+  - {name: phased, kind: "their_audit.parts:LoudThenQuiet", loud: 4.0, quiet: 2.0, trainer: "their_audit.parts:Phases"}
+games:
+  - {name: outside, canaries: held_out, count: 20, runs: 2, scorers: ["their_audit.parts:Wide"], estimators: [one_run]}
+accountants: [renyi]
+checks: ["their_audit.parts:BatchesSeen"]
+coverage: ["their_audit.parts:Wideness"]
+policy: {"their_audit.parts:MostModels": 1}
+output: {formats: [json, "their_audit.parts:Names"]}
+certificates: 0
+execution: {models_per_job: 1}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "their_audit"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "parts.py").write_text(PLUGINS)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "foreign.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_an_audit_runs_with_a_plug_in_of_each_kind(package: Path) -> None:
+    folder = package / "run"
+    assert answer(["run", str(package / "foreign.yaml"), "-o", str(folder), "--quiet"]) == 1  # the gate is not met
+    report = json.loads((folder / "report.json").read_text())
+    assert report["data"]["source"] == "three clouds"
+    assert "their_audit.parts:Narrow (width 4)" in report["model"]
+    plain, phased = report["mechanisms"]
+    assert plain["mechanism"]["type"] == "NonPrivate" and phased["mechanism"]["type"] == "OtherEvent"
+    assert phased["mechanism"]["words"].startswith("DP-SGD (noise 4")
+    assert [claim["source"] for claim in phased["claims"]] and phased["claims"][0]["epsilon"] > 0
+    assert [attack["scorer"] for attack in plain["games"][0]["attacks"]] == ["Wide"]
+    assert ("batches-seen", "checked") in [(check["code"], check["status"]) for check in plain["checks"]]
+    rows = {row["attack_class"]: row["status"] for row in report["coverage"]}
+    assert rows["Inference from the spread of outputs"] == "run"
+    (gate,) = report["policy"]
+    assert gate == {"gate": "their_audit.parts:MostModels", "limit": 1.0, "found": 2.0, "met": False}
+    assert (folder / "names.txt").read_text() == "plain\nphased"
+    assert not (folder / "report.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("data.kind='their_audit.parts:Cloud'", "cannot load 'their_audit.parts:Cloud'"),
+        ("data.sprad=1", "unknown key 'sprad'.*Did you mean 'spread'"),
+        ("model.kind='their_audit.nowhere:Narrow'", "cannot load"),
+        ("training.optimizer='their_audit.parts:Sign'", "cannot load"),
+        ("mechanisms.phased.luod=1", "unknown key 'luod'.*Did you mean 'loud'"),
+        ("mechanisms.phased.trainer=null", "has no trainer of its own"),
+        ("output.formats=['their_audit.parts:Name']", "cannot load"),
+    ],
+)
+def test_what_is_wrong_with_a_plug_in_is_said_before_the_training(package: Path, change: str, message: str) -> None:
+    from audit.experiment.assemble import assemble
+
+    with pytest.raises(ConfigError, match=message):
+        assemble(parse(CONFIG, [change]).config)
+
+
+def test_sections_for_third_parties_are_not_written_where_they_are_empty() -> None:
+    lines = CONFIG.splitlines()
+    bare = "\n".join(
+        line for line in lines if not line.startswith(("checks", "coverage", "policy", "output", "  - {name: phased"))
+    )
+    text = parse(bare).text
+    assert "checks" not in text and "coverage" not in text
