@@ -5,9 +5,10 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+from audit import plugins
 from audit.core.errors import ConfigError
 
-KINDS = ("torch_export", "torchscript", "state_dict", "predictions")
+KINDS = plugins.names(plugins.FOLDERS["targets"])
 _SUFFIXES = {
     ".pt2": "torch_export",
     ".ts": "torchscript",

@@ -63,7 +63,7 @@ def test_a_whole_entry_named_as_a_string_can_be_gone_into() -> None:
         ("mechanisms.dp.noise_multiplier=-1", ["noise_multiplier", "greater than or equal to 0"]),
         ("mechanisms.dp.noise_multipler=1", ["Did you mean 'noise_multiplier'?"]),
         ("mechanisms.dp.target_epsilon=8", ["exactly one of noise_multiplier and target_epsilon"]),
-        ("mechanisms.plain.target_epsilon=8", ["takes neither"]),
+        ("mechanisms.plain.target_epsilon=8", ["unknown key 'target_epsilon'"]),
         ("games.outside.mechanisms=[nobody]", ["mechanisms that do not exist", "nobody"]),
         ("games.outside.access=all_stepps", ["all_steps"]),
         ("games.outside.count=0", ["count", "greater than or equal to 1"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from audit import plugins
-from audit.experiment.report import attack_classes, coverage, trained_here
+from audit.experiment.report import attack_classes, coverage
 from tests.reports import sample
 
 PACKAGE = plugins.FOLDERS["coverage"]
@@ -15,7 +15,7 @@ GAMES = [game for report in (sample.run(), sample.model()) for result in report.
 @pytest.mark.parametrize("name", plugins.names(PACKAGE))
 def test_what_no_game_covers_is_listed(name: str) -> None:
     row = plugins.build(PACKAGE, {"kind": name})
-    (listed,) = coverage([], [row], trained_here)
+    (listed,) = coverage([], [row])
     assert (listed.attack_class, listed.done, listed.status) == (row.attack_class, *row.absent) and listed.status != "run"
 
 
