@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit import plugins
-from audit.bounds import claim_test
+from audit.bounds import claim_test, defaults, plausibility
 from audit.bounds import power as planning
 from audit.bounds import simulation as simulations
 from audit.bounds import steps as single_steps
 from audit.bounds.steps import StepProducts, StepScores
-from audit.core import checks
+from audit.core import checks, score_values
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, CertifiedBound, DeltaBound, Estimate, LowerBound, StepBound
 from audit.core.data import Array
-from audit.core.errors import AssumptionError, ConfigError, DataError
+from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import Estimator
@@ -46,6 +46,8 @@ def lower_bound(
     mechanism: Event | None = None,
     seed: int = 0,
     certificates: int | None = None,
+    attacks: int = 1,
+    adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
 ) -> CertifiedBound:
     """A lower bound on epsilon at `delta` from attack scores (higher = more likely a member).
 
@@ -54,12 +56,15 @@ def lower_bound(
         nonmember_scores: one score for each canary that was left out.
         game: how the scores came about. "one_run": memberships were independent fair coins, scores may depend on each other.
             "independent_trials": each score is from a training of its own. Or a `Game`.
-        estimator: a plug-in's name, a mapping `{"kind": name, ...}`, or "auto": for any mechanism `rank_exact` where trials
+        estimator: a plug-in's name, a mapping `{"kind": name, ...}`, or "auto": for any mechanism `both_ends` where trials
             are independent, else `one_run`; inside a family `gaussian` ("gdp") or `fdp_rank` ("dp_sgd"), else `one_run_fdp`.
         family: of trade-off curves that the claim asserts, for "auto": None, "gdp" or "dp_sgd" (needs `mechanism`). The
             bound then holds inside that family only, and says so. Refused beside a named estimator.
         mechanism: what is claimed to have been run, for estimators inside the family of DP-SGD.
-        seed: of tie-breaks and simulations.
+        seed: for estimators of a third party that draw; those here draw from streams that the numbers of scores fix.
+        attacks: how many score columns of the same canaries are tried, of which the best bound is kept: each is made at
+            `(1 - confidence) / attacks`, so that all hold together.
+        adjacency: which neighbouring data sets the coins decided between, where `game` is a name.
         certificates: simulated audits behind each of the bound's certificates: how often this estimator, at this number of
             scores and this confidence, is wrong. None takes what fits into about a quarter of a second each (kept for later
             calls of the same size), 0 none. More than 200 are made whatever they take.
@@ -67,24 +72,26 @@ def lower_bound(
     Guarantee: that of the estimator, given that the game was played as stated.
 
     Raises:
-        AssumptionError: the estimator relies on more than the game grants.
-        ConfigError: a family that does not exist or stands beside a named estimator; a confidence below 1/2.
-        DataError: a side is empty or holds NaN.
+        AssumptionError: the estimator relies on more than the game grants, or the scores cannot come from that game
+            (`audit.bounds.plausibility`; what only looks odd is in `remarks`).
+        ConfigError: a family or adjacency that does not exist.
+        DataError: a side is empty, or holds NaN, text, complex or masked values.
 
     >>> import numpy as np
     >>> draw = np.random.default_rng(0)
     >>> bound = lower_bound(draw.normal(2, 1, 500), draw.normal(0, 1, 500), delta=1e-5, game="independent_trials")
     >>> bound.estimator, 2.5 < bound.epsilon < 10, [one.kept for one in bound.certificates]
-    ('rank_exact', True, [True, True])
+    ('both_ends', True, [True, True])
     """
-    checks.confidence(confidence)
-    scores = _scores(member_scores, nonmember_scores, game, mechanism)
+    scores = _scores(member_scores, nonmember_scores, game, mechanism, _adjacency(adjacency))
     chosen = _chosen(estimator, family, scores.game)
-    found: LowerBound = chosen.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(seed))
-    path = simulations.path_of(chosen, scores, delta=delta, level=confidence)
+    odd = plausibility.remarks(scores, chosen.assumes)
+    level = _share(confidence, attacks)
+    found: LowerBound = chosen.lower_bound(scores, delta=delta, confidence=level, seed=Seed(seed))
+    path = simulations.path_of(chosen, scores, delta=delta, level=level)
     made = simulations.quick(path) if certificates is None else simulations.certify(path, certificates) if certificates else ()
     stated = {field.name: getattr(found, field.name) for field in fields(found)}
-    return CertifiedBound(**stated, game=scores.game, certificates=made)
+    return CertifiedBound(**stated, game=scores.game, certificates=made, remarks=odd)
 
 
 def delta_lower_bound(
@@ -118,6 +125,8 @@ def delta_lower_bound(
     """
     checks.confidence(confidence)
     scores = _scores(member_scores, nonmember_scores, game, mechanism)
+    if estimator == "auto" and family is None:
+        estimator = defaults.for_delta(scores.game)
     chosen = _chosen(estimator, family, scores.game)
     return claim_test.delta_bound(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
 
@@ -144,7 +153,7 @@ def certify(
     [0.0, 1.0]
     """
     rules = _game(game, scores) if isinstance(game, str) else game
-    chosen = [plugins.build(ESTIMATORS, {"kind": name}) for name in estimators or (default_estimator(rules),)]
+    chosen = [plugins.build(ESTIMATORS, {"kind": name}) for name in estimators or (defaults.for_epsilon(rules),)]
     for one in chosen:
         rules.require(one.assumes, type(one).__name__)
     level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(chosen))
@@ -262,14 +271,33 @@ def plan(
     return planning.plan(chosen, [rules], question, mechanism=mechanism)
 
 
-def _scores(member_scores: ArrayLike, nonmember_scores: ArrayLike, game: Game | str, mechanism: Event | None) -> Scores:
+def _scores(
+    member_scores: ArrayLike,
+    nonmember_scores: ArrayLike,
+    game: Game | str,
+    mechanism: Event | None,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+) -> Scores:
     """Both sides together, with the game that they come from."""
-    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
-    included = np.arange(len(members) + len(nonmembers)) < len(members)
-    rules = _game(game, len(included)) if isinstance(game, str) else game
-    scores = Scores(values=np.concatenate([members, nonmembers]), included=included, game=rules, mechanism=mechanism)
+    sides = [score_values.read(member_scores, "member scores"), score_values.read(nonmember_scores, "nonmember scores")]
+    values = score_values.ordered(sides)
+    included = np.arange(len(values)) < len(sides[0])
     checks.both_sides(included, "a bound")
-    return scores
+    rules = _game(game, len(included), adjacency) if isinstance(game, str) else game
+    return Scores(values=values, included=included, game=rules, mechanism=mechanism)
+
+
+def _adjacency(name: Adjacency | str) -> Adjacency:
+    if name not in list(Adjacency):
+        raise ConfigError(f"adjacency is '{name}'; expected one of {', '.join(Adjacency)}")
+    return Adjacency(name)
+
+
+def _share(confidence: float, attacks: int) -> float:
+    """The confidence of each of so many bounds that hold together with `confidence` (Bonferroni)."""
+    if attacks < 1:
+        raise ConfigError(f"attacks is {attacks}; expected how many score columns were tried, at least 1")
+    return 1 - (1 - checks.open_probability(confidence, "confidence")) / attacks
 
 
 def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
@@ -286,19 +314,16 @@ def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) 
 
 
 def _side(values: ArrayLike, name: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise DataError(f"{name} scores have shape {array.shape}; expected one dimension, one score for each canary")
-    return checks.without_nan(array, f"{name} scores")
+    return score_values.read(values, f"{name} scores").astype(np.float64)
 
 
-def _game(name: str, count: int) -> Game:
+def _game(name: str, count: int, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Game:
     """The game behind a short name."""
     if name not in GAMES:
         raise ConfigError(f"game is '{name}'; expected one of {', '.join(GAMES)}, or a Game")
     alone = name == "independent_trials"
     return Game(
-        adjacency=Adjacency.ADD_REMOVE,
+        adjacency=adjacency,
         access=Access.FINAL_MODEL,
         inclusion=Inclusion.COINS,
         canaries=1 if alone else count,
@@ -309,22 +334,10 @@ def _game(name: str, count: int) -> Game:
 def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:
     """The estimator for a claim that asserts a family of trade-off curves, or none."""
     if family is None:
-        return {"kind": default_estimator(game)}
+        return {"kind": defaults.for_epsilon(game)}
     ranked = {"gdp": "gaussian", "dp_sgd": "fdp_rank"}
     if family not in ranked:
         raise ConfigError(f"family is '{family}'; expected one of {', '.join(ranked)}, or None for any mechanism")
     if Assumption.INDEPENDENT_TRIALS in game.grants:
         return {"kind": ranked[family]}
     return {"kind": "one_run_fdp", "family": family}
-
-
-def default_estimator(game: Game) -> str:
-    """The name of the estimator that "auto" stands for where no family is claimed."""
-    if Assumption.INDEPENDENT_TRIALS in game.grants:
-        return "rank_exact"
-    if Assumption.INDEPENDENT_COINS in game.grants:
-        return "one_run"
-    raise AssumptionError(
-        f"no estimator applies: memberships were not decided by independent fair coins ({game.describe()}); "
-        "figures such as AUC and TPR can be stated, an epsilon cannot"
-    )

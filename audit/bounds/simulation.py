@@ -35,6 +35,7 @@ NEAR = 0.1  # shares of members so close to the coins' are not told apart
 
 # about how long a few thousand scores, and each further one, take to test one claim, in seconds on one core
 SECONDS = {
+    "both_ends": 0.003,
     "clopper_pearson": 0.0005,
     "fdp_rank": 0.001,
     "gaussian": 0.0005,
@@ -45,7 +46,10 @@ SECONDS = {
     "sequential": 0.008,
 }
 EACH = 2e-7
-FRESH = {"gaussian": 0.006, "fdp_rank": 0.006}  # more where each audit simulates anew, as it does in a certificate
+FRESH = {
+    "gaussian": 0.006,
+    "fdp_rank": 0.006,
+}  # more where each audit simulates anew, as it does in a certificate
 FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
 UNKNOWN = 0.05
 
@@ -211,7 +215,10 @@ def _affordable(wanted: int, seconds: float, choices: tuple[int, ...], budget: f
 def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:
     """Scores of several attacks on one simulated game: the first undisturbed, the others noisier."""
     count = max(path.scores, 2)
-    included = seed.child("coins").numpy().random(count) < path.game.inclusion_probability
+    coins = seed.child("coins").numpy().random(count)
+    included = coins < path.game.inclusion_probability
+    if not any(Assumption.INDEPENDENT_COINS in one.assumes for one in path.estimators):  # any number of members will do
+        included = np.argsort(coins) < round(count * path.game.inclusion_probability)
     if included.all() or not included.any():
         included[0] = not included[0]
     best = law.draw(included, seed.child("scores").numpy())

@@ -13,6 +13,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
+    from audit.core.adjacency import Adjacency
     from audit.core.data import Array
 
 SCORE_NAMES = ("score", "scores", "value", "values")
@@ -41,12 +42,17 @@ def scores(
     ] = "one_run",
     estimator: Annotated[
         list[str] | None,
-        typer.Option(help="Estimator; may repeat. Default: all that the game grants and that hold for any mechanism."),
+        typer.Option(help="Estimator; may repeat. Default: the game's own (both_ends or one_run) alone."),
     ] = None,
-    score: Annotated[str | None, typer.Option(help="Name of the score column.")] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(help="Name of a score column; several share the error rate, and the best bound counts.")
+    ] = None,
     member: Annotated[str | None, typer.Option(help="Name of the membership column.")] = None,
+    adjacency: Annotated[
+        str, typer.Option(help="What the coins decided: add_remove, replace_one or zero_out of one record.")
+    ] = "add_remove",
     where: Annotated[list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Rows to take; may repeat.")] = None,
-    seed: Annotated[int, typer.Option(help="Of tie-breaks and simulations.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the negative control.")] = 0,
     certificates: Annotated[
         int, typer.Option(min=0, help="Simulated audits behind the calibration certificate; 0 for none.")
     ] = 200,
@@ -61,7 +67,10 @@ def scores(
 
     if epsilon is not None and delta is None and output is None and claim_epsilon is None:
         question = scores_delta.Question(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
-        bounds = scores_delta.bounds(*read_scores(file, score, member, where or []), question)
+        columns, included = read_scores(file, score, member, where or [])
+        if len(columns) > 1:
+            raise ConfigError("--epsilon takes one --score; for several, give each a confidence that shares the error rate")
+        bounds = scores_delta.bounds(next(iter(columns.values())), included, question)
         return scores_delta.show(bounds, question, as_json)
     if epsilon is not None:
         raise ConfigError(
@@ -72,6 +81,7 @@ def scores(
         confidence=confidence,
         seed=seed,
         claim_epsilon=claim_epsilon,
+        adjacency=neighbours(adjacency),
         estimators=tuple(estimator) if estimator else None,
         certificates=certificates,
         title=file.name,
@@ -79,41 +89,65 @@ def scores(
     )
     if output is not None:
         deliver.demand_new(output)
-    values, included = read_scores(file, score, member, where or [])
-    report = inspection.inspect_scores(values, included, settings, game=game, name=file.name)
+    columns, included = read_scores(file, score, member, where or [])
+    report = inspection.inspect_scores(_one_or_all(columns), included, settings, game=game, name=file.name)
     return deliver.finish(report, output, as_json, USUAL_FORMATS)
 
 
-def read_scores(path: Path, score: str | None, member: str | None, where: list[str]) -> tuple[Array, Array]:
-    """Scores `(n,)` float64 and memberships `(n,)` bool.
+def _one_or_all(columns: dict[str, Array]) -> Array | dict[str, Array]:
+    """A single column goes by no name of its own in the report."""
+    return columns if len(columns) > 1 else next(iter(columns.values()))
+
+
+def neighbours(name: str) -> Adjacency:
+    """Return the adjacency of that name, or `ConfigError`."""
+    from audit.core.adjacency import Adjacency
+
+    if name not in list(Adjacency):
+        raise ConfigError(f"--adjacency is '{name}'; expected one of {', '.join(Adjacency)}")
+    return Adjacency(name)
+
+
+def read_scores(path: Path, score: list[str] | None, member: str | None, where: list[str]) -> tuple[dict[str, Array], Array]:
+    """Score columns `(n,)` float64 by name, and memberships `(n,)` bool.
 
     Raises:
-        DataError: the file is missing or malformed, lacks a column, holds NaN or text, or one side only; or its rows come
-            from several attacks and `where` does not say which to take.
+        DataError: the file is missing or malformed, lacks a column, has two of one name, holds NaN or text, or one side only; a
+            score is the membership itself; or its rows come from several attacks and `where` does not say which to take.
     """
-    import numpy as np
+    from audit.core import score_values
+    from audit.data.source import memberships
 
-    from audit.core import checks
+    columns = _rows(_columns(path), where, path)
+    name = _column(columns, member, MEMBER_NAMES, "membership", path)
+    included = memberships(columns[name], f"{path}: {name}")
+    asked = [_column(columns, one, SCORE_NAMES, "score", path) for one in (dict.fromkeys(score) if score else (None,))]
+    if name in asked:
+        raise DataError(f"{path}: '{name}' is the membership; a score has to be what an attack gives without seeing it")
+    found = {}
+    for one in asked:
+        found[one] = score_values.ordered([score_values.read(columns[one], f"{path}: scores '{one}'")])
+        if len(found[one]) != len(included):
+            raise DataError(f"{path}: {len(found[one])} scores but {len(included)} memberships; expected as many of each")
+    return found, included
+
+
+def _columns(path: Path) -> Mapping[str, Any]:
+    """The columns of an npz file or a table by name; two of one name are refused."""
     from audit.data.archives import read_npz
     from audit.data.frames import read_table
-    from audit.data.source import memberships, read_bytes
+    from audit.data.source import read_bytes
 
     content = read_bytes(path, "scores")
     if content[:2] == b"PK":
-        columns: Mapping[str, Any] = read_npz(content, path)
-    else:
-        frame = read_table(content, path)
-        columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-    columns = _rows(columns, where, path)
-    found = columns[_column(columns, score, SCORE_NAMES, "score", path)]
-    if found.ndim != 1 or found.dtype.kind not in "biuf":
-        raise DataError(f"{path}: scores have shape {found.shape} and type {found.dtype}; expected one number per record")
-    values = checks.without_nan(found.astype(np.float64), f"{path}: scores")
-    name = _column(columns, member, MEMBER_NAMES, "membership", path)
-    included = memberships(columns[name], f"{path}: {name}")
-    if len(values) != len(included):
-        raise DataError(f"{path}: {len(values)} scores but {len(included)} memberships; expected as many of each")
-    return values, included
+        return read_npz(content, path)
+    first = content.split(b"\n", 1)[0].decode("utf-8", "replace").strip().split(",") if content[:4] != b"PAR1" else []
+    names = [one.strip().strip('"') for one in first]
+    twice = sorted({one for one in names if one and names.count(one) > 1})
+    if twice:
+        raise DataError(f"{path} has more than one column '{twice[0]}'; give every column a name of its own")
+    frame = read_table(content, path)
+    return {str(name): frame[name].to_numpy() for name in frame.columns}
 
 
 def _column(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...], what: str, path: Path) -> str:

@@ -28,8 +28,7 @@ class Question:
 
 def bounds(values: Array, included: Array, question: Question) -> list[DeltaBound]:
     """One for each estimator; all hold together with the confidence asked for."""
-    from audit import api
-    from audit.bounds import budget, claim_test
+    from audit.bounds import budget, claim_test, defaults
     from audit.bounds.granted import granted_estimators
     from audit.core import checks
     from audit.core.seeds import Seed
@@ -40,7 +39,7 @@ def bounds(values: Array, included: Array, question: Question) -> list[DeltaBoun
     rules = rules_of_scores(question.game, len(values))
     scores = Scores(values=values, included=included, game=rules, attack="scores")
     checks.both_sides(included, "scores")
-    chosen = granted_estimators(rules, question.estimators or (api.default_estimator(rules),))
+    chosen = granted_estimators(rules, question.estimators or (defaults.for_delta(rules),))
     level, found = budget.share(question.confidence, len(chosen)), []
     for index, estimator in enumerate(chosen):
         rules.require(estimator.assumes, type(estimator).__name__)

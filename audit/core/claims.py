@@ -142,10 +142,20 @@ class CertifiedBound(LowerBound):
         game: the rules that the scores were obtained under.
         certificates: how often this estimator is wrong at this number of scores and this confidence, by simulation; empty
             where it was not asked for or would have taken long.
+        remarks: what in the scores looks odd for that game, one sentence each.
     """
 
     game: Game
     certificates: tuple[Certificate, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        inside = f" inside the family '{self.family}'" if self.family else ""
+        text = (
+            f"epsilon >= {math.floor(self.epsilon * 1000) / 1000:g} at delta {self.delta:g}{inside}, confidence "
+            f"{self.confidence:.4g} ({self.estimator}; perfect scores would prove {self.ceiling:.3f})"
+        )
+        return "; ".join([text, *self.remarks])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

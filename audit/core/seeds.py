@@ -35,3 +35,12 @@ class Seed:
 
     def _digest(self) -> bytes:
         return hashlib.sha256("/".join((str(self.root), *self.path)).encode()).digest()
+
+
+def of_design(estimator: str, members: int, nonmembers: int) -> Seed:
+    """The stream of an estimator's own draws, fixed by the numbers of scores: nobody can draw again until a bound pleases.
+
+    >>> of_design("gaussian", 10, 12) == of_design("gaussian", 10, 12)
+    True
+    """
+    return Seed(0).child(estimator).child("members", members).child("nonmembers", nonmembers)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 from audit import plugins
+from audit.bounds import plausibility
 from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
 from audit.core.access import Access
@@ -22,42 +26,50 @@ GAMES = ("one_run", "independent_trials")
 
 
 def inspect_scores(
-    values: Array, included: Array, settings: Settings, *, game: str = "one_run", name: str = "scores"
+    values: Array | Mapping[str, Array],
+    included: Array,
+    settings: Settings,
+    *,
+    game: str = "one_run",
+    name: str = "scores",
 ) -> AuditReport:
-    """All lower bounds that the game grants for any mechanism, their ceilings, and the verdict on `settings.claim_epsilon`.
+    """Lower bounds of the game's default estimator or of those named, and the verdict on `settings.claim_epsilon`.
 
     Args:
-        values: `(n,)`, higher for records taken for members.
+        values: `(n,)`, higher for records taken for members; or several such columns by name, which share the error rate.
         included: `(n,)` bool, the coins.
         game: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
             (besides, each score comes from a training of its own, or trainings that do not touch each other).
         name: of the table.
 
     Raises:
+        AssumptionError: the scores cannot come from that game.
         ConfigError: an unknown game, estimator or setting.
         DataError: NaN, unequal lengths, or one side only.
     """
-    rules = rules_of_scores(game, len(values))
-    scores = Scores(values=values, included=included, game=rules, attack="scores")
+    columns = values if isinstance(values, Mapping) else {"scores": values}
+    rules = replace(rules_of_scores(game, len(included)), adjacency=settings.adjacency)
+    tables = [Scores(values=column, included=included, game=rules, attack=key) for key, column in columns.items()]
     estimators = granted_estimators(rules, settings.estimators)
+    odd = _odd(tables, frozenset().union(*(one.assumes for one in estimators)))
     budget = Budget(
         delta=settings.delta,
         confidence=settings.confidence,
-        comparisons=len(estimators),
+        comparisons=len(tables) * len(estimators),
         certificates=settings.certificates,
     )
     terms = findings.Terms(
         name="scores",
         rules=rules,
         planned=rules.runs,
-        estimators=(estimators,),
+        estimators=(estimators,) * len(tables),
         seed=settings.stream,
         watch=stopping.never(budget, rules.runs),
     )
     stated = Stated(claims=settings.claims)
-    played = Played(result=findings.bounded([scores], terms, stated, budget), scores=(scores,))
-    training = judge.Training(name=name, mechanism=None, stated=stated, checks=(_declared(game),))
-    config = settings.text(scores=name, records=len(scores.values), game=game)
+    played = Played(result=findings.bounded(tables, terms, stated, budget), scores=tuple(tables))
+    training = judge.Training(name=name, mechanism=None, stated=stated, checks=(_declared(game), *odd))
+    config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
         kind="scores",
         title=settings.title or name,
@@ -67,8 +79,18 @@ def inspect_scores(
         model="not given",
         config=config,
         provenance=of_settings(settings, config),
+        remarks=tuple(f"Column {check.item}: {check.value}." for check in odd),
     )
     return reporting.report([judge.concluded(training, [played])], frame)
+
+
+def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:
+    """A row for each thing in the scores that does not look like the game they are said to come from."""
+    return tuple(
+        Check(code="scores", item=table.attack, value=remark, status=Status.GAP)
+        for table in tables
+        for remark in plausibility.remarks(table, assumes)
+    )
 
 
 def rules_of_scores(game: str, count: int) -> Game:

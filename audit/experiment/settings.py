@@ -26,16 +26,17 @@ class Settings:
     Attributes:
         delta: of every epsilon in the report.
         confidence: with which all bounds hold at once, and each curve's band on its own.
-        seed: of tie-breaks and the guard.
+        seed: of the negative control and the guard.
         record_key: hexadecimal text that the records' names are keyed with; None draws one, to be kept apart from the report.
         claim_epsilon: what the owner states for the training, or None.
+        adjacency: which neighbouring data sets the coins decided between, and the claim speaks of.
         coins: `(n,)` bool, one coin per audited record in the order in which they were drawn: True records were trained on.
         randomised_seed: in place of `coins`, the seed that `draw_coins` drew them with.
         overlap: "refuse" records that are on both sides, or "drop" them.
         proven_by: attacks whose scores are turned into bounds; the error budget is split over them. None takes loss, or auto
             where there are references to compare with.
         scorers: attacks to run; None takes all that need nothing but the outputs.
-        estimators: None takes all that the game grants and that hold for any mechanism.
+        estimators: None takes the default of the game.
         certificates: simulated audits behind the calibration certificate; 0 simulates nothing.
         title: of the report.
         model: the target in words, with its hash where it came from a file.
@@ -48,6 +49,7 @@ class Settings:
     confidence: float = 0.95
     seed: int = 0
     claim_epsilon: float | None = None
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
     coins: Array | None = None
     randomised_seed: int | None = None
     overlap: str = "refuse"
@@ -99,7 +101,7 @@ class Settings:
         """The claim as a tuple of at most one."""
         if self.claim_epsilon is None:
             return ()
-        return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=Adjacency.ADD_REMOVE, source="declared"),)
+        return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=self.adjacency, source="declared"),)
 
     def text(self, **what: object) -> str:
         """The settings and `what` was audited as canonical YAML."""
@@ -108,6 +110,7 @@ class Settings:
             "confidence",
             "seed",
             "claim_epsilon",
+            "adjacency",
             "randomised_seed",
             "overlap",
             "proven_by",

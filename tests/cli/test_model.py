@@ -146,7 +146,8 @@ def test_scores_of_every_record_go_beside_the_report_and_can_be_read_back(folder
     report = json.loads((folder / "out" / "report.json").read_text())
     assert "net.pt2 (torch_export, sha256 " in report["model"]
     printed = json.loads(capsys.readouterr().out)
-    values, included = read_scores(folder / "out" / "scores.parquet", None, None, ["attack=loss"])
+    columns, included = read_scores(folder / "out" / "scores.parquet", None, None, ["attack=loss"])
+    values = columns["score"]
     assert included.sum() == coins.sum()
     pairs = values[included][:, None] - values[~included][None, :]
     assert (pairs > 0).mean() + (pairs == 0).mean() / 2 == pytest.approx(printed["attacks"][0]["auc"][1])

@@ -51,12 +51,14 @@ def test_the_same_bound_from_every_file(tmp_path, capsys, suffix):
     assert printed["folder"] is None
 
 
-def test_more_bounds_for_independent_runs_at_a_split_budget(tmp_path, capsys):
+def test_independent_runs_have_one_default_with_the_whole_error_rate(tmp_path, capsys):
     path = table(tmp_path / "s.csv")
     audit(path, "--delta", "1e-5", "--game", "independent_trials", "--certificates", "0", "--json")
-    bounds = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
-    assert {"one_run", "clopper_pearson", "rank_exact", "sequential"} == {bound["estimator"] for bound in bounds}
-    assert all(bound["confidence"] == pytest.approx(1 - 0.05 / len(bounds)) for bound in bounds)
+    (default,) = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
+    audit(path, "--delta", "1e-5", "--certificates", "0", "--json")
+    (assuming_less,) = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
+    assert (default["estimator"], default["confidence"], assuming_less["estimator"]) == ("both_ends", 0.95, "one_run")
+    assert default["epsilon"] > assuming_less["epsilon"]
     audit(
         path,
         "--delta",
@@ -105,7 +107,7 @@ def test_tables_of_several_attacks_are_not_pooled(tmp_path, capsys):
 
 
 BAD = {
-    "NaN": ({"score": np.where(VALUES[3] == VALUES, np.nan, VALUES), "member": COINS}, "scores has 1 NaN"),
+    "NaN": ({"score": np.where(VALUES[3] == VALUES, np.nan, VALUES), "member": COINS}, "scores 'score' has 1 NaN"),
     "text": ({"score": ["high"] * 500, "member": COINS}, "expected one number per record"),
     "no score": ({"points": VALUES, "member": COINS}, r"0 columns that could be the score"),
     "two scores": ({"score": VALUES, "value": VALUES, "member": COINS}, r"2 columns that could be the score \(score, value\)"),
@@ -200,3 +202,39 @@ def test_one_of_epsilon_and_delta_is_asked_for(tmp_path, extra):
 def test_delta_has_the_default_of_audit_model(tmp_path, capsys):
     audit(table(tmp_path / "s.csv"), "--certificates", "0", "--json")
     assert json.loads(capsys.readouterr().out)["delta"] == 1e-5
+
+
+def test_several_columns_share_the_error_rate(tmp_path, capsys):
+    other = np.random.default_rng(8).normal(size=len(COINS))
+    path = table(tmp_path / "s.csv", score=VALUES, other=other, member=COINS)
+    both = ("--score", "score", "--score", "other")
+    audit(path, "--delta", "1e-5", *both, "--adjacency", "replace_one", "--certificates", "0", "--json")
+    report = json.loads(capsys.readouterr().out)
+    bounds = [attack["bounds"][0] for attack in report["attacks"]]
+    assert [bound["confidence"] for bound in bounds] == [pytest.approx(0.975)] * 2
+    assert bounds[0]["epsilon"] > 0 == bounds[1]["epsilon"]
+    audit(path, "--delta", "1e-5", *both, "--adjacency", "replace_one", "--certificates", "0", "-o", tmp_path / "out")
+    game = json.loads((tmp_path / "out" / "report.json").read_text())["mechanisms"][0]["games"][0]["game"]
+    assert game["adjacency"] == "replace_one"
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "message"),
+    [
+        ("score,member", ("--score", "member"), "'member' is the membership"),
+        ("score,score,member", (), "more than one column 'score'"),
+        ("score,member", ("--adjacency", "swap"), "--adjacency is 'swap'"),
+    ],
+)
+def test_columns_that_cannot_be_meant_are_refused(tmp_path, header, options, message):
+    width = header.count(",") + 1
+    rows = "\n".join(",".join([str(row * 0.1)] * (width - 1) + [str(row % 2)]) for row in range(20))
+    (tmp_path / "s.csv").write_text(f"{header}\n{rows}\n")
+    with pytest.raises(AuditError, match=message):
+        audit(tmp_path / "s.csv", "--delta", "1e-5", *options, expect=2)
+
+
+def test_coins_that_cannot_be_fair_are_refused(tmp_path):
+    path = table(tmp_path / "s.csv", score=np.random.default_rng(0).normal(size=1000), member=np.arange(1000) < 950)
+    with pytest.raises(AuditError, match="950 of 1000 are members"):
+        audit(path, "--delta", "1e-5", expect=2)

@@ -59,7 +59,7 @@ def test_the_delta_penalty_bites() -> None:
 def test_right_guesses_by_brute_force() -> None:
     draw = np.random.default_rng(0)
     values, included = draw.normal(size=50), draw.random(50) < 0.5
-    ranked = ranks.by_rank(values, included, draw)
+    ranked = ranks.by_rank(values, included)
     order = np.argsort(values)
     for guesses in (2, 10, 50):
         half = guesses // 2
@@ -133,7 +133,7 @@ def test_without_independence_only_one_run_methods_hold() -> None:
             values = np.where(draw.random(coins) < 1 / (1 + math.exp(-2.0)), 1.0, -1.0) * np.where(included, 1, -1)
         else:
             values = draw.normal(size=coins)
-        ranked = ranks.by_rank(values, included, draw)
+        ranked = ranks.by_rank(values, included)
         right = one_run_guesses.correct_guesses(ranked, guesses)
         over["product"] += product_channel.bound(tradeoff_curves.gdp, guesses, right, coins=coins, significance=level)[0] > 1.0
         over["one_run"] += (

@@ -11,7 +11,7 @@ from audit.core.claims import LowerBound
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores
 from audit.stats.bounds import binomial, ranks, thresholds
 
@@ -61,14 +61,14 @@ class ClopperPearson:
         members, nonmembers = len(scores.members), len(scores.nonmembers)
         comparisons = 1
         if self.threshold_by == "rank":
-            ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+            ranked = ranks.by_rank(scores.values, scores.included)
             perfect = np.arange(members + nonmembers) < members
             ceiling = thresholds.by_rank_bound(perfect, delta=delta, significance=significance, ratio=self.ratio)[0]
             epsilon, selected, comparisons = thresholds.by_rank_bound(
                 ranked, delta=delta, significance=significance, ratio=self.ratio
             )
         elif self.threshold_by == "split":
-            epsilon, ceiling, selected = _split(scores, delta, significance, seed.child("split"))
+            epsilon, ceiling, selected = _split(scores, delta, significance)
         else:
             epsilon = thresholds.fixed_bound(
                 scores.members, scores.nonmembers, self.threshold, delta=delta, significance=significance
@@ -84,13 +84,12 @@ class ClopperPearson:
             ceiling=max(epsilon, ceiling),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             selected=selected if epsilon > 0 else "",
-            seed=None if self.threshold_by == "fixed" else seed.integer(),
         )
 
 
-def _split(scores: Scores, delta: float, significance: float, seed: Seed) -> tuple[float, float, str]:
+def _split(scores: Scores, delta: float, significance: float) -> tuple[float, float, str]:
     """Bound, ceiling and threshold with one random half of each side choosing and the other deciding."""
-    generator = seed.numpy()
+    generator = of_design("split", len(scores.members), len(scores.nonmembers)).numpy()
     choosing_members, members = _halves(scores.members, generator)
     choosing_nonmembers, nonmembers = _halves(scores.nonmembers, generator)
     if 0 in (len(choosing_members), len(choosing_nonmembers)):

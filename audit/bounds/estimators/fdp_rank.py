@@ -14,7 +14,7 @@ from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores
 from audit.stats.bounds import least_favourable, rank_exact, ranks, roots
 from audit.stats.bounds.ranks import Memberships
@@ -65,8 +65,8 @@ class FdpRank:
             UnsupportedMechanism: the scores carry no DP-SGD mechanism to take sample rate and steps from.
             ConfigError: delta is 0, where every epsilon of DP-SGD is infinite.
         """
-        ranked, mechanism = _ranked(scores, delta, confidence, seed), _mechanism(scores)
-        signal, selected, tests = _refuted(self, ranked, mechanism, 1 - confidence, seed)
+        ranked, mechanism = _ranked(scores, delta, confidence), _mechanism(scores)
+        signal, selected, tests = _refuted(self, ranked, mechanism, 1 - confidence)
         members = int(ranked.sum())
         top = _ceiling(self, (members, len(ranked) - members), mechanism, confidence)
         epsilon = _epsilon(signal, mechanism, delta)
@@ -81,12 +81,12 @@ class FdpRank:
             family=mechanism.family,
             parameter=mechanism.parameter(signal),
             selected=_said(selected, signal),
-            seed=seed.integer(),
+            seed=of_design("fdp_rank", members, len(ranked) - members).integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
-        ranked, mechanism, significance = _ranked(scores, delta, confidence, seed), _mechanism(scores), 1 - confidence
+        ranked, mechanism, significance = _ranked(scores, delta, confidence), _mechanism(scores), 1 - confidence
         signal = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
         if math.isinf(signal):
             return False
@@ -97,7 +97,7 @@ class FdpRank:
         scores_of_ranks = self._rank_scores(sides, mechanism)
         if least_favourable.plainly_null(ranked, scores_of_ranks, significance):
             return False
-        critical = _critical(self, sides, (mechanism, signal), significance, seed.child("simulate"))
+        critical = _critical(self, sides, (mechanism, signal), significance, of_design("fdp_rank", *sides))
         return least_favourable.sum_of_scores(ranked, scores_of_ranks) > critical
 
     def _simulated(self, sides: tuple[int, int], significance: float) -> bool:
@@ -109,11 +109,11 @@ class FdpRank:
         return _likelihood_scores(mechanism, *sides)
 
 
-def _ranked(scores: Scores, delta: float, confidence: float, seed: Seed) -> Memberships:
+def _ranked(scores: Scores, delta: float, confidence: float) -> Memberships:
     checks.both_sides(scores.included, "fdp_rank")
     checks.open_probability(confidence, "confidence")
     checks.open_probability(delta, "delta of fdp_rank")
-    return ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+    return ranks.by_rank(scores.values, scores.included)
 
 
 def _mechanism(scores: Scores) -> NoisySteps:
@@ -143,9 +143,7 @@ def _epsilon(signal: float, mechanism: NoisySteps, delta: float) -> float:
     return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
 
 
-def _refuted(
-    estimator: FdpRank, ranked: Memberships, mechanism: NoisySteps, significance: float, seed: Seed
-) -> tuple[float, str, int]:
+def _refuted(estimator: FdpRank, ranked: Memberships, mechanism: NoisySteps, significance: float) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
     sides, family = (int(ranked.sum()), int((~ranked).sum())), _curve(mechanism)
     if not estimator._simulated(sides, significance):
@@ -161,7 +159,7 @@ def _refuted(
         least_favourable.curve_shift(family),
         scores,
         significance=significance,
-        generator=seed.child("simulate").numpy(),
+        generator=of_design("fdp_rank", *sides).numpy(),
         guess=_guess(ranked, family, significance),
         largest=MOST_SIGNAL,
     )
@@ -206,7 +204,7 @@ def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: NoisySteps, 
     members, nonmembers = sides
     perfect = np.arange(members + nonmembers) < members
     if not estimator._simulated(sides, 1 - confidence):
-        return _refuted(estimator, perfect, mechanism, 1 - confidence, Seed(0))[0]
+        return _refuted(estimator, perfect, mechanism, 1 - confidence)[0]
     top = rank_exact.separation(members, nonmembers)  # no other configuration reaches the largest sum of scores
     return rank_exact.bound((top,), _curve(mechanism), significance=1 - confidence, largest=MOST_SIGNAL, resolution=1e-4)[0]
 

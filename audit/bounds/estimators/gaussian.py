@@ -9,7 +9,7 @@ from audit.core import checks
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores
 from audit.stats.bounds import least_favourable, ranks
 from audit.stats.bounds.ranks import Memberships
@@ -54,11 +54,11 @@ class Gaussian:
             DataError: one side is empty.
             ConfigError: delta is 0, at which no Gaussian mechanism has a finite epsilon, or "auc" has too many scores.
         """
-        ranked = _ranked(scores, delta, confidence, seed)
+        ranked = _ranked(scores, delta, confidence)
         significance, members = 1 - confidence, int(ranked.sum())
         nonmembers = len(ranked) - members
         simulated = self._simulated(members, nonmembers, significance)
-        generator = _stream(seed, simulated).numpy()
+        generator = _stream(members, nonmembers, simulated).numpy()
         if simulated:
             mu = least_favourable.gdp_auc_bound(ranked, significance=significance, generator=generator)
         else:
@@ -76,15 +76,15 @@ class Gaussian:
             family="gdp",
             parameter=mu,
             selected="AUC over all pairs" if simulated else f"{min(members, nonmembers)} disjoint pairs",
-            seed=seed.integer(),
+            seed=_stream(members, nonmembers, simulated).integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether the statistic refutes the mu-GDP that has `epsilon` at `delta`."""
-        ranked = _ranked(scores, delta, confidence, seed)
+        ranked = _ranked(scores, delta, confidence)
         significance, members = 1 - confidence, int(ranked.sum())
         simulated = self._simulated(members, len(ranked) - members, significance)
-        stream, mu = _stream(seed, simulated), tradeoff.mu_of_gdp(epsilon, delta)
+        stream, mu = _stream(members, len(ranked) - members, simulated), tradeoff.mu_of_gdp(epsilon, delta)
         if not simulated:
             least = least_favourable.paired_auc_lower(ranked, significance=significance, generator=stream.numpy())
             return least > tradeoff.auc_of_gdp(mu)
@@ -104,15 +104,15 @@ class Gaussian:
         return affordable and self.statistic != "paired"
 
 
-def _ranked(scores: Scores, delta: float, confidence: float, seed: Seed) -> Memberships:
+def _ranked(scores: Scores, delta: float, confidence: float) -> Memberships:
     checks.both_sides(scores.included, "gaussian")
     checks.open_probability(delta, "delta of the gaussian estimator")
     checks.open_probability(confidence, "confidence")
-    return ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
+    return ranks.by_rank(scores.values, scores.included)
 
 
-def _stream(seed: Seed, simulated: bool) -> Seed:
-    return seed.child("simulate" if simulated else "pairs")
+def _stream(members: int, nonmembers: int, simulated: bool) -> Seed:
+    return of_design("gaussian", members, nonmembers).child("simulate" if simulated else "pairs")
 
 
 @functools.lru_cache(maxsize=256)

@@ -57,8 +57,8 @@ class OneRun:
         Raises:
             DataError: one side is empty.
         """
-        coins, tie_seed = len(scores.values), seed.child("ties")
-        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
+        coins = len(scores.values)
+        guesses, correct = self._counted(scores, delta, confidence)
         pairs = GroupPairs(delta=delta)
         epsilon, at = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
         return LowerBound(
@@ -70,12 +70,11 @@ class OneRun:
             ceiling=max(epsilon, _ceiling(self, coins, pairs, confidence)),
             assumes=(Assumption.INDEPENDENT_COINS,),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
-            seed=tie_seed.integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the registered counts refutes (epsilon, delta)-DP."""
-        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        guesses, correct = self._counted(scores, delta, confidence)
         coins, significance = len(scores.values), 1 - confidence
         if self.calibration == "joint":
             walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=delta)
@@ -84,7 +83,7 @@ class OneRun:
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The parameter up to which the guesses refute every pair, and what perfect guesses would refute."""
-        guesses, correct = self._counted(scores, pairs(0.0)[1], confidence, seed.child("ties"))
+        guesses, correct = self._counted(scores, pairs(0.0)[1], confidence)
         coins = len(scores.values)
         found, _ = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
         return found, max(found, _ceiling(self, coins, pairs, confidence))
@@ -97,12 +96,12 @@ class OneRun:
             return found, walk.most_surprising(pairs(found)[0]) if found > 0 else -1
         return one_run_guesses.bound_along(pairs, guesses, correct, coins=coins, significance=significance)
 
-    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+    def _counted(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
         checks.both_sides(scores.included, "one_run")
         checks.open_probability(confidence, "confidence")
         checks.probability(delta, "delta")
-        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        ranked = ranks.by_rank(scores.values, scores.included)
         guesses = one_run_guesses.guess_counts(len(scores.values), self.guess_fractions)
         return guesses, one_run_guesses.correct_guesses(ranked, guesses)
 

@@ -62,8 +62,8 @@ class OneRunFdp:
             ConfigError: delta is 0, where every epsilon is infinite.
         """
         mechanism = self._mechanism(scores)
-        coins, tie_seed = len(scores.values), seed.child("ties")
-        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
+        coins = len(scores.values)
+        guesses, correct = self._counted(scores, delta, confidence)
         found, at = _refuted(mechanism, guesses, correct, coins, 1 - confidence)
         top = _ceiling(mechanism, tuple(guesses.tolist()), coins, confidence)
         epsilon = _epsilon(found, mechanism, delta)
@@ -78,13 +78,12 @@ class OneRunFdp:
             family=self.family if mechanism is None else mechanism.family,
             parameter=_parameter(found, mechanism),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
-            seed=tie_seed.integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
         mechanism = self._mechanism(scores)
-        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        guesses, correct = self._counted(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta)
         if mechanism is not None:
             at = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
@@ -105,12 +104,12 @@ class OneRunFdp:
             raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
         return claimed
 
-    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+    def _counted(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
         checks.both_sides(scores.included, "one_run_fdp")
         checks.open_probability(confidence, "confidence")
         checks.open_probability(delta, "delta of one_run_fdp")
-        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        ranked = ranks.by_rank(scores.values, scores.included)
         guesses = np.minimum(one_run_guesses.guess_counts(len(ranked), self.guess_fractions), one_run_fdp.MOST_GUESSES)
         return guesses, one_run_guesses.correct_guesses(ranked, guesses)
 

@@ -63,8 +63,8 @@ class ProductChannel:
             UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
             ConfigError: delta is 0, where every epsilon is infinite.
         """
-        coins, tie_seed = len(scores.values), seed.child("ties")
-        guesses, correct = self._counted(scores, delta, confidence, tie_seed)
+        coins = len(scores.values)
+        guesses, correct = self._counted(scores, delta, confidence)
         curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
         found, at = product_channel.bound(
             curve, guesses, correct, coins=coins, significance=1 - confidence, largest=curve.largest
@@ -81,24 +81,23 @@ class ProductChannel:
             family=curve.family,
             parameter=curve.parameter(found),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
-            seed=tie_seed.integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
-        guesses, correct = self._counted(scores, delta, confidence, seed.child("ties"))
+        guesses, correct = self._counted(scores, delta, confidence)
         curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
         at = curve.with_epsilon(epsilon)
         return math.isfinite(at) and product_channel.refutes(
             curve(at), guesses, correct, coins=len(scores.values), significance=1 - confidence
         )
 
-    def _counted(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> tuple[Counts, Counts]:
+    def _counted(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
         checks.both_sides(scores.included, "product_channel")
         checks.open_probability(confidence, "confidence")
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of product_channel")
-        ranked = ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        ranked = ranks.by_rank(scores.values, scores.included)
         guesses = one_run_guesses.guess_counts(len(ranked), self.guess_fractions)
         return guesses, one_run_guesses.correct_guesses(ranked, guesses)
 

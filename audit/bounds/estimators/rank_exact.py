@@ -54,8 +54,7 @@ class RankExact:
             DataError: one side is empty.
             ConfigError: delta is 0 with the family "gdp", where every epsilon is infinite.
         """
-        tie_seed = seed.child("ties")
-        ranked = self._ranked(scores, delta, confidence, tie_seed)
+        ranked = self._ranked(scores, delta, confidence)
         tests = rank_exact.precedence_tests(ranked, self.ratio)
         found, which = rank_exact.bound(tests, _family(self.family, delta), significance=1 - confidence)
         members = int(ranked.sum())
@@ -73,21 +72,20 @@ class RankExact:
             family="gdp" if gdp else None,
             parameter=found if gdp else None,
             selected=which.describe() if which else "",
-            seed=tie_seed.integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the tests refutes `epsilon` at `delta` (inside the family "gdp": the mu that has it)."""
-        ranked = self._ranked(scores, delta, confidence, seed.child("ties"))
+        ranked = self._ranked(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta) if self.family == "gdp" else epsilon
         tests = rank_exact.precedence_tests(ranked, self.ratio)
         return rank_exact.refutes(tests, _family(self.family, delta)(at), significance=1 - confidence)
 
-    def _ranked(self, scores: Scores, delta: float, confidence: float, tie_seed: Seed) -> ranks.Memberships:
+    def _ranked(self, scores: Scores, delta: float, confidence: float) -> ranks.Memberships:
         checks.both_sides(scores.included, "rank_exact")
         checks.open_probability(confidence, "confidence")
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of rank_exact")
-        return ranks.by_rank(scores.values, scores.included, tie_seed.numpy())
+        return ranks.by_rank(scores.values, scores.included)
 
 
 def _family(name: str, delta: float) -> tradeoff_curves.Family:

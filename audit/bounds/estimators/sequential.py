@@ -18,7 +18,7 @@ from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.evidence import Evidence, Stake
 from audit.core.game import Assumption
 from audit.core.protocols import Pairs
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores
 from audit.stats.bounds import betting_claims, ranks, sequential
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
@@ -63,18 +63,18 @@ class Sequential:
             UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
             ConfigError: delta is 0 inside a family, where every epsilon is infinite.
         """
-        values, included = _shuffled(scores, seed)
+        values, included = _shuffled(scores)
         against = self._hypotheses(scores, delta, ())
         followed = sequential.follow(against, values, included)
         found = self._bound(followed, against, delta, confidence, scores)
         proved = _first(followed.joint[:, 0], -math.log(1 - confidence))
         when = f"leakage proved after {followed.trials[proved]} of {len(included)} trials" if proved is not None else ""
-        return replace(found, selected=when if found.epsilon > 0 else "", seed=seed.integer())
+        return replace(found, selected=when if found.epsilon > 0 else "")
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
         against = self._alone(scores, epsilon, delta)
-        return against is not None and _ever(sequential.follow(against, *_shuffled(scores, seed)), confidence)
+        return against is not None and _ever(sequential.follow(against, *_shuffled(scores)), confidence)
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling.
@@ -85,7 +85,7 @@ class Sequential:
         if self.family != "any":
             raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
         against = betting_claims.along(pairs)
-        found = self._bound(sequential.follow(against, *_shuffled(scores, seed)), against, pairs(0.0)[1], confidence, scores)
+        found = self._bound(sequential.follow(against, *_shuffled(scores)), against, pairs(0.0)[1], confidence, scores)
         return found.epsilon, found.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
@@ -187,15 +187,15 @@ def _dp_sgd(scores: Scores) -> NoisySteps:
     return claimed
 
 
-def _shuffled(scores: Scores, seed: Seed) -> tuple[Array, Array]:
-    """Finished scores in random order, ties broken: `(1, n)` values and `(n,)` memberships.
+def _shuffled(scores: Scores) -> tuple[Array, Array]:
+    """Finished scores in an order drawn for their numbers, ties against the attack: `(1, n)` values and `(n,)` memberships.
 
     How members and nonmembers came to be so many need not be known: fair coins of our own decide which side the next trial is
     taken from, until that side has none left.
     """
     checks.both_sides(scores.included, "sequential")
-    ranked = ranks.by_rank(scores.values, scores.included, seed.child("ties").numpy())
-    order = seed.child("order").numpy()
+    ranked = ranks.by_rank(scores.values, scores.included)
+    order = of_design("sequential", int(ranked.sum()), int((~ranked).sum())).numpy()
     sides = [order.permutation(-np.flatnonzero(ranked == side).astype(np.float64)) for side in (False, True)]
     coins = order.random(len(ranked)) < 0.5
     drawn = [np.cumsum(~coins), np.cumsum(coins)]

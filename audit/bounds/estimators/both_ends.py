@@ -1,0 +1,84 @@
+"""The default for independent trials: right guesses at both ends of the ranking, all numbers of guesses at once."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound
+from audit.core.game import Assumption
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.stats.bounds import both_ends, ranks
+from audit.stats.curves.tradeoff import GroupPairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BothEnds:
+    """Counts members among the highest scores and nonmembers among the lowest, and takes the count that is most surprising.
+
+    The law of that surprise is simulated under the least favourable pair of (epsilon, delta)-DP, with a stream fixed by the
+    numbers of scores: the seed of a call changes nothing.
+
+    Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence`, for trials independent and
+        identically distributed given membership (docs/statistics.md, "Both ends").
+    """
+
+    nested_in_delta: ClassVar[bool] = False  # bounds at two deltas come from two simulations
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Independent, identically distributed trials."""
+        return frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The largest epsilon that the guesses refute.
+
+        Raises:
+            DataError: one side is empty.
+        """
+        ranked, pairs = _ranked(scores, delta, confidence), GroupPairs(delta=delta)
+        epsilon, at = both_ends.bound(ranked, pairs, 1 - confidence)
+        members, each = int(ranked.sum()), both_ends.counts(len(ranked))
+        right = both_ends.right_guesses(ranked)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="both_ends",
+            comparisons=len(each),
+            ceiling=max(epsilon, _ceiling(members, len(ranked) - members, pairs, confidence)),
+            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            selected=f"{right[at]} of {2 * each[at]} guesses right" if at >= 0 else "",
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether one of the tests refutes (epsilon, delta)-DP."""
+        ranked = _ranked(scores, delta, confidence)
+        return both_ends.refutes(ranked, epsilon, GroupPairs(delta=delta), 1 - confidence)
+
+    def bound_along(self, scores: Scores, pairs: both_ends.Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
+        """The parameter up to which every pair is refuted, and what perfect scores would refute."""
+        ranked = _ranked(scores, pairs(0.0)[1], confidence)
+        members = int(ranked.sum())
+        found, _ = both_ends.bound(ranked, pairs, 1 - confidence)
+        return found, max(found, _ceiling(members, len(ranked) - members, pairs, confidence))
+
+
+def _ranked(scores: Scores, delta: float, confidence: float) -> ranks.Memberships:
+    checks.both_sides(scores.included, "both_ends")
+    checks.open_probability(confidence, "confidence")
+    checks.probability(delta, "delta")
+    return ranks.by_rank(scores.values, scores.included)
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(members: int, nonmembers: int, pairs: both_ends.Pairs, confidence: float) -> float:
+    return both_ends.bound(np.arange(members + nonmembers) < members, pairs, 1 - confidence)[0]
+
+
+PLUGIN = BothEnds

@@ -1,0 +1,115 @@
+"""What the scores themselves say against the game that they are said to come from.
+
+Assumptions cannot be proved from scores, but some breaches show: coins that cannot be fair, copied rows, scores that follow
+their neighbours. A breach that no honest game shows is an error; what only looks odd is a remark.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.core.data import Array
+from audit.core.errors import AssumptionError
+from audit.core.game import Assumption, Game
+from audit.core.views import Scores
+
+CERTAIN = 1e-9  # an honest game shows so much less often
+ODD = 1e-3
+DISTINCT = 20  # different values, below which equal rows are the nature of the score
+TIED = 0.2  # share of scores with an equal on the other side that is worth a remark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Equal scores taken together: how many each group holds, and whether both sides are among them."""
+
+    size: Array
+    shared: Array
+
+
+def remarks(scores: Scores, assumes: frozenset[Assumption]) -> tuple[str, ...]:
+    """Return what contradicts `assumes`, or the listing of the rows, one sentence each; empty where nothing does.
+
+    Raises:
+        AssumptionError: coins that are said to be fair are off by so much that chance is ruled out, or all rows are copies.
+    """
+    groups = _groups(scores.values, scores.included)
+    found = [_copies(groups, scores.included)]
+    if Assumption.INDEPENDENT_COINS in assumes:
+        found.append(_coins(scores.included, scores.game))
+    if Assumption.INDEPENDENT_TRIALS in assumes:
+        found.append(_neighbours(scores.values, scores.included))
+    found.append(_ties(groups))
+    return tuple(one for one in found if one)
+
+
+def _groups(values: Array, included: Array) -> Groups:
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.append(True, values[order][1:] != values[order][:-1]))
+    size = np.diff(np.append(starts, len(values)))
+    members = np.add.reduceat(included[order].astype(np.int64), starts)
+    return Groups(size=size, shared=(members > 0) & (members < size))
+
+
+def _coins(included: Array, game: Game) -> str:
+    members, count = int(included.sum()), len(included)
+    chance = float(stats.binomtest(members, count, game.inclusion_probability).pvalue)
+    said = (
+        f"{members} of {count} are members, which coins with probability {game.inclusion_probability:g} give with "
+        f"probability {chance:.1g}"
+    )
+    if chance < CERTAIN:
+        raise AssumptionError(
+            f"{said}: memberships were not decided by such coins. Give every record that a coin was drawn for, or state the "
+            "game as it was (independent trials need no coins)"
+        )
+    return f"{said}; check that every record with a coin is in the table" if chance < ODD else ""
+
+
+def _copies(groups: Groups, included: Array) -> str:
+    """Rows that repeat value and side; with many different values two records hardly ever share one by chance."""
+    if len(groups.size) < DISTINCT or groups.shared.any():  # some value stands on both sides, as in scores of few values
+        return ""
+    least = int(groups.size.min())
+    if least > 1 and min(int(included.sum()), int((~included).sum())) > DISTINCT:
+        raise AssumptionError(
+            f"all {len(included)} rows are copies: each of the {len(groups.size)} values stands at least {least} times, "
+            "always on one side. Copies are not further evidence; give each record once"
+        )
+    extra = len(included) - len(groups.size)
+    if extra <= 0.05 * len(included):
+        return ""
+    return f"{extra} of {len(included)} rows repeat the score and the side of another: copies are no further evidence"
+
+
+def _neighbours(values: Array, included: Array) -> str:
+    """Rank correlation of scores with the next of the same side, in the order of listing; a sorted table says nothing."""
+    strongest = 0.0
+    for side in (False, True):
+        here = values[included == side]
+        if len(here) < 30 or len(np.unique(here)) < 3 or _is_sorted(here):
+            continue
+        rho = float(stats.spearmanr(here[:-1], here[1:]).statistic)
+        strongest = max(strongest, abs(rho) * math.sqrt(len(here) - 2))
+    if 2 * stats.norm.sf(strongest) >= CERTAIN:
+        return ""
+    return (
+        f"scores follow those listed before them on their side ({strongest:.1f} standard errors): they do not look like "
+        "independent trials"
+    )
+
+
+def _is_sorted(values: Array) -> bool:
+    ordered = values[1:] >= values[:-1]
+    return bool(ordered.all() or (values[1:] <= values[:-1]).all())
+
+
+def _ties(groups: Groups) -> str:
+    share = float(groups.size[groups.shared].sum() / groups.size.sum())
+    if share < TIED:
+        return ""
+    return f"{share:.0%} of the scores equal one of the other side; ties count against the attack, so a finer score proves more"

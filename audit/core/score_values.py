@@ -1,0 +1,49 @@
+"""Scores as they come from outside: numbers that keep their order, or an error that says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit.core import checks
+from audit.core.errors import DataError
+
+EXACT = 2**53  # whole numbers beyond are not all told apart as float64
+
+
+def read(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return `values` as `(n,)` numbers, float64 or whole; infinities are allowed.
+
+    Raises:
+        DataError: they are masked, complex, text or objects, not one-dimensional, or hold NaN.
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise DataError(f"{name} has {int(np.ma.count_masked(values))} masked values; give .compressed() scores, or fill them")
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} has the type {array.dtype}; expected one number per record")
+    if array.ndim != 1:
+        raise DataError(f"{name} has shape {array.shape}; expected one dimension, one score for each canary")
+    if array.dtype.kind == "f":
+        return checks.without_nan(array.astype(np.float64), name)
+    return array
+
+
+def ordered(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
+    """Return all arrays of `read` joined as float64 in the same order; whole numbers too large for that become their ranks.
+
+    Raises:
+        DataError: numbers too large for float64 beside fractions.
+
+    >>> ordered([np.array([2**60, 2**60 + 1]), np.array([5])]).tolist()
+    [1.0, 2.0, 0.0]
+    """
+    large = any(one.dtype.kind in "iu" and len(one) and max(int(one.max()), -int(one.min())) > EXACT for one in arrays)
+    if not large:
+        return np.concatenate([one.astype(np.float64) for one in arrays])
+    if any(one.dtype.kind == "f" for one in arrays):
+        raise DataError("whole numbers beyond 2^53 beside fractions lose digits; give scores of one type")
+    whole = np.array([int(value) for one in arrays for value in one.tolist()], dtype=object)
+    return np.asarray(np.unique(whole, return_inverse=True)[1], dtype=np.float64)

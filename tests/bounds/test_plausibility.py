@@ -1,0 +1,139 @@
+"""Stated assumptions that the scores contradict, scores that are no numbers, and error rates that are shared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit import plugins
+from audit.api import lower_bound
+from audit.bounds import plausibility
+from audit.core.access import Access
+from audit.core.adjacency import Adjacency
+from audit.core.errors import AssumptionError, ConfigError, DataError
+from audit.core.game import Game, Inclusion
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+
+ANY = ("one_run", "both_ends", "rank_exact", "clopper_pearson", "sequential")
+
+
+def sides(members: int, nonmembers: int, seed: int = 0, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return draw.normal(shift, 1, members), draw.normal(0, 1, nonmembers)
+
+
+def asked(members: np.ndarray, nonmembers: np.ndarray, game: str = "one_run", **more: object):
+    return lower_bound(members, nonmembers, delta=1e-5, game=game, certificates=0, **more)
+
+
+def test_coins_that_cannot_be_fair_are_refused_where_the_bound_needs_them() -> None:
+    members, nonmembers = sides(950, 50)
+    with pytest.raises(AssumptionError, match="950 of 1000 are members"):
+        asked(members, nonmembers)
+    assert asked(members, nonmembers, "independent_trials").remarks == ()
+    assert "560 of 1000" in asked(*sides(560, 440)).remarks[0]
+    assert asked(*sides(510, 490)).remarks == ()
+
+
+def test_copied_rows_are_refused_and_some_copies_remarked_on() -> None:
+    members, nonmembers = sides(50, 50)
+    with pytest.raises(AssumptionError, match="copies"):
+        asked(np.repeat(members, 10), np.repeat(nonmembers, 10))
+    some = asked(np.concatenate([members, members[:20]]), np.concatenate([nonmembers, nonmembers[:20]]))
+    assert "40 of 140 rows repeat" in some.remarks[0]
+
+
+def test_scores_of_few_values_are_no_copies_but_tied() -> None:
+    draw = np.random.default_rng(1)
+    found = asked(draw.integers(0, 3, 100), draw.integers(0, 3, 100))
+    assert found.epsilon == 0 and "equal one of the other side" in found.remarks[0]
+
+
+def test_neighbours_that_follow_each_other_are_no_independent_trials() -> None:
+    draw = np.random.default_rng(2)
+    drift = np.repeat(draw.normal(0, 5, 20), 10)  # 20 runs of ten canaries, each with an offset of its own
+    found = asked(drift + draw.normal(size=200), drift + draw.normal(size=200), "independent_trials")
+    assert any("do not look like independent trials" in one for one in found.remarks)
+    assert asked(np.sort(draw.normal(size=200)), draw.normal(size=200), "independent_trials").remarks == ()
+
+
+def test_honest_games_are_hardly_ever_remarked_on() -> None:
+    odd = 0
+    for seed in range(400):
+        draw = np.random.default_rng(seed)
+        included = draw.random(300) < 0.5
+        rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=1, runs=300)
+        scores = Scores(values=draw.normal(size=300) + included, included=included, game=rules)
+        odd += bool(plausibility.remarks(scores, rules.grants))
+    assert odd <= 4  # at 0.1 % each
+
+
+def test_adjacency_is_what_the_caller_states() -> None:
+    assert asked(*sides(20, 20), adjacency="replace_one").game.adjacency is Adjacency.REPLACE_ONE
+    with pytest.raises(ConfigError, match="adjacency is 'swap'"):
+        asked(*sides(20, 20), adjacency="swap")
+
+
+def test_several_attacks_share_the_error_rate() -> None:
+    members, nonmembers = sides(100, 100, shift=1.0)
+    assert asked(members, nonmembers, attacks=5).epsilon == asked(members, nonmembers, confidence=0.99).epsilon
+    with pytest.raises(ConfigError, match="attacks is 0"):
+        asked(members, nonmembers, attacks=0)
+
+
+def test_the_best_of_five_columns_of_nothing_keeps_five_per_cent() -> None:
+    alarms = 0
+    for seed in range(200):
+        draw = np.random.default_rng([3, seed])
+        found = [asked(draw.normal(size=60), draw.normal(size=60), attacks=5).epsilon for _ in range(5)]
+        alarms += max(found) > 0
+    assert alarms <= 21  # a binomial of 200 at 5 % exceeds that one time in a thousand
+
+
+def test_scores_that_are_no_plain_numbers_are_refused_and_large_ones_kept_apart() -> None:
+    nonmembers = np.arange(50.0)
+    for bad, word in ((np.ones(50) * 1j, "complex"), (["a"] * 50, "type"), (np.ma.masked_less(np.arange(50.0), 3), "masked")):
+        with pytest.raises(DataError, match=word):
+            asked(bad, nonmembers)
+    base = 2**60
+    perfect = asked(np.arange(base + 100, base + 200), np.arange(base, base + 100))
+    assert perfect.epsilon == asked(np.arange(100, 200), np.arange(100)).epsilon > 3
+    with pytest.raises(DataError, match="2\\^53"):
+        asked(np.arange(base, base + 50), nonmembers)
+
+
+def test_a_bound_reads_as_one_line() -> None:
+    text = str(asked(*sides(100, 100, shift=2.0)))
+    assert text.startswith("epsilon >= ") and "at delta 1e-05" in text and len(text) < 160
+
+
+# ---------------------------------------------------------------------------------------- ties and seeds
+
+
+@pytest.mark.parametrize("name", [*ANY, "gaussian"])
+def test_no_seed_changes_a_bound(name: str) -> None:
+    draw = np.random.default_rng(4)
+    included = np.arange(160) % 2 == 0
+    values = np.round(draw.normal(size=160) + 1.5 * included)
+    rules = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.FINAL_MODEL,
+        inclusion=Inclusion.COINS,
+        canaries=160,
+        independent_noise=True,
+    )
+    scores = Scores(values=values, included=included, game=rules)
+    estimator = plugins.build("audit.bounds.estimators", {"kind": name})
+    found = {estimator.lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(seed)).epsilon for seed in range(6)}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("game", ["one_run", "independent_trials"])
+def test_trying_seeds_on_tied_scores_of_nothing_keeps_five_per_cent(game: str) -> None:
+    alarms = 0
+    for audit in range(60):
+        draw = np.random.default_rng([5, audit])
+        members, nonmembers = draw.integers(0, 3, 50), draw.integers(0, 3, 50)
+        alarms += max(asked(members, nonmembers, game, seed=seed).epsilon for seed in range(10)) > 0
+    assert alarms <= 9  # a binomial of 60 at 5 % exceeds that one time in a thousand

@@ -1,0 +1,118 @@
+"""Right guesses at both ends: against whole samples, the exact law of few scores, and the bounds that it has to beat."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from audit.stats.bounds import both_ends, one_run_all_counts, one_run_guesses, rank_exact, ranks
+from audit.stats.bounds.score_distributions import Law
+from audit.stats.curves import tradeoff_curves
+from audit.stats.curves.tradeoff import GroupPairs
+
+SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
+
+
+def design(members: int, nonmembers: int, delta: float = 0.0) -> both_ends.Design:
+    return both_ends.Design(members=members, nonmembers=nonmembers, pairs=GroupPairs(delta=delta))
+
+
+def drawn(law: Law, members: int, nonmembers: int, seed: int) -> ranks.Memberships:
+    included = np.arange(members + nonmembers) < members
+    return ranks.by_rank(law.draw(included, np.random.default_rng([seed, members])), included)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.1)])
+def test_simulated_counts_have_the_law_of_whole_samples(epsilon: float, delta: float) -> None:
+    """Means and spreads of the right guesses at every count, against placing 9 members and 15 nonmembers one by one."""
+    shape, generator, rows = design(9, 15, delta), np.random.default_rng(1), 4000
+    fast = both_ends.simulate(shape, epsilon, delta, rows, generator)
+    curve = tradeoff_curves.epsilon_delta(epsilon, delta)
+    grid = np.linspace(0, 1, 20_001)
+    slow = []
+    for _ in range(rows):
+        uniform = generator.random(9)
+        places = np.where(uniform < delta, -1.0, np.interp(uniform, curve.tpr(grid), grid))
+        values = -np.concatenate([places, generator.random(15)])
+        slow.append(both_ends.right_guesses(ranks.by_rank(values, np.arange(24) < 9)))
+    whole = np.array(slow)
+    error = 5 * whole.std(axis=0) / math.sqrt(rows) + 1e-9
+    assert (np.abs(fast.mean(axis=0) - whole.mean(axis=0)) < 1.5 * error).all()
+    assert fast.std(axis=0) == pytest.approx(whole.std(axis=0), rel=0.07)
+
+
+def test_the_exact_law_of_six_scores_of_nothing() -> None:
+    """All 20 orders of 3 members and 3 nonmembers are alike, so each chance is known."""
+    shape = design(3, 3)
+    orders = [np.isin(np.arange(6), chosen) for chosen in itertools.combinations(range(6), 3)]
+    exact = np.sort([both_ends.excess(both_ends.right_guesses(order), 0.0, shape).max() for order in orders])
+    found = both_ends.excess(both_ends.simulate(shape, 0.0, 0.0, 20_000, np.random.default_rng(0)), 0.0, shape).max(axis=1)
+    for value in exact:
+        assert np.mean(found >= value - 1e-9) == pytest.approx(np.mean(exact >= value - 1e-9), abs=0.015)
+
+
+@pytest.mark.parametrize("sides", [(50, 50), (5, 500), (500, 5)])
+def test_the_excess_grows_with_right_guesses_and_falls_with_epsilon(sides: tuple[int, int]) -> None:
+    shape = design(*sides)
+    each = both_ends.counts(shape.scores)
+    right = np.minimum(np.arange(2 * each[-1] + 1)[:, None], 2 * each)
+    found = np.array([both_ends.excess(right, epsilon, shape) for epsilon in (0.0, 0.1, 1.0, 5.0, 20.0)])
+    assert (np.diff(found, axis=1) >= -1e-9).all() and (np.diff(found, axis=0) <= 1e-9).all()
+
+
+def test_a_member_that_moves_up_raises_no_count_of_wrong_guesses() -> None:
+    generator = np.random.default_rng(3)
+    for _ in range(200):
+        ranked = generator.permutation(np.arange(30) < 13)
+        place = generator.choice(np.flatnonzero(ranked[1:])) + 1
+        moved = ranked.copy()
+        moved[[place - 1, place]] = moved[[place, place - 1]]
+        assert (both_ends.right_guesses(moved) >= both_ends.right_guesses(ranked)).all()
+
+
+def test_a_true_epsilon_is_refuted_as_seldom_as_promised() -> None:
+    """Fast version; `pytest -m calibration tests/bounds/test_coverage.py` has the full one."""
+    for law in (Law(kind="null"), Law(kind="flat", parameter=1.0), Law(kind="gaussian", parameter=1.0, delta=0.1)):
+        pairs = GroupPairs(delta=law.delta)
+        wrong = sum(both_ends.refutes(drawn(law, 30, 50, seed), law.epsilon, pairs, 0.05) for seed in range(150))
+        assert wrong <= 17, law  # a binomial of 150 at 5 % exceeds that one time in a thousand
+
+
+def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
+    ranked = drawn(Law(kind="gaussian", parameter=2.0), 40, 40, 1)
+    first = both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05)
+    both_ends.simulated.cache_clear()
+    assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05) == first
+
+
+def test_bounds_fall_with_confidence_and_the_test_agrees_with_them() -> None:
+    ranked, pairs = drawn(Law(kind="gaussian", parameter=2.0), 60, 60, 5), GroupPairs(delta=1e-5)
+    found = [both_ends.bound(ranked, pairs, significance)[0] for significance in (0.2, 0.05, 0.004)]
+    assert found == sorted(found, reverse=True) and found[-1] > 0.5
+    for epsilon in (0.0, 0.9 * found[1], found[1], 1.3 * found[1]):
+        assert both_ends.refutes(ranked, epsilon, pairs, 0.05) == (epsilon < found[1])
+
+
+def test_it_proves_more_than_one_run_and_the_rank_tests_on_the_same_scores() -> None:
+    for law, size in ((Law(kind="gaussian", parameter=1.0, delta=1e-5), 100), (Law(kind="flat", parameter=3.0), 30)):
+        medians = []
+        for seed in range(16):
+            ranked = drawn(law, size, size, seed)
+            guesses = one_run_guesses.guess_counts(2 * size, SHARES)
+            correct = one_run_guesses.correct_guesses(ranked, guesses)
+            walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=2 * size, delta=law.delta)
+            family = functools.partial(tradeoff_curves.epsilon_delta, delta=law.delta)
+            tests = rank_exact.precedence_tests(ranked, 3.0)
+            medians.append(
+                (
+                    both_ends.bound(ranked, GroupPairs(delta=law.delta), 0.05)[0],
+                    one_run_all_counts.bound(walk, 0.05)[0],
+                    rank_exact.bound(tests, family, significance=0.05)[0],
+                )
+            )
+        ours, one_run, rank = np.mean(medians, axis=0)
+        assert ours > one_run and ours > rank, law
