@@ -6,6 +6,7 @@ is a value; recording gives a new one, and refuses what would exceed the budget.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
@@ -27,8 +28,8 @@ from audit.core.events import Composed, Event, Laplace, Repeated, words
 from audit.core.protocols import Accountant
 from audit.core.results import BudgetLedger, BudgetRelease, Trajectory
 
-VERSION = 1
-_HEAD = {"version", "budget_epsilon", "delta", "adjacency", "accountant", "releases"}
+VERSION = 2
+_HEAD = {"version", "budget_epsilon", "delta", "adjacency", "accountant", "seal", "releases"}
 _ROW = {"name", "when", "note", "event", "hash"}
 _PATIENCE = 10.0  # seconds that a command waits for another one that writes the same ledger
 
@@ -146,19 +147,26 @@ class Ledger:
         return Trajectory(accountant=source, steps=tuple(range(1, len(epsilons))), epsilon=tuple(epsilons[1:]))
 
 
-def record_once(path: Path, release: Release) -> Ledger:
-    """The ledger of a file with a release recorded in it, unless the very same one is there already.
+def record(path: Path, release: Release, *, once: bool = False) -> Ledger:
+    """Return the ledger of a file after a release was recorded in it.
+
+    The accountant is asked before the file is locked, and again where another command recorded something meanwhile.
+
+    Args:
+        once: leave the ledger as it is where the very same release (name, event, note) is there already.
 
     Raises:
         BudgetExceeded: it would cost more than what is left; the file stays as it is.
     """
-    with locked(path):
+    while True:
         book = load(path)
-        if any((one.name, one.event, one.note) == (release.name, release.event, release.note) for one in book.releases):
+        if once and any(replace(row, when=release.when) == release for row in book.releases):
             return book
-        book = book.record(book.ask(), release)
-        save(book, path)
-    return book
+        grown = book.record(book.ask(), release)
+        with locked(path):
+            if load(path) == book:
+                save(grown, path)
+                return grown
 
 
 def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, when: str = "") -> Release:
@@ -180,53 +188,60 @@ def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, w
 
 
 def save(ledger: Ledger, path: Path) -> None:
-    """Writes the ledger as JSON, each release with a hash over itself and all before it; whole or not at all.
+    """Writes the ledger as JSON, whole or not at all, and waits until it is on the disk.
+
+    Each release has a hash over itself, all before it and the settings; the seal covers their number.
 
     Raises:
         OutputError: the file cannot be written.
     """
+    hashes = _hashes(ledger)
     rows = [
-        {"name": one.name, "when": one.when, "note": one.note, "event": encode(one.event), "hash": digest}
-        for one, digest in zip(ledger.releases, _hashes(ledger.releases), strict=True)
+        {"name": row.name, "when": row.when, "note": row.note, "event": encode(row.event), "hash": digest}
+        for row, digest in zip(ledger.releases, hashes[1:], strict=True)
     ]
-    stored = {
-        "version": VERSION,
-        "budget_epsilon": ledger.budget_epsilon,
-        "delta": ledger.delta,
-        "adjacency": str(ledger.adjacency),
-        "accountant": ledger.accountant,
-        "releases": rows,
-    }
+    stored = {"version": VERSION, **_settings(ledger), "seal": _seal(hashes), "releases": rows}
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(json.dumps(stored, indent=1) + "\n")
+        with temporary.open("w") as file:
+            file.write(json.dumps(stored, indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise OutputError(f"cannot write the ledger {path}: {error}") from error
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps other commands from writing the ledger until the block ends.
+    """Keeps other commands from writing a ledger of this folder until the block, or the process, ends.
 
     Raises:
-        OutputError: another one has been at it for ten seconds, or the folder cannot be written to.
+        OutputError: another one has been at it for ten seconds, or the folder cannot be opened.
     """
-    lock, until = path.with_name(path.name + ".lock"), time.monotonic() + _PATIENCE
-    while True:
-        try:
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            break
-        except FileExistsError:
-            if time.monotonic() > until:
-                raise OutputError(f"{lock} is there: another command writes this ledger; remove it if none does") from None
-            time.sleep(0.05)
-        except OSError as error:
-            raise OutputError(f"cannot write beside the ledger {path}: {error}") from error
+    until = time.monotonic() + _PATIENCE
     try:
+        folder = os.open(path.parent, os.O_RDONLY)
+    except OSError as error:
+        raise OutputError(f"cannot write beside the ledger {path}: {error}") from error
+    try:
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise OutputError(f"another command writes a ledger in {path.parent}; try again when it is done") from None
+                time.sleep(0.02)
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        os.close(folder)  # which unlocks; so does the end of the process, however it ends
 
 
 def load(path: Path) -> Ledger:
@@ -239,9 +254,10 @@ def load(path: Path) -> Ledger:
         stored = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the ledger {path}: {error}; expected a JSON file that this program wrote") from error
-    if not isinstance(stored, dict) or stored.get("version") != VERSION:
+    if not isinstance(stored, dict) or stored.get("version") not in (1, VERSION):
         raise DataError(f"{path} is not a ledger of version {VERSION}")
-    _exactly(stored, _HEAD, str(path))
+    sealed = stored["version"] == VERSION  # a file of version 1 is sealed when something is recorded in it
+    _exactly(stored, _HEAD if sealed else _HEAD - {"seal"}, str(path))
     if not isinstance(stored["releases"], list):
         raise DataError(f"{path}: 'releases' is {type(stored['releases']).__name__}; expected a list")
     releases = tuple(_release(row, f"{path}, release {place + 1}") for place, row in enumerate(stored["releases"]))
@@ -255,10 +271,15 @@ def load(path: Path) -> Ledger:
         )
     except (ValueError, ConfigError) as error:
         raise DataError(f"{path}: {error}") from error
-    hashes = [row["hash"] for row in stored["releases"]]
-    for place, (found, expected) in enumerate(zip(hashes, _hashes(releases), strict=True)):
-        if found != expected:
-            raise DataError(f"{path}: release {place + 1} ('{releases[place].name}') was changed after it was recorded")
+    expected = _hashes(ledger, sealed=sealed)
+    for place, row in enumerate(stored["releases"]):
+        if row["hash"] != expected[place + 1]:
+            raise DataError(
+                f"{path}: release {place + 1} ('{releases[place].name}'), one before it or a setting was changed after it was "
+                "recorded"
+            )
+    if sealed and stored["seal"] != _seal(expected):
+        raise DataError(f"{path}: a setting was changed or a release removed after it was recorded; the seal does not fit")
     return ledger
 
 
@@ -293,13 +314,29 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _hashes(releases: Sequence[Release]) -> list[str]:
-    found, before = [], ""
-    for one in releases:
-        text = json.dumps([before, one.name, one.when, one.note, encode(one.event)], sort_keys=True)
-        before = hashlib.sha256(text.encode()).hexdigest()
-        found.append(before)
-    return found
+def _settings(ledger: Ledger) -> dict[str, Any]:
+    return {
+        "budget_epsilon": ledger.budget_epsilon,
+        "delta": ledger.delta,
+        "adjacency": str(ledger.adjacency),
+        "accountant": ledger.accountant,
+    }
+
+
+def _hashes(ledger: Ledger, *, sealed: bool = True) -> list[str]:
+    """The hash of the settings ("" in files of version 1), and of each release with all before it."""
+    hashes = [_digest(_settings(ledger)) if sealed else ""]
+    for row in ledger.releases:
+        hashes.append(_digest([hashes[-1], row.name, row.when, row.note, encode(row.event)]))
+    return hashes
+
+
+def _seal(hashes: Sequence[str]) -> str:
+    return _digest([hashes[-1], len(hashes) - 1])
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def summary(ledger: Ledger) -> BudgetLedger:

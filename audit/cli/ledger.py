@@ -80,10 +80,7 @@ def record(
 
     found = _event(noise, rate, steps, records, scale, times, event)
     moment = when or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    with ledger.locked(file):
-        book = ledger.load(file)
-        book = book.record(book.ask(), ledger.Release(name=name, event=found, when=_moment(moment), note=note))
-        ledger.save(book, file)
+    book = ledger.record(file, ledger.Release(name=name, event=found, when=_moment(moment), note=note))
     return _say(ledger.summary(book), as_json)
 
 
@@ -173,9 +170,8 @@ class Entry:
         if self.training is None:
             book = ledger.load(self.file)
         else:
-            book = ledger.record_once(
-                self.file, self._release(experiment, f"recorded by the audit {report.id}", report.created)
-            )
+            release = self._release(experiment, f"recorded by the audit {report.id}", report.created)
+            book = ledger.record(self.file, release, once=True)
         return replace(report, ledger=ledger.summary(book))
 
     def _release(self, experiment: Experiment, note: str, when: str = "") -> Release:

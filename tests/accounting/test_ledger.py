@@ -89,7 +89,7 @@ def test_an_edited_release_is_noticed(tmp_path: Path) -> None:
     stored = json.loads(file.read_text())
     stored["releases"][0]["event"]["steps"] = 1
     file.write_text(json.dumps(stored))
-    with pytest.raises(DataError, match="release 1 \\('a'\\) was changed"):
+    with pytest.raises(DataError, match=r"release 1 \('a'\), one before it or a setting was changed"):
         ledger.load(file)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,7 +69,7 @@ def test_what_exceeds_the_budget_is_refused_and_not_recorded(book: Path, capsys:
     answer(["ledger", "record", str(book), "training", *TRAINING, "200"])
     before = book.read_bytes()
     assert answer(["ledger", "record", str(book), "too much", *TRAINING, "5000"]) == 1
-    assert book.read_bytes() == before and not list(book.parent.glob("*.lock"))
+    assert book.read_bytes() == before and [one.name for one in book.parent.iterdir()] == [book.name]
     said = capsys.readouterr().err
     assert "'too much' would bring the total to epsilon" in said and "the budget is 2" in said
 
@@ -130,8 +134,69 @@ def test_two_commands_do_not_write_at_once(book: Path, monkeypatch: pytest.Monke
     with ledger.locked(book), pytest.raises(OutputError, match="another command writes"), ledger.locked(book):
         pass
     with ledger.locked(book):
-        assert book.with_name(book.name + ".lock").exists()
-    assert not book.with_name(book.name + ".lock").exists()
+        pass
+
+
+def test_a_killed_command_leaves_no_lock(book: Path) -> None:
+    lines = (
+        "import time; from pathlib import Path; from audit.accounting import ledger",
+        f"with ledger.locked(Path({str(book)!r})): print(1, flush=True); time.sleep(60)",
+    )
+    code = "\n".join(lines)
+    root = str(Path(__file__).resolve().parents[2])
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root})
+    assert holder.stdout is not None and holder.stdout.readline() == b"1\n"
+    holder.kill()
+    holder.wait()
+    assert answer(["ledger", "record", str(book), "training", *TRAINING, "20"]) == 0
+
+
+def test_what_is_recorded_while_the_accountant_computes_is_counted_too(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=10)
+    spent, rival = ledger.Ledger.spent, ledger.Release(name="rival", event=training)
+
+    def interrupted(*arguments: Any) -> Any:
+        monkeypatch.setattr(ledger.Ledger, "spent", spent)
+        ledger.record(book, rival)
+        return spent(*arguments)
+
+    monkeypatch.setattr(ledger.Ledger, "spent", interrupted)
+    found = ledger.record(book, replace(rival, name="mine"))
+    assert [one.name for one in found.releases] == ["rival", "mine"] == [one.name for one in ledger.load(book).releases]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"budget_epsilon": 500.0},
+        {"delta": 0.01},
+        {"adjacency": "replace_one"},
+        {"accountant": "reference"},
+        {"releases": 1},
+        {"releases": 0},
+    ],
+)
+def test_changed_settings_and_removed_releases_are_noticed(book: Path, change: dict[str, Any]) -> None:
+    for steps in ("20", "30"):
+        answer(["ledger", "record", str(book), "training", *TRAINING, steps])
+    stored = json.loads(book.read_text())
+    if "releases" in change:
+        change = {"releases": stored["releases"][: change["releases"]]}
+    book.write_text(json.dumps({**stored, **change}))
+    with pytest.raises(DataError, match=r"changed after it was recorded|seal does not fit"):
+        ledger.load(book)
+
+
+def test_a_file_of_version_1_is_read_and_sealed_when_written(book: Path) -> None:
+    answer(["ledger", "record", str(book), "training", *TRAINING, "20"])
+    old = json.loads(book.read_text())
+    row = old["releases"][0]
+    text = json.dumps(["", row["name"], row["when"], row["note"], row["event"]], sort_keys=True)
+    row["hash"] = hashlib.sha256(text.encode()).hexdigest()
+    del old["seal"]
+    book.write_text(json.dumps({**old, "version": 1}))
+    assert answer(["ledger", "record", str(book), "training", *TRAINING, "30"]) == 0
+    assert json.loads(book.read_text())["version"] == 2 and len(ledger.load(book).releases) == 2
 
 
 def test_the_trajectory_is_drawn(book: Path, tmp_path: Path) -> None:
