@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from audit.core.data import Array
 from audit.core.errors import AssumptionError
 from audit.core.game import Assumption, Game
 from audit.core.views import Scores
+from audit.stats.sampling_tests import lag_rank_correlation, two_sided
 
 CERTAIN = 1e-9  # an honest game shows so much less often
 ODD = 1e-3
@@ -57,7 +57,7 @@ def _groups(values: Array, included: Array) -> Groups:
 
 def _coins(included: Array, game: Game) -> str:
     members, count = int(included.sum()), len(included)
-    chance = float(stats.binomtest(members, count, game.inclusion_probability).pvalue)
+    chance = two_sided(members, count, game.inclusion_probability)
     said = (
         f"{members} of {count} are members, which coins with probability {game.inclusion_probability:g} give with "
         f"probability {chance:.1g}"
@@ -93,9 +93,8 @@ def _neighbours(values: Array, included: Array) -> str:
         here = values[included == side]
         if len(here) < 30 or len(np.unique(here)) < 3 or _is_sorted(here):
             continue
-        rho = float(stats.spearmanr(here[:-1], here[1:]).statistic)
-        strongest = max(strongest, abs(rho) * math.sqrt(len(here) - 2))
-    if 2 * stats.norm.sf(strongest) >= CERTAIN:
+        strongest = max(strongest, abs(lag_rank_correlation(here)) * math.sqrt(len(here) - 2))
+    if math.erfc(strongest / math.sqrt(2)) >= CERTAIN:  # two-sided normal tail
         return ""
     return (
         f"scores follow those listed before them on their side ({strongest:.1f} standard errors): they do not look like "

@@ -28,6 +28,24 @@ def two_sided(count: int, trials: int, rate: float) -> float:
     return min(1.0, 2 * min(lower, upper))
 
 
+def lag_rank_correlation(values: NDArray[np.float64]) -> float:
+    """Spearman's correlation of each value with the next; 0 where all are equal.
+
+    >>> lag_rank_correlation(np.array([1.0, 2.0, 3.0, 4.0]))
+    1.0
+    """
+    first, second = _ranks(values[:-1]), _ranks(values[1:])
+    if first.std() == 0 or second.std() == 0:
+        return 0.0
+    return float(np.mean((first - first.mean()) * (second - second.mean())) / (first.std() * second.std()))
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1 on; equal values share their mean rank."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place], dtype=np.float64)
+
+
 def membership(batches: Sequence[Sequence[int]], records: int) -> Members:
     """Table of which record is in which batch, `(steps, records)`."""
     table = np.zeros((len(batches), records), dtype=bool)
