@@ -73,7 +73,7 @@ def _models(folder: Path, kind: str | None, options: Options) -> list[Any]:
 
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
-    from audit.data.readers.arrays import read_npz
+    from audit.data.archives import read_npz
     from audit.data.source import read_bytes
 
     found: dict[str, Any] = read_npz(read_bytes(path, "references"), path)
