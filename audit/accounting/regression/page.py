@@ -72,6 +72,10 @@ def render(runs: Sequence[Run]) -> str:
     if len(present) < len(runs):
         lines += ["Not asked where this page was made:", ""]
         lines += [f"- {one.name} (`{one.spec}`): {one.absent}" for one in runs if one.absent] + [""]
+    behind = [run for run in present if len(run.results) < len(cases)]
+    if behind:
+        lines += ["Not asked about the newest cases yet; their rows are of the cases that were asked:", ""]
+        lines += [f"- {run.name} (`{run.spec}`): {len(run.results)} of {len(cases)} cases" for run in behind] + [""]
     for one in present:
         lines += _findings(one)
     return "\n".join([*lines, *_known(cases, {one.spec: one.results for one in present})]) + "\n"
