@@ -271,7 +271,7 @@ def test_a_certificate_does_not_hold_up_a_large_table() -> None:
     draw = np.random.default_rng(4)
     started = time.process_time()
     found = api.lower_bound(draw.normal(1, 1, 250_000), draw.normal(0, 1, 250_000), delta=1e-5)
-    assert found.certificates == () and time.process_time() - started < 3
+    assert found.certificates == () and time.process_time() - started < 12  # certificates of this size take minutes
 
 
 def test_delta_of_any_estimator() -> None:
