@@ -297,7 +297,7 @@ def _share(confidence: float, attacks: int) -> float:
     """The confidence of each of so many bounds that hold together with `confidence` (Bonferroni)."""
     if attacks < 1:
         raise ConfigError(f"attacks is {attacks}; expected how many score columns were tried, at least 1")
-    return 1 - (1 - checks.open_probability(confidence, "confidence")) / attacks
+    return 1 - (1 - checks.confidence(confidence)) / attacks
 
 
 def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:

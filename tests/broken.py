@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from audit import plugins
+from audit.core.event_reading import noisy_steps
+from audit.core.events import dp_sgd
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 
 
 def honest(job: TrainingJob, progress: Progress, **changes: float) -> TrainedModels:
     """The job run by the real trainer, on a mechanism that differs from the accounted one."""
-    mechanism = replace(job.mechanism, **changes)
+    noisy = noisy_steps(job.mechanism)
+    assert noisy is not None
+    mechanism = dp_sgd(**{**asdict(noisy), **changes})
     trained: TrainedModels = plugins.build("audit.trainers", {"kind": "dpsgd"}).fit(replace(job, mechanism=mechanism), progress)
     return trained
 

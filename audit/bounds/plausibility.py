@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import AssumptionError
 from audit.core.game import Assumption, Game
@@ -37,6 +38,7 @@ def remarks(scores: Scores, assumes: frozenset[Assumption]) -> tuple[str, ...]:
     Raises:
         AssumptionError: coins that are said to be fair are off by so much that chance is ruled out, or all rows are copies.
     """
+    checks.both_sides(scores.included, "the table of scores")
     groups = _groups(scores.values, scores.included)
     found = [_copies(groups, scores.included)]
     if Assumption.INDEPENDENT_COINS in assumes:

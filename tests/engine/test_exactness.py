@@ -13,7 +13,6 @@ from audit.core.access import Access
 from audit.core.errors import AuditError, ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.training import TrainingJob
-from audit.engine.clip_check import RECOMPUTATION_LIMIT
 from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients
@@ -149,9 +148,3 @@ def opposing(kind: str, offset: float, generator: torch.Generator) -> tuple[nn.M
         return Opposing(nn.Conv2d(channels, channels, 9, bias=False), sign), inputs
     sign = sign * (1 + 1e-4 / offset * torch.randn(positions, 1, generator=generator))
     return Opposing(nn.Embedding(5, 8), sign), torch.zeros(4, positions)
-
-
-def test_the_limit_is_one_for_engine_and_verdict() -> None:
-    from audit.experiment import judge
-
-    assert judge.RECOMPUTATION_LIMIT == RECOMPUTATION_LIMIT

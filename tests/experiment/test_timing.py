@@ -28,7 +28,7 @@ class Machine:
         self.now, self.step, self.steps_seen = 0.0, step, set[int]()
 
     def work(self, shared: object, order: Order, progress: object) -> dict[str, object]:
-        steps = order.job.keywords["mechanism"].steps
+        steps = order.job.keywords["mechanism"].count
         self.steps_seen.add(steps)
         self.now += 0.5 + self.step * steps * len(order.job.keywords["seeds"])
         return {}
