@@ -218,7 +218,7 @@ def curve_point(name: tuple[str, int, str], shape: tuple[int, int, int], repeats
         steps=steps,
         optimizer={"kind": "sgd", "learning_rate": 0.5},
     )
-    nothing = replace(one, mechanism=replace(one.mechanism, steps=0))
+    nothing = replace(one, mechanism=replace(one.mechanism, count=0))
     taken: list[Taken] = []
     start: list[Taken] = []
     forget_peak()
