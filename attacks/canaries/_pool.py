@@ -45,10 +45,10 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
         )
     length = norm * float(np.mean(np.linalg.norm(flat, axis=1)))
     signs = seed.numpy().choice([-1.0, 1.0], size=count)
-    made = length * signs[:, None] * linear_probe.least_directions(flat, count)
+    vectors = length * signs[:, None] * linear_probe.least_directions(flat, count)
     weights = linear_probe.fit(flat, dataset.pool.labels, dataset.classes)
-    labels = np.argmin(made @ weights[:-1] + weights[-1], axis=1).astype(np.int64)
-    return Records(inputs=made.reshape(count, *dataset.pool.inputs.shape[1:]).astype(np.float32), labels=labels)
+    labels = np.argmin(vectors @ weights[:-1] + weights[-1], axis=1).astype(np.int64)
+    return Records(inputs=vectors.reshape(count, *dataset.pool.inputs.shape[1:]).astype(np.float32), labels=labels)
 
 
 def wrong_labels(dataset: Dataset, labels: Array, seed: Seed, kind: str) -> Array:

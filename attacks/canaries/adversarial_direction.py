@@ -36,16 +36,16 @@ class AdversarialDirection:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` moved pool records; `identifiers` are -1 because no source row holds them."""
-        chosen = _pool.choose(dataset, count, seed.child("adversarial"), "adversarial_direction")
-        taken = dataset.pool.take(chosen)
+        pool_rows = _pool.choose(dataset, count, seed.child("adversarial"), "adversarial_direction")
+        originals = dataset.pool.take(pool_rows)
         _pool.require_classes(dataset, "adversarial_direction")
-        known = dataset.train if len(dataset.train) else dataset.pool
-        weights = linear_probe.fit(known.inputs.reshape(len(known), -1), known.labels, dataset.classes)
-        uphill = self._uphill(taken, weights).reshape(taken.inputs.shape)
+        probe_records = dataset.train if len(dataset.train) else dataset.pool
+        weights = linear_probe.fit(probe_records.inputs.reshape(len(probe_records), -1), probe_records.labels, dataset.classes)
+        uphill = self._uphill(originals, weights).reshape(originals.inputs.shape)
         return Canaries(
             kind="adversarial_direction",
             description=f"records held out of {dataset.name}, moved to where a linear model prefers a wrong class",
-            records=Records(inputs=self._moved(taken.inputs, uphill, dataset.pool.inputs), labels=taken.labels),
+            records=Records(inputs=self._moved(originals.inputs, uphill, dataset.pool.inputs), labels=originals.labels),
             identifiers=np.full(count, -1),
         )
 
@@ -56,9 +56,9 @@ class AdversarialDirection:
         rows = weights[:-1].T
         reach = np.stack([np.abs(rows - own).sum(axis=1) for own in rows])  # [true class, rival]
         width = float(records.inputs.max() - records.inputs.min())
-        gained = scores + self.radius * width * reach[records.labels]
-        gained[np.arange(len(flat)), records.labels] = -np.inf
-        return np.asarray(rows[gained.argmax(axis=1)] - rows[records.labels])
+        gains = scores + self.radius * width * reach[records.labels]
+        gains[np.arange(len(flat)), records.labels] = -np.inf
+        return np.asarray(rows[gains.argmax(axis=1)] - rows[records.labels])
 
     def _moved(self, inputs: Array, uphill: Array, like: Array) -> Array:
         low, high = float(like.min()), float(like.max())

@@ -35,17 +35,17 @@ class Duplicated:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` pool records in random order, each to be planted in several copies."""
-        chosen = _pool.choose(dataset, count, seed.child("duplicated"), "duplicated")
-        taken = dataset.pool.take(chosen)
+        rows = _pool.choose(dataset, count, seed.child("duplicated"), "duplicated")
+        originals = dataset.pool.take(rows)
         if self.mislabelled:
-            labels = _pool.wrong_labels(dataset, taken.labels, seed.child("duplicated labels"), "duplicated")
-            taken = Records(inputs=taken.inputs, labels=labels)
+            labels = _pool.wrong_labels(dataset, originals.labels, seed.child("duplicated labels"), "duplicated")
+            originals = Records(inputs=originals.inputs, labels=labels)
         wrong = " with a wrong label" if self.mislabelled else ""
         return Canaries(
             kind="duplicated",
             description=f"records held out of {dataset.name}{wrong}",
-            records=taken,
-            identifiers=dataset.pool_index[chosen],
+            records=originals,
+            identifiers=dataset.pool_index[rows],
             copies=self.copies,
         )
 

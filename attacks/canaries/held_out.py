@@ -15,12 +15,12 @@ class HeldOut:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` pool records in random order."""
-        chosen = _pool.choose(dataset, count, seed.child("held_out"), "held_out")
+        rows = _pool.choose(dataset, count, seed.child("held_out"), "held_out")
         return Canaries(
             kind="held_out",
             description=f"random records held out of {dataset.name}",
-            records=dataset.pool.take(chosen),
-            identifiers=dataset.pool_index[chosen],
+            records=dataset.pool.take(rows),
+            identifiers=dataset.pool_index[rows],
         )
 
 

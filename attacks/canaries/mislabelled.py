@@ -19,14 +19,14 @@ class Mislabelled:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` pool records with wrong labels."""
-        chosen = _pool.choose(dataset, count, seed.child("mislabelled"), "mislabelled")
-        taken = dataset.pool.take(chosen)
-        labels = _pool.wrong_labels(dataset, taken.labels, seed.child("mislabelled labels"), "mislabelled")
+        rows = _pool.choose(dataset, count, seed.child("mislabelled"), "mislabelled")
+        originals = dataset.pool.take(rows)
+        labels = _pool.wrong_labels(dataset, originals.labels, seed.child("mislabelled labels"), "mislabelled")
         return Canaries(
             kind="mislabelled",
             description=f"records held out of {dataset.name} with a wrong label",
-            records=Records(inputs=taken.inputs, labels=labels),
-            identifiers=dataset.pool_index[chosen],
+            records=Records(inputs=originals.inputs, labels=labels),
+            identifiers=dataset.pool_index[rows],
         )
 
 

@@ -38,10 +38,10 @@ class OutOfDistribution:
         if count < 1:
             raise ConfigError(f"{count} canaries of kind 'out_of_distribution'; expected at least 1")
         labels = seed.child("ood labels").numpy().integers(0, dataset.classes, size=count, dtype=np.int64)
-        described = {"blank": "constant inputs with random labels", "noise": "inputs of uniform noise with random labels"}
+        descriptions = {"blank": "constant inputs with random labels", "noise": "inputs of uniform noise with random labels"}
         return Canaries(
             kind="out_of_distribution",
-            description=f"{described[self.pattern]}, in the value range of {dataset.name}",
+            description=f"{descriptions[self.pattern]}, in the value range of {dataset.name}",
             records=Records(inputs=self._inputs(dataset.pool.inputs, count, seed), labels=labels),
             identifiers=np.full(count, -1),
         )

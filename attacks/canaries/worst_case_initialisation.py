@@ -42,11 +42,11 @@ class WorstCaseInitialisation:
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` records and the order to start every model from fitted weights."""
         _pool.require_classes(dataset, "worst_case_initialisation")
-        made = (
+        canaries = (
             self._along(dataset, count, seed) if self.record == "unused_direction" else self._mislabelled(dataset, count, seed)
         )
-        started = f"{made.description}; every run starts from weights that fit the other records"
-        return replace(made, description=started, fitted_start=self.steps)
+        description = f"{canaries.description}; every run starts from weights that fit the other records"
+        return replace(canaries, description=description, fitted_start=self.steps)
 
     def _along(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
         return Canaries(
@@ -57,14 +57,14 @@ class WorstCaseInitialisation:
         )
 
     def _mislabelled(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
-        chosen = _pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
-        taken = dataset.pool.take(chosen)
-        labels: Array = _pool.wrong_labels(dataset, taken.labels, seed.child("labels"), "worst_case_initialisation")
+        rows = _pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
+        originals = dataset.pool.take(rows)
+        labels: Array = _pool.wrong_labels(dataset, originals.labels, seed.child("labels"), "worst_case_initialisation")
         return Canaries(
             kind="worst_case_initialisation",
             description=f"records held out of {dataset.name} with a wrong label",
-            records=Records(inputs=taken.inputs, labels=labels),
-            identifiers=dataset.pool_index[chosen],
+            records=Records(inputs=originals.inputs, labels=labels),
+            identifiers=dataset.pool_index[rows],
         )
 
 

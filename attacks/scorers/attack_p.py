@@ -41,11 +41,17 @@ class AttackP:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Normal quantile among known non-members, `(m,)` float64."""
         included = reading.memberships(reference, 1, "attack_p", online=False)
-        ours, theirs = reading.mean_confidences(target, reference, "attack_p")
-        classes = np.zeros(len(ours), dtype=np.int64) if target.labels is None else np.asarray(target.labels).astype(np.int64)
+        target_values, reference_values = reading.mean_confidences(target, reference, "attack_p")
+        classes = (
+            np.zeros(len(target_values), dtype=np.int64)
+            if target.labels is None
+            else np.asarray(target.labels).astype(np.int64)
+        )
         outside = ~included
-        theirs_classes = np.broadcast_to(classes, included.shape)[outside]
-        return population.normal_score_by_group(ours, classes, theirs[outside], theirs_classes, self.fewest)
+        reference_classes = np.broadcast_to(classes, included.shape)[outside]
+        return population.normal_score_by_group(
+            target_values, classes, reference_values[outside], reference_classes, self.fewest
+        )
 
 
 PLUGIN = AttackP

@@ -34,8 +34,8 @@ class AttackR:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Smoothed log odds of the rank, `(m,)` float64."""
         included = reading.memberships(reference, 2, "attack_r", online=False)
-        ours, theirs = reading.mean_confidences(target, reference, "attack_r")
-        return membership.smoothed_rank(ours, theirs, included)
+        target_values, reference_values = reading.mean_confidences(target, reference, "attack_r")
+        return membership.smoothed_rank(target_values, reference_values, included)
 
 
 PLUGIN = AttackR

@@ -54,20 +54,20 @@ class Auto:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Scores of the chosen attack, `(m,)` float64."""
-        ours, theirs = reading.mean_confidences(target, reference, "auto")
+        target_values, reference_values = reading.mean_confidences(target, reference, "auto")
         if len(reference) == 0:
             return -reading.losses(target, reading.NO_REFERENCE, "auto")[0]
         included = reading.memberships(reference, 1, "auto", online=False)
         online = bool(included.any())
-        kind, _ = self.choose(len(reference), len(ours), online=online)
+        kind, _ = self.choose(len(reference), len(target_values), online=online)
         if kind == "rmia":
             losses, their_losses = reading.losses(target, reference, "auto")
             return membership.log_ratio(-losses, -their_losses, included, online=online, offline_weight=0.3)
         if kind == "offset":
-            return membership.difference(ours, theirs, included, online=True)
+            return membership.difference(target_values, reference_values, included, online=True)
         if kind == "learned_combination":
-            return learned_score.learned_log_odds(ours, theirs, included, _ROWS)
-        return membership.deviation(ours, theirs, included)
+            return learned_score.learned_log_odds(target_values, reference_values, included, _ROWS)
+        return membership.deviation(target_values, reference_values, included)
 
 
 PLUGIN = Auto

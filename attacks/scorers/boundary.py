@@ -50,12 +50,12 @@ class Boundary:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Distance, or how far it exceeds that under models without the canary, `(m,)` float64."""
-        known = reference if self.calibrated else reading.NO_REFERENCE
-        ours, theirs = reading.boundaries(target, known, "boundary", self._signal.key)
+        references = reference if self.calibrated else reading.NO_REFERENCE
+        target_values, reference_values = reading.boundaries(target, references, "boundary", self._signal.key)
         if not self.calibrated:
-            return np.asarray(ours, dtype=np.float64)
+            return np.asarray(target_values, dtype=np.float64)
         included = reading.memberships(reference, 1, "boundary", online=False)
-        return membership.difference(ours, theirs, included, online=False)
+        return membership.difference(target_values, reference_values, included, online=False)
 
 
 PLUGIN = Boundary

@@ -33,7 +33,7 @@ class Confidence:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of the predicted class, `(m,)` float64."""
         logits, _ = reading.logits(target, "confidence")
-        odds = [signals.scaled_confidence(one, np.argmax(one, axis=-1)) for one in logits]
+        odds = [signals.scaled_confidence(scores, np.argmax(scores, axis=-1)) for scores in logits]
         return np.asarray(np.mean(odds, axis=0))
 
 

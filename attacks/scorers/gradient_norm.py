@@ -43,12 +43,12 @@ class GradientNorm:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the log norm, or how far it lies below that of models without the canary, `(m,)` float64."""
-        known = reference if self.calibrated else reading.NO_REFERENCE
-        ours, theirs = reading.log_lengths(target, known, "gradient_norm", _SIGNALS[self.layer].key)
+        references = reference if self.calibrated else reading.NO_REFERENCE
+        target_values, reference_values = reading.log_lengths(target, references, "gradient_norm", _SIGNALS[self.layer].key)
         if not self.calibrated:
-            return -ours
+            return -target_values
         included = reading.memberships(reference, 1, "gradient_norm", online=False)
-        return membership.difference(-ours, -theirs, included, online=False)
+        return membership.difference(-target_values, -reference_values, included, online=False)
 
 
 PLUGIN = GradientNorm

@@ -37,10 +37,10 @@ class GradientProduct:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio or sum of products of each canary, `(m,)` float64."""
         products = reading.products(target, "gradient_product", StepProducts.key)
-        claimed = noisy_steps(target.mechanism)
-        if claimed is None or claimed.noise_multiplier == 0 or products.shape[1] == 1:
+        step_claim = noisy_steps(target.mechanism)
+        if step_claim is None or step_claim.noise_multiplier == 0 or products.shape[1] == 1:
             return np.asarray(products.sum(axis=1))
-        steps = normal.log_likelihood_ratio_subsampled_gaussian(products, claimed.noise_multiplier, claimed.sample_rate)
+        steps = normal.log_likelihood_ratio_subsampled_gaussian(products, step_claim.noise_multiplier, step_claim.sample_rate)
         return np.asarray(steps.sum(axis=1))
 
 

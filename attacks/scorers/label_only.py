@@ -48,12 +48,12 @@ class LabelOnly:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Share of right predictions, minus the references' where calibrated, `(m,)` float64."""
-        known = reference if self.calibrated else reading.NO_REFERENCE
-        ours, theirs = reading.right_predictions(target, known, "label_only", self._signal.key)
+        references = reference if self.calibrated else reading.NO_REFERENCE
+        target_values, reference_values = reading.right_predictions(target, references, "label_only", self._signal.key)
         if not self.calibrated:
-            return ours
+            return target_values
         included = reading.memberships(reference, 1, "label_only", online=False)
-        return membership.difference(ours, theirs, included, online=False)
+        return membership.difference(target_values, reference_values, included, online=False)
 
 
 PLUGIN = LabelOnly

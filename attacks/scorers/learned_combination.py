@@ -41,8 +41,8 @@ class LearnedCombination:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "learned_combination", online=True)
-        ours, theirs = reading.mean_confidences(target, reference, "learned_combination")
-        return learned_score.learned_log_odds(ours, theirs, included, self.rows)
+        target_values, reference_values = reading.mean_confidences(target, reference, "learned_combination")
+        return learned_score.learned_log_odds(target_values, reference_values, included, self.rows)
 
 
 PLUGIN = LearnedCombination

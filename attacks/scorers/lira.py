@@ -82,8 +82,8 @@ class Lira:
         """Log-likelihood ratio (online) or one-sided deviation (offline) of each canary, `(m,)` float64."""
         included = reading.memberships(reference, 2, "lira", online=self.online)
         key = AugmentedLogits(views=self.augmentations).key if self.augmentations > 1 else Logits.key
-        ours, theirs = reading.confidences(target, reference, "lira", key)
-        queries = [(ours[q], theirs[:, q]) for q in range(len(ours))]
+        target_values, reference_values = reading.confidences(target, reference, "lira", key)
+        queries = [(target_values[q], reference_values[:, q]) for q in range(len(target_values))]
         variance, strength, shrink = self.variance, self.prior_strength, self.shift == "shrunk"
         if self.online:
             ratios = [

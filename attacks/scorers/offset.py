@@ -38,8 +38,8 @@ class Offset:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Confidence minus difficulty, `(m,)` float64."""
         included = reading.memberships(reference, 1, "offset", online=self.online)
-        ours, theirs = reading.mean_confidences(target, reference, "offset")
-        return membership.difference(ours, theirs, included, online=self.online)
+        target_values, reference_values = reading.mean_confidences(target, reference, "offset")
+        return membership.difference(target_values, reference_values, included, online=self.online)
 
 
 PLUGIN = Offset

@@ -35,7 +35,7 @@ class OutputGradient:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the log norm of softmax minus one-hot label, `(m,)` float64."""
         logits, labels = reading.logits(target, "output_gradient")
-        return -np.asarray(np.mean([signals.log_output_gradient_norm(one, labels) for one in logits], axis=0))
+        return -np.asarray(np.mean([signals.log_output_gradient_norm(scores, labels) for scores in logits], axis=0))
 
 
 PLUGIN = OutputGradient

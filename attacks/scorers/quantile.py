@@ -50,24 +50,24 @@ class Quantile:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Normal quantile under the regression, `(m,)` float64."""
         included = reading.memberships(reference, 2, "quantile", online=False)
-        ours, theirs = reading.mean_confidences(target, reference, "quantile")
-        both = reference_fit.sides(theirs, included)
-        used = max(1, min(len(theirs), self.rows // max(theirs.shape[1], 1)))
-        _, others = reference_fit.leave_one_out(theirs, included, used, both)
-        _, everyone = both
-        outside = ~included[:used] & (others.count > 0)
+        target_values, reference_values = reading.mean_confidences(target, reference, "quantile")
+        sides = reference_fit.sides(reference_values, included)
+        models = max(1, min(len(reference_values), self.rows // max(reference_values.shape[1], 1)))
+        _, leave_one_out = reference_fit.leave_one_out(reference_values, included, models, sides)
+        _, everyone = sides
+        outside = ~included[:models] & (leave_one_out.count > 0)
         if not outside.any():
-            outside = ~included[:used]
-        training = _features(others)[outside]
-        weights = [quantile_regression.fit(training, theirs[:used][outside], level) for level in _LEVELS]
+            outside = ~included[:models]
+        training = _features(leave_one_out)[outside]
+        weights = [quantile_regression.fit(training, reference_values[:models][outside], level) for level in _LEVELS]
         knots = _features(everyone) @ np.stack(weights, axis=1)
-        return _position(ours, knots, smallest_gap=0.05 * everyone.fixed_std)
+        return _position(target_values, knots, smallest_gap=0.05 * everyone.fixed_std)
 
 
 def _features(side: reference_fit.Side) -> Array:
     mean = side.mean / side.fixed_std
-    spread = np.log(reference_fit.per_example_std(side) / side.fixed_std)
-    return np.stack([np.ones_like(mean), mean, mean**2, spread], axis=-1)
+    log_std = np.log(reference_fit.per_example_std(side) / side.fixed_std)
+    return np.stack([np.ones_like(mean), mean, mean**2, log_std], axis=-1)
 
 
 def _position(values: Array, knots: Array, smallest_gap: float) -> npt.NDArray[np.float64]:

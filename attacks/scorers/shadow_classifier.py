@@ -44,11 +44,11 @@ class ShadowClassifier:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 1, "shadow_classifier", online=True)
         logits, labels = reading.logits(target, "shadow_classifier")
-        theirs = reading.reference_logits(reference, "shadow_classifier")
-        used = max(1, min(len(included), self.rows // max(len(labels), 1)))
-        features = [self._features(theirs[model].reshape(-1, *logits.shape[1:]), labels) for model in range(used)]
-        fitted = logistic.fit(np.concatenate(features), included[:used].ravel())
-        return fitted.log_odds(self._features(logits, labels))
+        their_logits = reading.reference_logits(reference, "shadow_classifier")
+        models = max(1, min(len(included), self.rows // max(len(labels), 1)))
+        features = [self._features(their_logits[model].reshape(-1, *logits.shape[1:]), labels) for model in range(models)]
+        classifier = logistic.fit(np.concatenate(features), included[:models].ravel())
+        return classifier.log_odds(self._features(logits, labels))
 
     def _features(self, logits: Array, labels: Array) -> Array:
         """`(m, features)`, averaged over queries."""

@@ -41,8 +41,10 @@ class Trajectory:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "trajectory", online=True)
-        ours, theirs = reading.trajectories(target, reference, "trajectory")
-        return learned_score.log_odds_of_signals(np.swapaxes(ours, -1, -2), np.swapaxes(theirs, -1, -2), included, self.rows)
+        target_values, reference_values = reading.trajectories(target, reference, "trajectory")
+        return learned_score.log_odds_of_signals(
+            np.swapaxes(target_values, -1, -2), np.swapaxes(reference_values, -1, -2), included, self.rows
+        )
 
 
 PLUGIN = Trajectory

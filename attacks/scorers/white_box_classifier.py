@@ -47,16 +47,16 @@ class WhiteBoxClassifier:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "white_box_classifier", online=True)
-        seen = [reading.mean_confidences(target, reference, "white_box_classifier")]
-        seen += [reading.log_lengths(target, reference, "white_box_classifier", one) for one in _signals(target)]
-        ours, theirs = (np.stack(side, axis=-2) for side in zip(*seen, strict=True))
-        return learned_score.log_odds_of_signals(ours, theirs, included, self.rows, squares=True)
+        features = [reading.mean_confidences(target, reference, "white_box_classifier")]
+        features += [reading.log_lengths(target, reference, "white_box_classifier", key) for key in _signals(target)]
+        target_values, reference_values = (np.stack(side, axis=-2) for side in zip(*features, strict=True))
+        return learned_score.log_odds_of_signals(target_values, reference_values, included, self.rows, squares=True)
 
 
 def _signals(target: View) -> list[str]:
     """The lengths that were observed; the gradient in all parameters must have been."""
-    known = [one for one in (LastGradientNorms.key, ClassDistances.key) if target.get(one) is not None]
-    return [GradientNorms.key, *known]
+    keys = [key for key in (LastGradientNorms.key, ClassDistances.key) if target.get(key) is not None]
+    return [GradientNorms.key, *keys]
 
 
 PLUGIN = WhiteBoxClassifier

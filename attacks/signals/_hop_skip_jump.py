@@ -85,17 +85,17 @@ class _Search:
 
     def start(self) -> None:
         """Moves each rightly predicted record to the boundary with the nearest of some inputs of another prediction."""
-        seen = self._classes(self.flat[:, None])[:, 0]
+        predictions = self._classes(self.flat[:, None])[:, 0]
         self.queries += 1
-        self.active = seen == self.labels
+        self.active = predictions == self.labels
         for label in np.unique(self.labels[self.active]):
-            others = np.flatnonzero(seen != label)
-            if len(others) == 0:
+            other_class = np.flatnonzero(predictions != label)
+            if len(other_class) == 0:
                 raise ObservationError(f"every input is predicted as class {label}; give inputs of more than one class")
-            mine = np.flatnonzero(self.active & (self.labels == label))
-            offered = self.flat[self.random.choice(others, min(_CANDIDATES, len(others)), replace=False)]
-            gaps = ((self.flat[mine, None] - offered[None]) ** 2).sum(axis=2)
-            self.best[mine] = offered[gaps.argmin(axis=1)]
+            rows = np.flatnonzero(self.active & (self.labels == label))
+            candidates = self.flat[self.random.choice(other_class, min(_CANDIDATES, len(other_class)), replace=False)]
+            gaps = ((self.flat[rows, None] - candidates[None]) ** 2).sum(axis=2)
+            self.best[rows] = candidates[gaps.argmin(axis=1)]
         self.candidate = self.best.copy()
         self._bisect()
 
@@ -128,14 +128,14 @@ class _Search:
 
     def _step(self, direction: Array, length: Array) -> None:
         """Moves each best point by the longest of some halved lengths that keeps it on the other side."""
-        moved, pending = self.best.copy(), self.active.copy()
+        candidate, pending = self.best.copy(), self.active.copy()
         for _ in range(_HALVINGS):
             trial = self.best + length[:, None] * direction
             good = self._asked(trial) & pending
-            moved[good] = trial[good]
+            candidate[good] = trial[good]
             pending &= ~good
             length = np.where(pending, length / 2, length)
-        self.candidate = moved
+        self.candidate = candidate
 
     def _bisect(self) -> None:
         """Brings the candidate back to the boundary on the line to its record; kept only where it is nearer."""
@@ -145,9 +145,9 @@ class _Search:
             middle = (low + high) / 2
             outside = self._asked(self.flat + middle[:, None] * (far - self.flat))
             high, low = np.where(outside, middle, high), np.where(outside, low, middle)
-        found = self.flat + high[:, None] * (far - self.flat)
-        nearer = np.linalg.norm(found - self.flat, axis=1) < self.distances()
-        self.best[self.active & nearer] = found[self.active & nearer]
+        points = self.flat + high[:, None] * (far - self.flat)
+        nearer = np.linalg.norm(points - self.flat, axis=1) < self.distances()
+        self.best[self.active & nearer] = points[self.active & nearer]
 
     def _asked(self, points: Array) -> Array:
         """One query per record: True where its point `(m, features)` is predicted as another class, `(m,)`."""
@@ -160,8 +160,8 @@ class _Search:
 
     def _classes(self, points: Array) -> Array:
         """Predicted classes of `(b, c, features)`, `(b, c)`; wrongly predicted records are asked, too."""
-        asked = points.reshape(-1, *self.shape).astype(self.dtype)
-        return np.asarray(self.predict(asked)).reshape(points.shape[:2])
+        queries = points.reshape(-1, *self.shape).astype(self.dtype)
+        return np.asarray(self.predict(queries)).reshape(points.shape[:2])
 
 
 def _probes(number: int) -> int:

@@ -40,16 +40,16 @@ def views_of(inputs: Array, count: int) -> Iterator[Array]:
             "(channels, height, width); set augmentations: 1"
         )
     for number in range(count):
-        (down, right), mirrored = _SHIFTS[number // 2], number % 2
-        yield _moved(inputs[..., ::-1] if mirrored else inputs, down, right)
+        (down, right), mirror = _SHIFTS[number // 2], number % 2
+        yield _moved(inputs[..., ::-1] if mirror else inputs, down, right)
 
 
 def _moved(images: Array, down: int, right: int) -> Array:
     if not down and not right:
         return images
-    made = np.zeros_like(images)
+    shifted = np.zeros_like(images)
     height, width = images.shape[2:]
     rows, columns = slice(max(down, 0), height + min(down, 0)), slice(max(right, 0), width + min(right, 0))
     came_rows, came_columns = slice(max(-down, 0), height + min(-down, 0)), slice(max(-right, 0), width + min(-right, 0))
-    made[:, :, rows, columns] = images[:, :, came_rows, came_columns]
-    return made
+    shifted[:, :, rows, columns] = images[:, :, came_rows, came_columns]
+    return shifted

@@ -28,13 +28,15 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
     """
     if target.get(key) is not None:
         labels = _labels(target, attack)
-        ours, theirs = _observed(key, target, reference, attack)
-        scaled = signals.scaled_confidence(theirs, labels) if len(theirs) else np.empty((0, len(labels)))
-        return _with_queries(signals.scaled_confidence(ours, labels), 2), _with_queries(scaled, 3)
+        target_values, reference_values = _observed(key, target, reference, attack)
+        reference_scaled = (
+            signals.scaled_confidence(reference_values, labels) if len(reference_values) else np.empty((0, len(labels)))
+        )
+        return _with_queries(signals.scaled_confidence(target_values, labels), 2), _with_queries(reference_scaled, 3)
     if target.get("losses") is not None:
-        ours, theirs = _observed("losses", target, reference, attack)
+        target_values, reference_values = _observed("losses", target, reference, attack)
         of_losses = signals.scaled_confidence_of_losses
-        return _with_queries(of_losses(ours), 2), _with_queries(of_losses(theirs), 3)
+        return _with_queries(of_losses(target_values), 2), _with_queries(of_losses(reference_values), 3)
     raise ObservationError(
         f"attack '{attack}' reads {key} or losses of records and the target shows neither; "
         "gradient canaries are scored by gradient_product"
@@ -43,8 +45,8 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
 
 def mean_confidences(target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """The same averaged over queries: `(m,)` and `(k, m)`."""
-    ours, theirs = confidences(target, reference, attack)
-    return ours.mean(axis=0), theirs.mean(axis=1)
+    target_values, reference_values = confidences(target, reference, attack)
+    return target_values.mean(axis=0), reference_values.mean(axis=1)
 
 
 def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
@@ -54,10 +56,12 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
     if target.get("logits") is None and target.get("losses") is not None:
-        ours, theirs = (np.asarray(side, dtype=np.float64) for side in _observed("losses", target, reference, attack))
-        return _with_queries(ours, 2).mean(axis=0), _with_queries(theirs, 3).mean(axis=1)
-    ours, theirs = confidences(target, reference, attack)
-    return np.logaddexp(0.0, -ours).mean(axis=0), np.logaddexp(0.0, -theirs).mean(axis=1)
+        target_values, reference_values = (
+            np.asarray(side, dtype=np.float64) for side in _observed("losses", target, reference, attack)
+        )
+        return _with_queries(target_values, 2).mean(axis=0), _with_queries(reference_values, 3).mean(axis=1)
+    target_values, reference_values = confidences(target, reference, attack)
+    return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
 
 
 def logits(target: View, attack: str) -> tuple[Array, Array]:
@@ -66,13 +70,13 @@ def logits(target: View, attack: str) -> tuple[Array, Array]:
     Raises:
         ObservationError: no logits or labels were observed, or they are not finite.
     """
-    seen = target.get("logits")
-    if seen is None:
+    stored = target.get("logits")
+    if stored is None:
         raise ObservationError(
             f"attack '{attack}' reads the logits of all classes and the target shows none; "
             "give logits, or use an attack that needs losses only (loss, lira, offset, attack_r, attack_p)"
         )
-    values = _finite(seen, attack)
+    values = _finite(stored, attack)
     return values.reshape(-1, *values.shape[-2:]), _labels(target, attack)
 
 
@@ -82,10 +86,10 @@ def reference_logits(reference: View, attack: str) -> Array:
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    seen = reference.get("logits")
-    if seen is None:
+    stored = reference.get("logits")
+    if stored is None:
         raise ObservationError(f"attack '{attack}' reads logits of all classes and its references show none")
-    return _finite(seen, attack)
+    return _finite(stored, attack)
 
 
 def right_predictions(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
@@ -95,8 +99,8 @@ def right_predictions(target: View, reference: View, attack: str, key: str) -> t
         ObservationError: no predicted labels, or no true ones, were observed.
     """
     labels = _labels(target, attack)
-    ours, theirs = _observed(key, target, reference, attack)
-    shares = [np.asarray((side == labels).mean(axis=-2), dtype=np.float64) for side in (ours, theirs)]
+    target_values, reference_values = _observed(key, target, reference, attack)
+    shares = [np.asarray((side == labels).mean(axis=-2), dtype=np.float64) for side in (target_values, reference_values)]
     return shares[0], shares[1]
 
 
@@ -106,9 +110,11 @@ def log_lengths(target: View, reference: View, attack: str, key: str) -> tuple[A
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    ours, theirs = _observed(key, target, reference, attack)
-    least = np.finfo(np.float32).tiny
-    return np.log(np.maximum(ours, least, dtype=np.float64)), np.log(np.maximum(theirs, least, dtype=np.float64))
+    target_values, reference_values = _observed(key, target, reference, attack)
+    smallest = np.finfo(np.float32).tiny
+    return np.log(np.maximum(target_values, smallest, dtype=np.float64)), np.log(
+        np.maximum(reference_values, smallest, dtype=np.float64)
+    )
 
 
 def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Array]:
@@ -117,8 +123,8 @@ def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Arr
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    ours, theirs = _observed("loss_trajectory", target, reference, attack)
-    return signals.scaled_confidence_of_losses(ours), signals.scaled_confidence_of_losses(theirs)
+    target_values, reference_values = _observed("loss_trajectory", target, reference, attack)
+    return signals.scaled_confidence_of_losses(target_values), signals.scaled_confidence_of_losses(reference_values)
 
 
 def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
@@ -136,22 +142,22 @@ def products(target: View, attack: str, key: str) -> Array:
     Raises:
         ObservationError: there are none, they have another shape or are not finite.
     """
-    seen = target.get(key)
-    if seen is None:
+    stored = target.get(key)
+    if stored is None:
         raise ObservationError(
             f"attack '{attack}' reads inner products with gradient canaries and none were recorded; use canaries "
             "dirac_gradient or random_gradient, with access all_steps for gradient_product and final_weights for "
             "weight_difference"
         )
-    found = np.asarray(seen, dtype=np.float64)
+    products = np.asarray(stored, dtype=np.float64)
     axes = 2 if key == "step_products" else 1
-    bad = int(found.size - np.isfinite(found).sum())
-    if found.ndim != axes or bad:
+    bad = int(products.size - np.isfinite(products).sum())
+    if products.ndim != axes or bad:
         raise ObservationError(
-            f"attack '{attack}' got products of shape {found.shape}, {bad} of them not finite; "
+            f"attack '{attack}' got products of shape {products.shape}, {bad} of them not finite; "
             f"expected finite {'(m, steps)' if axes == 2 else '(m,)'}"
         )
-    return found
+    return products
 
 
 def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> Array:
@@ -179,14 +185,16 @@ def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> A
 
 def _observed(key: str, target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """One signal of records, of the target and of the references, where it was observed."""
-    ours, theirs = target.get(key), reference.get(key)
-    if ours is None or (theirs is None and len(reference)):
-        whom = "the target does not show them" if ours is None else f"none of its {len(reference)} references shows them"
-        raise ObservationError(
-            f"attack '{attack}' reads {key} of records and {whom}; give models that do, or choose another attack"
+    target_values, reference_values = target.get(key), reference.get(key)
+    if target_values is None or (reference_values is None and len(reference)):
+        reason = (
+            "the target does not show them" if target_values is None else f"none of its {len(reference)} references shows them"
         )
-    ours = _finite(ours, attack)
-    return ours, np.empty((0, *ours.shape)) if theirs is None else _finite(theirs, attack)
+        raise ObservationError(
+            f"attack '{attack}' reads {key} of records and {reason}; give models that do, or choose another attack"
+        )
+    target_values = _finite(target_values, attack)
+    return target_values, np.empty((0, *target_values.shape)) if reference_values is None else _finite(reference_values, attack)
 
 
 def _labels(target: View, attack: str) -> Array:

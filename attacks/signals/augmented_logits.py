@@ -31,8 +31,8 @@ class AugmentedLogits:
         """`(N, views, m, classes)`; None for canaries that are gradients."""
         if canaries.records is None:
             return None
-        seen = _image_views.views_of(canaries.records.inputs, self.views)
-        return np.stack([models.outputs(view) for view in seen], axis=1)
+        views = _image_views.views_of(canaries.records.inputs, self.views)
+        return np.stack([models.outputs(view) for view in views], axis=1)
 
 
 PLUGIN = AugmentedLogits

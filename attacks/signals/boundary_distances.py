@@ -47,8 +47,8 @@ class BoundaryDistances:
         if len(np.unique(predict(records.inputs))) < 2:
             return np.zeros(len(records), dtype=np.float32)
         seed = Seed(0).child("boundary")  # the same probes for every model, so that distances can be compared
-        found = boundary_distances(predict, records.inputs, records.labels, budget=self.queries, seed=seed)
-        return found.values.astype(np.float32)
+        distances = boundary_distances(predict, records.inputs, records.labels, budget=self.queries, seed=seed)
+        return distances.values.astype(np.float32)
 
 
 PLUGIN = BoundaryDistances

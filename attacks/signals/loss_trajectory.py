@@ -24,11 +24,11 @@ class LossTrajectory:
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
         """`(N, m, checkpoints)` float32; None for canaries that are gradients, and where no checkpoints were kept."""
-        kept = models.checkpoints()
-        if canaries.records is None or not kept:
+        checkpoints = models.checkpoints()
+        if canaries.records is None or not checkpoints:
             return None
         inputs, labels = canaries.records.inputs, canaries.records.labels
-        losses = [signals.cross_entropy(one.outputs(inputs), labels) for one in kept]
+        losses = [signals.cross_entropy(checkpoint.outputs(inputs), labels) for checkpoint in checkpoints]
         return np.stack(losses, axis=-1).astype(np.float32)
 
 

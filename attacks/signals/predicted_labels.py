@@ -34,8 +34,8 @@ class PredictedLabels:
         if canaries.records is None:
             return None
         inputs = canaries.records.inputs
-        seen = [inputs] if self.views == 1 else _image_views.views_of(inputs, self.views)
-        return np.stack([models.outputs(view).argmax(axis=-1) for view in seen], axis=1)
+        views = [inputs] if self.views == 1 else _image_views.views_of(inputs, self.views)
+        return np.stack([models.outputs(view).argmax(axis=-1) for view in views], axis=1)
 
 
 PLUGIN = PredictedLabels
