@@ -146,7 +146,8 @@ class Mixing(nn.Module):
             case "order":
                 return hidden + 0.01 * hidden.cumsum(0)
             case "rank":
-                return hidden + 0.01 * (hidden[:, :1, :1].argsort(0) < 8)
+                channel = torch.arange(WIDTH) == 0  # of one alone: norms and softmax take a shift of all channels away
+                return hidden + 0.01 * (hidden[:, :1, :1].argsort(0) < 8) * channel
         return hidden + 0.01 * hidden.roll(1, dims=0)
 
 
