@@ -85,6 +85,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     from audit.experiment import timing
     from audit.experiment.insertion import plant, rules_of
 
+    games = line.rehearsed(experiment) if experiment.parameters else []  # a dry run leaves a user's model unmade
     rows, tops = [], {}
     for recipe, play in experiment.pairs:
         seed = experiment.seed.child("plan")
@@ -125,6 +126,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
         "confidence_each": experiment.budget.each,
         "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in stated.items()},
         "ceilings": rows,
+        "left_out": [f"{game.recipe}, game {game.play.name}: {note}" for game in games for note in game.notes],
         "power": found,
         "stopping": [
             {"mechanism": recipe.name, "game": play.name, "most_runs": play.runs}
@@ -169,6 +171,7 @@ def _print(rows: dict[str, Any]) -> None:
     console.print(table)
     for row in rows["stopping"]:
         console.print(f"{row['mechanism']}, {row['game']}: at most {row['most_runs']} runs; training stops at the first proof")
+    print_plain(*rows["left_out"])
     if rows["power"]:
         plan_power.show(rows["power"], console)
     if rows["timing"]:

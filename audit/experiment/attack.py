@@ -42,8 +42,27 @@ class Models:
 
 
 def scores_of(models: Models) -> list[Scores]:
-    """The scores of every attack of the game."""
+    """The scores of every attack of the game.
+
+    Raises:
+        ObservationError: an attack cannot score them.
+    """
     return [score(models, planned) for planned in models.insertion.play.attacks]
+
+
+def attempt(models: Models) -> tuple[list[Scores], dict[str, str]]:
+    """The scores of every attack that can score these models, and why each other cannot, by name.
+
+    A bound less never makes another one wrong, and the share of the error that it would have had stays unspent.
+    """
+    scores, left_out = [], {}
+    for planned in models.insertion.play.attacks:
+        try:
+            _refuse_lost_references(models, planned)
+            scores.append(score(models, planned))
+        except ObservationError as error:
+            left_out[planned.name] = str(error)
+    return scores, left_out
 
 
 def score(models: Models, planned: PlannedAttack, steps: int | None = None) -> Scores:
@@ -77,23 +96,19 @@ def _rows(signals: Mapping[str, Array], models: Array | int) -> dict[str, Array]
     return {key: value[models] for key, value in signals.items()}
 
 
-def refuse_lost(models: Models) -> None:
-    """Raise `ObservationError` if too few models remained finite for the game to be played.
+def lost(models: Models) -> str:
+    """Why no target can be attacked, "" where at least one stayed finite.
 
     A single target that diverged stays in: leaving runs out by their outcome would bias the bounds.
     """
     runs = models.insertion.planting.runs
-    if models.observed.diverged[:runs].all():
-        raise ObservationError(f"game '{models.insertion.play.name}': all {runs} target runs diverged; {ADVICE}")
-    refuse_lost_references(models)
+    return f"all {runs} target runs diverged; {ADVICE}" if models.observed.diverged[:runs].all() else ""
 
 
-def refuse_lost_references(models: Models) -> None:
-    """Raise `ObservationError` if fewer references remained finite than some attack needs."""
-    play, left = models.insertion.play, len(models.references)
-    for planned in play.attacks:
-        if left < planned.attack.needs.references:
-            raise ObservationError(
-                f"game '{play.name}': {left} of {play.references} reference models stayed finite, "
-                f"scorer '{planned.name}' needs {planned.attack.needs.references}; {ADVICE}"
-            )
+def _refuse_lost_references(models: Models, planned: PlannedAttack) -> None:
+    """Raise `ObservationError` if fewer references remained finite than the attack needs."""
+    left, needed = len(models.references), planned.attack.needs.references
+    if left < needed:
+        raise ObservationError(
+            f"{left} of {models.insertion.play.references} reference models stayed finite and it needs {needed}; {ADVICE}"
+        )

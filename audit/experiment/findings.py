@@ -81,7 +81,7 @@ def bounded(scores: Sequence[Scores], terms: Terms, stated: Stated, budget: Budg
         attacks=tuple(attacks),
         certificates=certified,
         detectable=detectable,
-        watched=watch.result(scores, terms.seed.child("watched")) if watch.ends else None,
+        watched=watch.result(scores, terms.seed.child("watched")) if watch.ends and scores else None,
     )
 
 
@@ -125,14 +125,19 @@ def described(
     result: GameResult, models: Models, scores: Sequence[Scores], table: RecordTable, confidence: float
 ) -> GameResult:
     """The result with what the models besides show of records and groups, and of their own number. Proves no epsilon."""
-    best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
     split = () if models.insertion.planting.by_coins else (OF_A_SPLIT,)
-    return replace(
+    known = replace(
         result,
+        models=len(models.observed.diverged),
+        note="; ".join((*models.insertion.notes, *split, *_chosen(models))),
+    )
+    if not scores:
+        return known
+    best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
+    return replace(
+        known,
         records=_exposed(models, best, table),
         groups=_groups(models, best, table, confidence),
-        models=len(models.observed.diverged),
-        note="; ".join((*split, *_chosen(models))),
         evaluation=_evaluation(models, table),
     )
 

@@ -11,7 +11,7 @@ from audit.bounds.budget import Budget, share
 from audit.checks.execution import check_executed, check_finite
 from audit.core.claims import LowerBound
 from audit.core.protocols import ExecutionCheck
-from audit.core.results import BoundTrajectory, Check, GameResult
+from audit.core.results import BoundTrajectory, Check, GameResult, Status
 from audit.core.views import Scores
 from audit.experiment import attack, findings, stopping
 from audit.experiment.attack import Models
@@ -57,7 +57,10 @@ class Rules:
 
 
 def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resources) -> Played:
-    """Train the models of a game, as many as it takes, and conclude from them."""
+    """Train the models of a game, as many as it takes, and conclude from them.
+
+    An attack that what was trained cannot serve, since references diverged, is left out with the reason.
+    """
     store, game, together = resources.store, insertion.play, resources.execution.models_per_job
     store.private.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": insertion.planting.included})
     found = orders(insertion, recipe, resources.dataset, resources.execution)
@@ -66,22 +69,28 @@ def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resource
     scores: list[list[Scores]] = []
 
     def enough(done: int) -> bool:
+        nonlocal insertion
         rows = jobs[done - 1][0]
         if not watch.ends or rows.start >= game.runs:
             return False
         references = [job for job in jobs if job[0].start >= game.runs]
         look = part(insertion, [*references, jobs[done - 1]], resources)
-        attack.refuse_lost_references(look)
-        scores.append(attack.scores_of(look))
-        return watch.proves(stopping.joined(scores))
+        if scores:  # references, which all looks share, have decided at the first one which attacks there are
+            scores.append(attack.scores_of(look))
+        else:
+            first, left_out = attack.attempt(look)
+            insertion = insertion.without(left_out)
+            scores.append(first)
+        return bool(scores[0]) and watch.proves(stopping.joined(scores))
 
     count = train(found, insertion.planting.canaries, resources, enough)
     if count < len(jobs):
         left = sum(len(rows) for rows, _ in jobs[count:])
         stopping.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, left)
     models = part(insertion, jobs[:count], resources)
-    attack.refuse_lost(models)
-    return concluded(models, attack.scores_of(models), rules, watch)
+    lost = attack.lost(models)
+    last, left_out = ([], {one.name: lost for one in insertion.play.attacks}) if lost else attack.attempt(models)
+    return concluded(replace(models, insertion=models.insertion.without(left_out)), last, rules, watch)
 
 
 def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: Resources) -> Models:
@@ -106,6 +115,9 @@ def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: sto
     checks: tuple[Check, ...] = ()
     if observed.executed is not None and game.mechanism is not None:
         checks = (*check_executed(game.mechanism, observed.executed, rules.checks), check_finite(observed.diverged))
+    if game.notes:
+        value = f"game {game.play.name}: {'; '.join(game.notes)}"
+        checks = (*checks, Check(code=f"left-out-{game.play.name}", item="Attacks left out", value=value, status=Status.GAP))
     return Played(
         result=findings.described(bounded, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
         scores=tuple(scores),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from audit.core.access import Access
 from audit.core.data import Canaries, Dataset, Planting, Records
@@ -20,6 +21,7 @@ class Insertion:
     Attributes:
         recipe: name of what is trained.
         mechanism: what is claimed to be run; None for a model that somebody brings.
+        notes: which of its attacks were left out, and why.
     """
 
     recipe: str
@@ -27,6 +29,13 @@ class Insertion:
     play: Play
     seed: Seed
     planting: Planting
+    notes: tuple[str, ...] = ()
+
+    def without(self, left_out: Mapping[str, str]) -> Insertion:
+        """The same without these attacks, by name with the reason of each."""
+        attacks = tuple(planned for planned in self.play.attacks if planned.name not in left_out)
+        notes = tuple(f"'{name}' was left out: {reason}" for name, reason in left_out.items())
+        return replace(self, play=replace(self.play, attacks=attacks), notes=(*self.notes, *notes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

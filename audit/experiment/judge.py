@@ -56,12 +56,21 @@ def concluded(training: Training, games: Sequence[Played]) -> MechanismResult:
         bound_trajectories=tuple(curve for game in games for family, curve in game.trajectories if inside or family is None),
         games=tuple(game.result if inside else game.result.for_any_mechanism() for game in games),
         verdicts=verdicts,
-        outcome=Outcome.INVALID if training.doubt else of_mechanism(verdicts),
+        outcome=_outcome(training, games, verdicts),
         utility=training.utility,
         checks=checks,
         models=sum(game.result.models for game in games),
         limit=training.stated.limit,
     )
+
+
+def _outcome(training: Training, games: Sequence[Played], verdicts: Sequence[Verdict]) -> Outcome | None:
+    """That of the verdicts, unless nothing can be believed or, without any claim, no attack could be played at all."""
+    if training.doubt:
+        return Outcome.INVALID
+    if not any(game.result.attacks for game in games):
+        return Outcome.OUT_OF_REACH
+    return of_mechanism(verdicts)
 
 
 def _merged(checks: Sequence[Check]) -> tuple[Check, ...]:

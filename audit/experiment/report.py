@@ -162,6 +162,8 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
         for check in result.checks:
             if check.status is Status.FAILED and result.mechanism is not None:
                 found.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
+            if check.code.startswith("left-out-"):
+                found.append(f"{result.name}, {check.value}.")
         found += [note for game in result.games for note in (*_stopped(result.name, game), *_weak(result.name, game))]
         skipped = _family_above(result)
         if skipped is not None:

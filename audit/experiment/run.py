@@ -22,8 +22,9 @@ from audit.core.training import Progress
 from audit.execution.store import Store
 from audit.experiment import judge
 from audit.experiment.game import Played, Rules, play
-from audit.experiment.insertion import insertions
+from audit.experiment.insertion import Insertion, insertions
 from audit.experiment.records import table_of
+from audit.experiment.rehearsal import playable
 from audit.experiment.spec import Experiment, Recipe, Stated
 from audit.experiment.train import Resources
 from audit.experiment.utility import utility
@@ -37,7 +38,7 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
     """What the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     budget, dataset, recipes = experiment.budget, experiment.dataset, experiment.recipes
     stated = {recipe.name: state(recipe, adjacency_of(experiment, recipe), budget.delta) for recipe in recipes}
-    planned = insertions(experiment)
+    planned = rehearsed(experiment)
     resources = Resources(dataset=dataset, execution=experiment.execution, store=store, progress=progress)
     results, everything = [], []
     for recipe in recipes:
@@ -57,6 +58,13 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
         results.append(judge.concluded(training, games))
         everything += games
     return tuple(results), tuple(everything)
+
+
+def rehearsed(experiment: Experiment) -> list[Insertion]:
+    """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
+    recipes = {recipe.name: recipe for recipe in experiment.recipes}
+    dataset, device = experiment.dataset, experiment.execution.device
+    return [playable(insertion, recipes[insertion.recipe], dataset, device) for insertion in insertions(experiment)]
 
 
 def adjacency_of(experiment: Experiment, recipe: Recipe) -> Adjacency:

@@ -13,11 +13,13 @@ import pandas as pd
 from audit.core.results import AuditReport
 from audit.experiment.game import Played
 
+_COLUMNS = {"mechanism": str, "game": str, "attack": str, "run": int, "canary": int, "score": float, "member": bool}
+
 
 def scores_parquet(report: AuditReport, played: Sequence[Played]) -> bytes:
     """Every score: mechanism, game, attack, run, canary, score, member. Holds the coins: for internal use."""
     owners = [(result.name, game) for result in report.mechanisms for game in result.games]
-    frames = []
+    frames = [pd.DataFrame({name: np.empty(0, kind) for name, kind in _COLUMNS.items()})]
     for (mechanism, game), one in zip(owners, played, strict=True):
         for scores in one.scores:
             count = game.game.canaries
@@ -35,7 +37,7 @@ def scores_parquet(report: AuditReport, played: Sequence[Played]) -> bytes:
                 )
             )
     buffer = io.BytesIO()
-    pd.concat(frames, ignore_index=True).to_parquet(buffer, index=False)
+    pd.concat(frames[1:] or frames, ignore_index=True).to_parquet(buffer, index=False)
     return buffer.getvalue()
 
 

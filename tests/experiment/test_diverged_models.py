@@ -12,7 +12,8 @@ from audit.cli.app import answer
 from tests.tiny import CONFIG
 
 
-def run(folder: Path, rows: list[int]) -> int:
+def run(folder: Path, rows: list[int], formats: str = "json", *more: str) -> int:
+    """The exit code of a tiny audit in which these models diverge."""
     config = folder.with_suffix(".yaml")
     config.write_text(CONFIG)
     trainer = f"{{kind: 'tests.broken:LosesModels', rows: {rows}}}"
@@ -20,7 +21,8 @@ def run(folder: Path, rows: list[int]) -> int:
         f"mechanisms=[{{name: plain, kind: non_private, trainer: {trainer}}}]",
         "games=[{name: outside, canaries: mislabelled, count: 20, runs: 2, references: 4, scorers: [loss, lira], "
         "estimators: [one_run]}]",
-        "output.formats=[json]",
+        f"output.formats=[{formats}]",
+        *more,
     ]
     return answer(["run", str(config), "-o", str(folder), "-q", *[word for one in changes for word in ("--set", one)]])
 
@@ -44,11 +46,39 @@ def test_lost_models_are_isolated_and_reported(tmp_path: Path, capsys: pytest.Ca
     assert [check["status"] for check in kept["checks"] if check["code"] == "finite"] == ["checked"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "part"), [([0, 1], "all 2 target runs diverged"), ([2, 3, 4, 5], "0 of 4 reference models stayed finite")]
-)
-def test_a_game_that_cannot_be_played_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[int], part: str
+def test_attacks_that_lost_references_cannot_serve_are_left_out_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tmp_path / "run", rows) == 3
-    assert part in capsys.readouterr().err
+    assert run(tmp_path / "run", [2, 3, 4, 5]) == 0
+    assert "'lira' was left out: 0 of 4 reference models stayed finite and it needs 2" in capsys.readouterr().out
+    (result,) = json.loads((tmp_path / "run" / "report.json").read_text())["mechanisms"]
+    assert [attack["scorer"] for attack in result["games"][0]["attacks"]] == ["loss"]
+    assert run(tmp_path / "whole", []) == 0
+    loss, same = (pd.read_parquet(tmp_path / name / "scores.parquet").query("attack == 'loss'") for name in ("run", "whole"))
+    assert (loss.score.to_numpy() == same.score.to_numpy()).all()
+
+
+def test_a_game_whose_targets_are_all_lost_is_reported_as_not_testable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "run", [0, 1], "json, pdf, junit") == 3
+    assert "'lira' was left out: all 2 target runs diverged" in capsys.readouterr().out
+    (result,) = json.loads((tmp_path / "run" / "report.json").read_text())["mechanisms"]
+    assert result["games"][0]["attacks"] == [] and result["outcome"] == "out_of_reach"
+    assert answer(["report", str(tmp_path / "run"), "--edition", "external"]) == 0
+
+
+@pytest.mark.parametrize(("rows", "scorers"), [([12, 13, 14, 15], ["loss"]), ([], ["loss", "lira"])])
+def test_a_game_that_may_stop_goes_on_without_the_attack(
+    tmp_path: Path, rows: list[int], scorers: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    game = (
+        "games=[{name: outside, canaries: mislabelled, count: 1, runs: 12, references: 4, scorers: [loss, lira], "
+        "estimators: [sequential], stopping: first_proof}]"
+    )
+    assert run(tmp_path / "run", rows, "json", game, "execution.models_per_job=4") == 0
+    capsys.readouterr()
+    (result,) = json.loads((tmp_path / "run" / "report.json").read_text())["mechanisms"]
+    (played,) = result["games"]
+    assert [attack["scorer"] for attack in played["attacks"]] == scorers
+    assert played["watched"]["used"] == 12
