@@ -23,8 +23,8 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
+from audit.core.game_results import RocCurve
 from audit.core.protocols import Estimator
-from audit.core.results import RocCurve
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import point_estimates

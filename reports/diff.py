@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core.claims import Outcome
-from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult
+from audit.core.game_results import AttackResult, GameResult
+from audit.core.results import AuditReport, MechanismResult
 from reports import headline
 from reports.words.rounding import down, near, percent, up
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core.claims import Outcome, Verdict
-from audit.core.results import AuditReport, GameResult, MechanismResult, Status
+from audit.core.game_results import GameResult
+from audit.core.results import AuditReport, MechanismResult, Status
 from reports import headline
 from reports.words.rounding import down, percent, significant, up
 

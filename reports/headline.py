@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from audit.core.access import Access
 from audit.core.claims import Claim, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.game import Inclusion
-from audit.core.results import AttackResult, AuditReport, GameResult, MechanismResult, TprAtFpr
+from audit.core.game_results import AttackResult, GameResult, TprAtFpr
+from audit.core.results import AuditReport, MechanismResult
 
 TOGETHER = "all together"
 GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONSISTENT)

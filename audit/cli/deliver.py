@@ -11,7 +11,8 @@ from typing import Any
 from audit.cli.printing import print_json, print_plain
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
-from audit.core.results import AttackResult, AuditReport, GameResult
+from audit.core.game_results import AttackResult, GameResult
+from audit.core.results import AuditReport
 from reports.words.rounding import down, up
 
 

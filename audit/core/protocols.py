@@ -13,7 +13,8 @@ from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence
 from audit.core.game import Assumption
-from audit.core.results import AuditReport, Check, GameResult, MechanismResult
+from audit.core.game_results import GameResult
+from audit.core.results import AuditReport, Check, MechanismResult
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.core.views import Scores, View

@@ -10,7 +10,8 @@ from audit.bounds import group_privacy as group
 from audit.core import checks
 from audit.core.claims import Claim, LowerBound, NegativeControl
 from audit.core.data import Array
-from audit.core.results import AttackResult, Histogram, LimitCurve, RocCurve, TprAtFpr
+from audit.core.game_results import AttackResult, Histogram, RocCurve, TprAtFpr
+from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import roc

@@ -18,8 +18,9 @@ from audit.core.data import Array
 from audit.core.evaluation import Evaluation
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
+from audit.core.game_results import AttackResult, GameResult, GroupResult, RecordExposure
 from audit.core.protocols import Chooser, Estimator
-from audit.core.results import AttackResult, BoundTrajectory, GameResult, GroupResult, RecordExposure
+from audit.core.results import BoundTrajectory
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
 from audit.experiment import figures, leave_one_out_summary, records, stopping

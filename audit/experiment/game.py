@@ -10,8 +10,9 @@ import numpy as np
 from audit.bounds.budget import Budget, share
 from audit.checks.execution import check_executed, check_finite
 from audit.core.claims import LowerBound
+from audit.core.game_results import GameResult
 from audit.core.protocols import ExecutionCheck
-from audit.core.results import BoundTrajectory, Check, GameResult, Status
+from audit.core.results import BoundTrajectory, Check, Status
 from audit.core.views import Scores
 from audit.experiment import attack, findings, stopping
 from audit.experiment.attack import Models

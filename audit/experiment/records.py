@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.data import Array, Canaries, Dataset
-from audit.core.results import GroupResult, RecordExposure
+from audit.core.game_results import GroupResult, RecordExposure
 from audit.core.views import Scores
 from audit.experiment.naming import RecordKey
 from audit.stats.bounds import roc

@@ -13,6 +13,7 @@ from audit.core.access import Access
 from audit.core.claims import LowerBound
 from audit.core.data import Dataset
 from audit.core.event_reading import noisy_steps
+from audit.core.game_results import GameResult
 from audit.core.protocols import AttackClass, Gate
 from audit.core.results import (
     SCHEMA,
@@ -20,7 +21,6 @@ from audit.core.results import (
     Check,
     Coverage,
     DataSummary,
-    GameResult,
     GateResult,
     MechanismResult,
     Provenance,

@@ -21,8 +21,8 @@ from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence, Watched
 from audit.core.game import Game
+from audit.core.game_results import AttackResult
 from audit.core.protocols import AnytimeEstimator, Estimator
-from audit.core.results import AttackResult
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.spec import Play

@@ -12,19 +12,8 @@ from dataclasses import replace
 from audit.core.claims import LowerBound, Verdict
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
-from audit.core.results import (
-    AttackResult,
-    AuditReport,
-    BudgetLedger,
-    Check,
-    DataSummary,
-    GameResult,
-    Histogram,
-    MechanismResult,
-    Provenance,
-    RocCurve,
-    TprAtFpr,
-)
+from audit.core.game_results import AttackResult, GameResult, Histogram, RocCurve, TprAtFpr
+from audit.core.results import AuditReport, BudgetLedger, Check, DataSummary, MechanismResult, Provenance
 from reports.formats.json import to_json
 
 SMALLEST_GROUP = 10

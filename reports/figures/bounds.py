@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.core.claims import Claim, Outcome
-from audit.core.results import AuditReport, GameResult, MechanismResult
+from audit.core.game_results import GameResult
+from audit.core.results import AuditReport, MechanismResult
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Plan

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from audit.core.evidence import Evidence, Watched
-from audit.core.results import GameResult, MechanismResult
+from audit.core.game_results import GameResult
+from audit.core.results import MechanismResult
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Drawing, Floats, Plan
 from reports.pages.blocks import Block, Paragraph, Strong, Tone

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.results import AttackResult, GameResult, MechanismResult
+from audit.core.game_results import AttackResult, GameResult
+from audit.core.results import MechanismResult
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from audit.core.results import AuditReport, GameResult, GroupResult, MechanismResult, Metric
+from audit.core.game_results import GameResult, GroupResult
+from audit.core.results import AuditReport, MechanismResult, Metric
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, Plan

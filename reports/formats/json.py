@@ -1,6 +1,6 @@
 """report.json: the whole report as canonical JSON, both ways, and its published schema.
 
-The classes of `audit.core` (`results`, `bounds`, `evaluated`) are the only description of the format: encoder,
+The classes of `audit.core` (`results`, `game_results`, `claims`, `evaluation`) are the only description of the format: encoder,
 decoder and schema all walk the same type hints. Conventions that JSON lacks:
 
 - keys sorted, no white space, one final newline, so that equal reports are equal bytes;

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.core.game import Inclusion
-from audit.core.results import AuditReport, GameResult, MechanismResult, Status
+from audit.core.game_results import GameResult
+from audit.core.results import AuditReport, MechanismResult, Status
 from reports import headline
 from reports.figures import _plots, evidence
 from reports.figures import ledger as ledger_figure

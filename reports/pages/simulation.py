@@ -6,7 +6,7 @@ import math
 
 from audit.core.claims import Certificate, Detectable
 from audit.core.game import Inclusion
-from audit.core.results import GameResult
+from audit.core.game_results import GameResult
 from reports.pages.blocks import Block, Missing, Paragraph, Piece, Strong
 from reports.words import en
 from reports.words.phrases import listed, sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from audit.core.claims import LowerBound, NegativeControl
-from audit.core.results import GameResult, GroupResult
+from audit.core.game_results import GameResult, GroupResult
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
 from reports.words import en

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError
-from audit.core.results import AuditReport, GameResult
+from audit.core.game_results import GameResult
+from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.inspection import References, Settings, draw_coins, inspect, inspect_outputs

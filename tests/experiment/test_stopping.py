@@ -27,8 +27,9 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, Outcome
 from audit.core.evidence import Watched
 from audit.core.game import Game, Inclusion
+from audit.core.game_results import GameResult
 from audit.core.protocols import AnytimeEstimator, Work
-from audit.core.results import AuditReport, GameResult, MechanismResult
+from audit.core.results import AuditReport, MechanismResult
 from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.core.views import Scores

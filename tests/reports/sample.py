@@ -14,26 +14,20 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.events import dp_sgd, sgd
 from audit.core.game import Assumption, Game, Inclusion
+from audit.core.game_results import AttackResult, GameResult, GroupResult, Histogram, RecordExposure, RocCurve, TprAtFpr
 from audit.core.results import (
     SCHEMA,
-    AttackResult,
     AuditReport,
     BoundTrajectory,
     Check,
     Coverage,
     DataSummary,
-    GameResult,
     GateResult,
-    GroupResult,
-    Histogram,
     LimitCurve,
     MechanismResult,
     Metric,
     Provenance,
-    RecordExposure,
-    RocCurve,
     Status,
-    TprAtFpr,
     Trajectory,
 )
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from audit.core.access import Access
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, Spread, UnitSpread
-from audit.core.results import AuditReport, GameResult, MechanismResult
+from audit.core.game_results import GameResult
+from audit.core.results import AuditReport, MechanismResult
 from audit.experiment.report import _weak
 from reports import headline
 from reports.editions.external import external

@@ -15,7 +15,8 @@ import pytest
 
 import reports
 from audit.checks.membership import draw_coins
-from audit.core.results import AuditReport, Histogram
+from audit.core.game_results import Histogram
+from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.inspection import Settings, inspect, inspect_outputs, record_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.core.results import GameResult
+from audit.core.game_results import GameResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from audit.core.results import AttackResult, MechanismResult
+from audit.core.game_results import AttackResult
+from audit.core.results import MechanismResult
 
 
 def largest(values: Iterable[float]) -> float | None:

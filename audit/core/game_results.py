@@ -1,0 +1,151 @@
+"""What one game showed: its attacks with their curves and bounds, and the records and groups that stand out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from audit.core.access import Access
+from audit.core.claims import Certificate, Detectable, Estimate, LowerBound, NegativeControl
+from audit.core.evaluation import Evaluation
+from audit.core.evidence import Watched
+from audit.core.game import Game
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocCurve:
+    """An empirical ROC, thinned for drawing, with a simultaneous band on the true positive rate.
+
+    Attributes:
+        fpr, tpr: points of the curve, `fpr` increasing.
+        lower, upper: band on TPR at each point; holds for all points at once with `confidence`.
+        members, nonmembers: how many scores on each side; no rate below 1/nonmembers is shown.
+    """
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    confidence: float
+    band: str
+    members: int
+    nonmembers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TprAtFpr:
+    """The last ROC point with FPR at or under the target; None fields where the target is below 1/nonmembers."""
+
+    target_fpr: float
+    tpr: float | None
+    realised_fpr: float | None
+    lower: float | None
+    upper: float | None
+    false_positives: int | None
+    true_positives: int | None
+    allowed: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Counts of member and nonmember scores in common bins."""
+
+    edges: tuple[float, ...]
+    members: tuple[int, ...]
+    nonmembers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackResult:
+    """One scorer in one game.
+
+    Attributes:
+        access: the least an adversary has to see for this attack; None where that is all that the game shows.
+    """
+
+    scorer: str
+    auc: float
+    auc_lower: float
+    auc_upper: float
+    roc: RocCurve
+    tpr_at: tuple[TprAtFpr, ...]
+    histogram: Histogram
+    bounds: tuple[LowerBound, ...]
+    estimates: tuple[Estimate, ...] = ()
+    control: NegativeControl | None = None
+    access: Access | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordExposure:
+    """One audited record: how far its score stands out. `record` is a keyed hash, never the row itself."""
+
+    record: str
+    label: str
+    score: float
+    rank: int
+    fpr: float
+    member: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupResult:
+    """One slice (a class, or a value of the user's column).
+
+    Attributes:
+        auc_lower, auc_upper: limits that hold for all slices of the column at once where scores are independent.
+    """
+
+    group: str
+    members: int
+    nonmembers: int
+    auc: float | None
+    accuracy: float | None
+    auc_lower: float | None = None
+    auc_upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameResult:
+    """One game with all attacks that were played in it.
+
+    Attributes:
+        certificates: simulated error rates of the largest of its bounds.
+        detectable: what its estimators would have caught.
+        watched: how training went where it could stop at the first proof, with the bounds of all attacks together.
+    """
+
+    name: str
+    game: Game
+    attacks: tuple[AttackResult, ...]
+    records: tuple[RecordExposure, ...] = ()
+    groups: tuple[GroupResult, ...] = ()
+    models: int = 0
+    note: str = ""
+    certificates: tuple[Certificate, ...] = ()
+    detectable: tuple[Detectable, ...] = ()
+    evaluation: Evaluation | None = None
+    watched: Watched | None = None
+
+    @property
+    def bounds(self) -> tuple[LowerBound, ...]:
+        """All bounds: each attack's own, and those of all attacks together."""
+        together = self.watched.bounds if self.watched is not None else ()
+        return (*(bound for attack in self.attacks for bound in attack.bounds), *together)
+
+    def for_any_mechanism(self) -> GameResult:
+        """The same without the bounds inside a family, whose epsilon is not that of a run outside of it."""
+        attacks = tuple(replace(one, bounds=_for_any_mechanism(one.bounds)) for one in self.attacks)
+        watched = self.watched
+        if watched is not None:
+            watched = replace(watched, bounds=_for_any_mechanism(watched.bounds))
+        return replace(self, attacks=attacks, watched=watched)
+
+    @property
+    def controls(self) -> tuple[NegativeControl, ...]:
+        """All negative controls that were made."""
+        found = [attack.control for attack in self.attacks] + [self.watched.control if self.watched is not None else None]
+        return tuple(control for control in found if control is not None)
+
+
+def _for_any_mechanism(bounds: tuple[LowerBound, ...]) -> tuple[LowerBound, ...]:
+    return tuple(bound for bound in bounds if bound.family is None)
