@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING
 from audit.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from audit.api import certify as certify
-    from audit.api import delta_lower_bound as delta_lower_bound
-    from audit.api import lower_bound as lower_bound
-    from audit.api import plan as plan
-    from audit.api import roc as roc
-    from audit.api import step_bound as step_bound
+    from audit.api import accountant as accountant
+    from audit.api.planning import certify as certify
+    from audit.api.planning import plan as plan
+    from audit.api.scores import delta_lower_bound as delta_lower_bound
+    from audit.api.scores import estimates as estimates
+    from audit.api.scores import lower_bound as lower_bound
+    from audit.api.scores import roc as roc
+    from audit.api.scores import step_bound as step_bound
+    from audit.bounds.steps import StepProducts as StepProducts
+    from audit.bounds.steps import StepScores as StepScores
+    from audit.core.access import Access as Access
     from audit.core.adjacency import Adjacency as Adjacency
     from audit.core.claims import Claim as Claim
     from audit.core.claims import LowerBound as LowerBound
+    from audit.core.errors import AssumptionError as AssumptionError
+    from audit.core.errors import AuditError as AuditError
+    from audit.core.errors import ConfigError as ConfigError
+    from audit.core.errors import DataError as DataError
+    from audit.core.errors import OutputError as OutputError
+    from audit.core.events import Event as Event
     from audit.core.events import dp_sgd as dp_sgd
     from audit.core.events import sgd as sgd
     from audit.core.game import Game as Game
@@ -34,10 +45,15 @@ if TYPE_CHECKING:
     from audit.step_checks.run import check_step as check_step
 
 _HOMES = {
-    "audit.api": ("certify", "delta_lower_bound", "lower_bound", "plan", "roc", "step_bound"),
+    "audit.api": ("accountant",),
+    "audit.api.planning": ("certify", "plan"),
+    "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
+    "audit.bounds.steps": ("StepProducts", "StepScores"),
+    "audit.core.access": ("Access",),
     "audit.core.adjacency": ("Adjacency",),
     "audit.core.claims": ("Claim", "LowerBound"),
-    "audit.core.events": ("dp_sgd", "sgd"),
+    "audit.core.errors": ("AssumptionError", "AuditError", "ConfigError", "DataError", "OutputError"),
+    "audit.core.events": ("Event", "dp_sgd", "sgd"),
     "audit.core.game": ("Game",),
     "audit.core.results": ("AuditReport",),
     "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
@@ -45,6 +61,7 @@ _HOMES = {
     "audit.step_checks.run": ("check_optimizer", "check_step"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = frozenset({"accountant"})  # public names that are modules themselves
 __all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604  one list of names, kept beside their modules
 
 if not TYPE_CHECKING:  # type checkers read the imports above, so that a wrong name or argument is an error to them
@@ -53,7 +70,8 @@ if not TYPE_CHECKING:  # type checkers read the imports above, so that a wrong n
         """Return a public name, imported when it is first asked for."""
         if name not in _HOME:
             raise AttributeError(f"module 'audit' has no attribute '{name}'")
-        value = getattr(import_module(_HOME[name]), name)
+        home = _HOME[name]
+        value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
         globals()[name] = value
         return value
 

@@ -25,8 +25,7 @@ from pathlib import Path
 import numpy as np
 from estimator_cells import CONFIDENCE, SIGNIFICANCE, Cell, Store, jax_auditing, jax_version, ours, played
 
-from audit import plugins
-from audit.api import lower_bound
+from audit import lower_bound, plugins
 from audit.core.seeds import Seed
 from audit.stats.bounds import reachable_bounds
 from audit.stats.bounds.score_distributions import Law

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from real_problems import DELTA, Recipe, claim
 
-from audit import api, plugins
+import audit
+from audit import plugins
 from audit.bounds import budget
 from audit.bounds.steps import StepProducts
 from audit.core.access import Access
@@ -155,7 +156,7 @@ def step_bound(steps: StepProducts, recipe: Recipe) -> Any:
     """The bound from single steps of the run, each step of each canary a trial."""
     if noisy_steps(recipe.mechanism) is None:
         raise SystemExit("single steps are those of DP-SGD")
-    return api.step_bound(steps, mechanism=recipe.mechanism, delta=DELTA, confidence=CONFIDENCE)
+    return audit.step_bound(steps, mechanism=recipe.mechanism, delta=DELTA, confidence=CONFIDENCE)
 
 
 def _row(access: Access, attack: str, bound: Any) -> dict[str, Any]:

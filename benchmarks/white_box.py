@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from audit import api, plugins
+import audit
+from audit import plugins
 from audit.accounting import calibration
 from audit.bounds import budget
 from audit.bounds.steps import StepProducts
@@ -112,12 +113,12 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     steps = views[Access.ALL_STEPS]["step_products"]
     held = np.repeat(included, steps.shape[1])
     blind = StepProducts(values=steps.ravel(), held=held)
-    single = api.step_bound(blind, mechanism=mechanism, delta=DELTA)
+    single = audit.step_bound(blind, mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
     law = Law(population=len(source.train) + canaries, rate=options.sample_rate)
     (took,) = taken_part(law, mechanism.count, (seed.child("run").child("batches"),), included[None])
     seeing = StepProducts(values=steps.ravel(), held=held, took_part=took.ravel())
-    single = api.step_bound(seeing, mechanism=mechanism, delta=DELTA)
+    single = audit.step_bound(seeing, mechanism=mechanism, delta=DELTA)
     found[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
     return found
 

@@ -10,8 +10,8 @@ from enum import StrEnum
 from audit.core.claims import Outcome
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.results import AuditReport, MechanismResult
+from audit.core.rounding import down, near, percent, up
 from reports import headline
-from reports.words.rounding import down, near, percent, up
 
 SAME_CLAIM = 1e-3  # relative difference below which two claims of one accountant count as equal
 SPREADS = 2.0  # a utility figure that falls by more than so many standard deviations is named

@@ -10,8 +10,8 @@ from enum import StrEnum
 from audit.core.claims import Outcome, Verdict
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult, Status
+from audit.core.rounding import down, percent, significant, up
 from reports import headline
-from reports.words.rounding import down, percent, significant, up
 
 
 class State(StrEnum):

@@ -32,8 +32,10 @@ def test_names_that_are_not_there_say_so() -> None:
         _ = audit.lower_bund  # type: ignore[attr-defined]
 
 
-def test_bounds_from_scores_import_no_torch() -> None:
-    code = "import sys, audit; audit.lower_bound; print(sorted({'torch', 'scipy.signal', 'pandas'} & set(sys.modules)))"
+@pytest.mark.parametrize("name", ["lower_bound", "delta_lower_bound", "step_bound", "roc", "plan", "certify", "accountant"])
+def test_a_name_alone_imports_nothing_heavy(name: str) -> None:
+    heavy = {"torch", "scipy", "sklearn", "pandas", "matplotlib", "pydantic", "yaml"}
+    code = f"import sys, audit; audit.{name}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 
@@ -51,3 +53,50 @@ def test_a_wrong_argument_is_an_error_to_a_type_checker(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     lines = [line for line in done.stdout.splitlines() if "user.py" in line and "error:" in line]
     assert len(lines) == 2 and "user.py:3" in lines[0] and "user.py:4" in lines[1], done.stdout
+
+
+def test_accountants_side_by_side() -> None:
+    event = audit.dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=100)
+    costs = audit.accountant.epsilon(event, delta=1e-5, accountants=["rdp", {"kind": "pld"}, "classical_gaussian"])
+    rdp, pld, classical = costs.rows
+    assert costs.lower <= costs.upper <= pld.epsilon * (1 + 1e-6) and pld.epsilon < rdp.epsilon
+    assert classical.epsilon is None and classical.note.startswith("unsupported")
+    assert costs.to_pandas()["accountant"].tolist() == ["rdp", "pld", "classical_gaussian"]
+    (noise,) = audit.accountant.noise(target_epsilon=2.0, sample_rate=0.01, steps=100, accountants=["rdp"])
+    (steps,) = audit.accountant.steps(
+        target_epsilon=2.0, noise_multiplier=noise.noise_multiplier, sample_rate=0.01, released=40, accountants=["rdp"]
+    )
+    assert noise.epsilon <= 2.0 and steps.steps >= 100 and steps.left == steps.steps - 40
+
+
+class Nothing:
+    """An accountant that charges nothing."""
+
+    def claim(self, mechanism: audit.Event, *, delta: float, adjacency: audit.Adjacency) -> audit.Claim:
+        return audit.Claim(epsilon=0.0, delta=delta, adjacency=adjacency, source="nothing")
+
+
+def test_an_accountant_of_ones_own_is_held_against_the_battery() -> None:
+    battery = audit.accountant.check(Nothing(), groups=["gaussian"])
+    assert not battery.passed and "wrong side of the truth" in battery.conclusion.sentence
+    table = battery.to_pandas()
+    assert set(table["finding"]) & {"WRONG"} and len(table) == len(battery.results)
+    with pytest.raises(audit.ConfigError, match="no group 'gausian'"):
+        audit.accountant.check(Nothing(), groups=["gausian"])
+
+
+def test_a_mistaken_argument_is_named() -> None:
+    event = audit.dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=100)
+    with pytest.raises(audit.ConfigError, match="expected a list of accountants"):
+        audit.accountant.epsilon(event, accountants="rdp")
+    with pytest.raises(audit.ConfigError, match="adjacency is 'swap'"):
+        audit.accountant.epsilon(event, adjacency="swap")
+    with pytest.raises(audit.ConfigError, match="sample_rate is 0"):
+        audit.accountant.steps(target_epsilon=1.0, noise_multiplier=1.0, sample_rate=0)
+
+
+def test_tables_become_data_frames() -> None:
+    plan = audit.plan(delta=1e-5, claim=1.0, scores=50, estimators=["one_run"])
+    assert plan.to_pandas()["estimator"].tolist() == ["one_run"]
+    assert audit.certify(delta=1e-5, scores=50, repetitions=5).to_pandas()["repetitions"].tolist() == [5, 5]
+    assert audit.roc([2.0, 3.0], [1.0, 2.0]).to_pandas().columns.tolist() == ["fpr", "tpr", "lower", "upper"]

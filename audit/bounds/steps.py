@@ -130,7 +130,7 @@ class StepScores:
 
 
 def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confidence: float, seed: Seed) -> StepBound:
-    """The noise of one step, composed over all steps of `mechanism`; arguments and errors as `audit.api.step_bound`."""
+    """The noise of one step, composed over all steps of `mechanism`; arguments and errors as `audit.step_bound`."""
     mechanism = noisy_steps(event)
     if mechanism is None:
         raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {event}; build the mechanism by dp_sgd(...)")

@@ -12,8 +12,8 @@ from audit.cli.printing import print_json, print_plain
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.game_results import AttackResult, GameResult
-from audit.core.results import AuditReport
-from reports.words.rounding import down, up
+from audit.core.results import IN_WORDS, AuditReport
+from audit.core.rounding import down, up
 
 
 def origin(device: str) -> dict[str, Any]:
@@ -82,9 +82,9 @@ def _attacks(report: AuditReport) -> list[AttackResult]:
 
 
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
-    from audit.cli.output import WORDS, document
+    from audit.cli.output import document
 
-    found = [f"{report.title}: {WORDS[report.outcome]}"]
+    found = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
         found += [f"  {verdict.reason}" for verdict in result.verdicts]
     for attack in _attacks(report):

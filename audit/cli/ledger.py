@@ -13,7 +13,7 @@ import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError, DataError
-from reports.words.rounding import down, plural, up
+from audit.core.rounding import down, plural, up
 
 if TYPE_CHECKING:
     from audit.accounting.ledger import Release

@@ -6,19 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from audit.core.claims import LowerBound, Outcome
+from audit.core.claims import LowerBound
 from audit.core.errors import OutputError
 from audit.core.evidence import Watched
-from audit.core.results import AuditReport, MechanismResult
-from reports.words.rounding import down, up
-
-WORDS = {
-    Outcome.VIOLATED: "the claim is contradicted",
-    Outcome.CONSISTENT: "the claim was not contradicted",
-    Outcome.OUT_OF_REACH: "not testable: this audit could not have contradicted the claim",
-    Outcome.INVALID: "invalid: the audit's own checks failed",
-    None: "no claim was made",
-}
+from audit.core.results import IN_WORDS, AuditReport, MechanismResult
+from audit.core.rounding import down, up
 
 
 def digest(report: AuditReport) -> dict[str, Any]:
@@ -87,7 +79,7 @@ def _bounds(result: MechanismResult) -> list[LowerBound]:
 
 def lines(report: AuditReport, folder: Path) -> list[str]:
     """At most a dozen lines: verdict, claimed, proven, ceiling, paths."""
-    found = [f"{report.title}: {WORDS[report.outcome]}"]
+    found = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
         found.append(_line(result, report))
         found += [f"    {game.name}: {_how(game.watched)}" for game in result.games if game.watched is not None]

@@ -12,7 +12,7 @@ from audit.cli import plan_power
 from audit.cli.printing import AsJson, print_json, print_plain, stdout_console
 from audit.core import event_reading
 from audit.core.errors import ConfigError
-from reports.words.rounding import down, up
+from audit.core.rounding import down, up
 
 if TYPE_CHECKING:
     from audit.config import Resolved

@@ -118,7 +118,7 @@ def show(rows: Sequence[Mapping[str, Any]], console: Any) -> None:
     """The rows as a table on the screen."""
     from rich.table import Table
 
-    from reports.words.rounding import up
+    from audit.core.rounding import up
 
     if not rows:
         console.print("power: no estimator of this plan is quick enough to simulate")

@@ -31,12 +31,12 @@ def bounds(values: Array, included: Array, question: Question) -> list[DeltaBoun
     from audit.bounds import budget, claim_test, defaults
     from audit.bounds.granted import granted_estimators
     from audit.core import checks
+    from audit.core.game import Game
     from audit.core.seeds import Seed
     from audit.core.views import Scores
-    from audit.experiment.scores import rules_of_scores
 
     checks.confidence(question.confidence)
-    rules = rules_of_scores(question.game, len(values))
+    rules = Game.of_scores(question.game, len(values), canary="scores given")
     scores = Scores(values=values, included=included, game=rules, attack="scores")
     checks.both_sides(included, "scores")
     chosen = granted_estimators(rules, question.estimators or (defaults.for_delta(rules),))

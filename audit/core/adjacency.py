@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from audit.core.errors import ConfigError
+
 
 class Adjacency(StrEnum):
     """Which pairs of data sets a guarantee speaks about."""
@@ -11,3 +13,17 @@ class Adjacency(StrEnum):
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"
     ZERO_OUT = "zero_out"
+
+    @classmethod
+    def named(cls, name: Adjacency | str, key: str = "adjacency") -> Adjacency:
+        """Return the adjacency of that name; `key` is what a message calls it.
+
+        Raises:
+            ConfigError: there is none.
+
+        >>> Adjacency.named("zero_out")
+        <Adjacency.ZERO_OUT: 'zero_out'>
+        """
+        if name not in list(cls):
+            raise ConfigError(f"{key} is '{name}'; expected one of {', '.join(cls)}")
+        return cls(name)

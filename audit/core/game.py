@@ -25,6 +25,10 @@ class Assumption(StrEnum):
     INDEPENDENT_TRIALS = "independent_trials"  # pairs are independent and identically distributed given membership
 
 
+OF_SCORES = ("one_run", "independent_trials")
+"""Names of games that a table of scores may come from."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
     """The rules that one set of scores was obtained under.
@@ -50,6 +54,29 @@ class Game:
     independent_noise: bool = False
     canary: str = ""
     copies: int = 1
+
+    @classmethod
+    def of_scores(cls, name: str, count: int, adjacency: Adjacency = Adjacency.ADD_REMOVE, canary: str = "") -> Game:
+        """Return the game that a table of `count` scores was obtained under.
+
+        Args:
+            name: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
+                (besides, each score comes from a training of its own).
+
+        Raises:
+            ConfigError: no such game.
+        """
+        if name not in OF_SCORES:
+            raise ConfigError(f"game is '{name}'; expected one of {', '.join(OF_SCORES)}, or a Game")
+        alone, count = name == "independent_trials", max(count, 1)
+        return cls(
+            adjacency=adjacency,
+            access=Access.FINAL_MODEL,
+            inclusion=Inclusion.COINS,
+            canaries=1 if alone else count,
+            runs=count if alone else 1,
+            canary=canary,
+        )
 
     def __post_init__(self) -> None:
         checks.open_probability(self.inclusion_probability, "inclusion_probability")

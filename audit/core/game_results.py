@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from audit.core.access import Access
 from audit.core.claims import Certificate, Detectable, Estimate, LowerBound, NegativeControl
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
 from audit.core.game import Game
+from audit.core.tables import frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,15 @@ class RocCurve:
     band: str
     members: int
     nonmembers: int
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the points as a data frame with the columns fpr, tpr, lower, upper."""
+        return frame(
+            [
+                {"fpr": fpr, "tpr": tpr, "lower": lower, "upper": upper}
+                for fpr, tpr, lower, upper in zip(self.fpr, self.tpr, self.lower, self.upper, strict=True)
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,22 @@ report.json is the whole report and every other output is a view of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
 
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, Outcome, Verdict
+from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game_results import GameResult
+from audit.core.rounding import down, up
+from audit.core.tables import frame, html
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +217,94 @@ class AuditReport:
     origins: tuple[tuple[str, str], ...]
     provenance: Provenance
     ledger: BudgetLedger | None = None
+
+    def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
+        """Return one table of the report as a data frame.
+
+        Args:
+            table: "verdicts" (a row each claim), "bounds", "attacks" (AUC with its limits) or "games".
+
+        Raises:
+            ConfigError: no such table.
+        """
+        if table not in _ROWS:
+            raise ConfigError(f"table is {table!r}; expected one of {', '.join(_ROWS)}")
+        columns, rows = _ROWS[table]
+        return frame([dict(zip(columns, row, strict=True)) for row in rows(self.mechanisms)], columns)
+
+    def _repr_html_(self) -> str:
+        """Return title, outcome, claims beside what was proved, and remarks, for a notebook; every text is escaped."""
+        claims = [
+            [name, source, up(epsilon), outcome, "" if proven is None else down(proven), reason]
+            for name, source, epsilon, _, outcome, proven, reason in _verdicts(self.mechanisms)
+        ]
+        bounds = [
+            [name, game, attack, estimator, family or "any", down(epsilon), down(ceiling)]
+            for name, game, attack, estimator, family, epsilon, _, _, ceiling in _bounds(self.mechanisms)
+        ]
+        parts = [
+            f"<h3>{escape(self.title)}</h3>",
+            f"<p>{escape(IN_WORDS[self.outcome])}; all bounds hold together with {self.confidence:.4g}, "
+            f"at delta {self.delta:g}</p>",
+            html(["training", "claim by", "claimed epsilon", "outcome", "proven", "why"], claims) if claims else "",
+            html(["training", "game", "attack", "estimator", "family", "proven epsilon", "ceiling"], bounds) if bounds else "",
+            f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>" if self.notes else "",
+        ]
+        return "".join(parts)
+
+
+def _verdicts(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
+    for result in mechanisms:
+        for verdict in result.verdicts:
+            proven = None if verdict.bound is None else verdict.bound.epsilon
+            claim = verdict.claim
+            yield result.name, claim.source, claim.epsilon, claim.delta, verdict.outcome.value, proven, verdict.reason
+
+
+def _bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
+    for result in mechanisms:
+        for game in result.games:
+            together = game.watched.bounds if game.watched is not None else ()
+            for attack, bounds in (*((one.scorer, one.bounds) for one in game.attacks), ("all attacks", together)):
+                for bound in bounds:
+                    place = result.name, game.name, attack, bound.estimator, bound.family
+                    yield *place, bound.epsilon, bound.delta, bound.confidence, bound.ceiling
+
+
+def _attacks(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
+    for result in mechanisms:
+        for game in result.games:
+            for attack in game.attacks:
+                access = (attack.access or game.game.access).name
+                yield result.name, game.name, attack.scorer, access, attack.auc, attack.auc_lower, attack.auc_upper
+
+
+def _games(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
+    for result in mechanisms:
+        for game in result.games:
+            rules = game.game
+            counts = rules.canaries, rules.runs, rules.references, game.models
+            yield result.name, game.name, rules.access.name, rules.adjacency.value, *counts
+
+
+TableName = Literal["verdicts", "bounds", "attacks", "games"]
+_ROWS: Mapping[str, tuple[tuple[str, ...], Callable[[Sequence[MechanismResult]], Iterator[tuple[Any, ...]]]]] = {
+    "verdicts": (("mechanism", "source", "claimed", "delta", "outcome", "proven", "reason"), _verdicts),
+    "bounds": (
+        ("mechanism", "game", "attack", "estimator", "family", "epsilon", "delta", "confidence", "ceiling"),
+        _bounds,
+    ),
+    "attacks": (("mechanism", "game", "attack", "access", "auc", "auc_lower", "auc_upper"), _attacks),
+    "games": (("mechanism", "game", "access", "adjacency", "canaries", "runs", "references", "models"), _games),
+}
+IN_WORDS: Mapping[Outcome | None, str] = {
+    Outcome.VIOLATED: "the claim is contradicted",
+    Outcome.CONSISTENT: "the claim was not contradicted",
+    Outcome.OUT_OF_REACH: "not testable: this audit could not have contradicted the claim",
+    Outcome.INVALID: "invalid: the audit's own checks failed",
+    None: "no claim was made",
+}
+"""What is to be said of a report with this outcome, in a line."""
 
 
 SCHEMA = "audit-report/1.0"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from audit import plugins
 from audit.bounds import plausibility
 from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
-from audit.core.access import Access
-from audit.core.adjacency import Adjacency
 from audit.core.data import Array
-from audit.core.game import Assumption, Game, Inclusion
+from audit.core.game import Assumption, Game
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
 from audit.experiment import findings, judge, stopping
@@ -22,7 +18,7 @@ from audit.experiment.provenance import of_settings
 from audit.experiment.settings import Settings
 from audit.experiment.spec import Stated
 
-GAMES = ("one_run", "independent_trials")
+GIVEN = "scores given"
 
 
 def inspect_scores(
@@ -48,7 +44,7 @@ def inspect_scores(
         DataError: NaN, unequal lengths, or one side only.
     """
     columns = values if isinstance(values, Mapping) else {"scores": values}
-    rules = replace(rules_of_scores(game, len(included)), adjacency=settings.adjacency)
+    rules = Game.of_scores(game, len(included), settings.adjacency, GIVEN)
     tables = [Scores(values=column, included=included, game=rules, attack=key) for key, column in columns.items()]
     estimators = granted_estimators(rules, settings.estimators)
     odd = _odd(tables, frozenset().union(*(one.assumes for one in estimators)))
@@ -90,23 +86,6 @@ def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Chec
         Check(code="scores", item=table.attack, value=remark, status=Status.GAP)
         for table in tables
         for remark in plausibility.remarks(table, assumes)
-    )
-
-
-def rules_of_scores(game: str, count: int) -> Game:
-    """The rules that a table of `count` scores was obtained under.
-
-    Raises:
-        ConfigError: no such game.
-    """
-    canaries, runs = plugins.pick(game, {"one_run": (count, 1), "independent_trials": (1, count)}, "game")
-    return Game(
-        adjacency=Adjacency.ADD_REMOVE,
-        access=Access.FINAL_MODEL,
-        inclusion=Inclusion.COINS,
-        canaries=max(canaries, 1),
-        runs=max(runs, 1),
-        canary="scores given",
     )
 
 

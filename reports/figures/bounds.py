@@ -10,13 +10,13 @@ from typing import Any
 from audit.core.claims import Claim, Outcome
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult
+from audit.core.rounding import count, down, elide, power, up
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Plan
 from reports.pages.blocks import Tone
 from reports.words import en
 from reports.words.phrases import listed
-from reports.words.rounding import count, down, elide, power, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_ROWS = 5

@@ -10,11 +10,11 @@ import numpy as np
 from audit.core.evidence import Evidence, Watched
 from audit.core.game_results import GameResult
 from audit.core.results import MechanismResult
+from audit.core.rounding import at_most, confidence, count, elide, plural, power, significant, up
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Drawing, Floats, Plan
 from reports.pages.blocks import Block, Paragraph, Strong, Tone
 from reports.words.phrases import drawn, listed
-from reports.words.rounding import at_most, confidence, count, elide, plural, power, significant, up
 
 MOST_LETTERS = 16
 LEAST, MOST = 1e-3, 1e9  # of drawn e-values: beyond, how far says nothing more

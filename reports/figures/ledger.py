@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from audit.core.results import BudgetLedger
+from audit.core.rounding import at_delta, count, down, elide, epsilon, plural, power, up
 from reports.figures import _plots
 from reports.figures._plots import Drawing, Plan
 from reports.pages.blocks import Block, Column, Paragraph, Strong, Table, Tone
 from reports.words import en
 from reports.words.phrases import drawn
-from reports.words.rounding import at_delta, count, down, elide, epsilon, plural, power, up
 
 NAME = _plots.file_name("ledger")
 _LETTERS = 16

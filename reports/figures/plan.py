@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit.core.rounding import elide
 from reports.figures import _plots
 from reports.figures._plots import COLOURS
 from reports.pages.blocks import Tone
-from reports.words.rounding import elide
 
 ROW_MM, FOOT_MM = 9.0, 14.0
 MOST_LETTERS = 34

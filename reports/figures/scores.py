@@ -9,11 +9,11 @@ import numpy as np
 
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.results import MechanismResult
+from audit.core.rounding import confidence, elide, near, plural, power, rate, up
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Tone
-from reports.words.rounding import confidence, elide, near, plural, power, rate, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_HISTOGRAMS = 3

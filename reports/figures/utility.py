@@ -7,13 +7,13 @@ from typing import Any
 
 from audit.core.game_results import GameResult, GroupResult
 from audit.core.results import AuditReport, MechanismResult, Metric
+from audit.core.rounding import elide, near, percent
+from audit.core.rounding import figure as figure_of
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, Plan
 from reports.pages.blocks import Tone
 from reports.words import en
-from reports.words.rounding import elide, near, percent
-from reports.words.rounding import figure as figure_of
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0

@@ -14,11 +14,11 @@ from typing import Any
 
 from audit.core.errors import DataError, OutputError
 from audit.core.results import AuditReport
+from audit.core.rounding import elide
 from reports.formats import _glyphs, figures
 from reports.formats import json as report_json
 from reports.pages.blocks import Block, Box, Items, Mark, Mono, Paragraph, Strong, Table, Text
 from reports.pages.document import sections
-from reports.words.rounding import elide
 
 FILE = "report.pdf"
 TEMPLATE = Path(__file__).parents[1] / "pages" / "report.typ"

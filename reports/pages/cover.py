@@ -7,6 +7,7 @@ from collections import Counter
 
 from audit.core.claims import LowerBound, Outcome
 from audit.core.results import AuditReport, MechanismResult, Status
+from audit.core.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, plural, up
 from reports import headline
 from reports.figures import _plots
 from reports.formats import figures
@@ -30,7 +31,6 @@ from reports.pages.blocks import (
 )
 from reports.words import en
 from reports.words.phrases import drawn, listed, proof
-from reports.words.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, plural, up
 
 
 def cover(report: AuditReport) -> tuple[Block, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult, Status
+from audit.core.rounding import SPACE, at_delta, confidence, count, epsilon, percent, plural, up
 from reports import headline
 from reports.figures import _plots, evidence
 from reports.figures import ledger as ledger_figure
@@ -36,7 +37,6 @@ from reports.tables import leave_one_out
 from reports.tables import report as tables
 from reports.words import en
 from reports.words.phrases import drawn, listed, or_missing, sentence
-from reports.words.rounding import SPACE, at_delta, confidence, count, epsilon, percent, plural, up
 
 MOST_NAMES = 8
 NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little

@@ -7,10 +7,10 @@ import math
 from audit.core.claims import Certificate, Detectable
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
+from audit.core.rounding import SPACE, at_most, count, percent, up
 from reports.pages.blocks import Block, Missing, Paragraph, Piece, Strong
 from reports.words import en
 from reports.words.phrases import listed, sentence
-from reports.words.rounding import SPACE, at_most, count, percent, up
 
 
 def blocks(game: GameResult) -> list[Block]:

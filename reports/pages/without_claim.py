@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.core.results import AuditReport, MechanismResult
+from audit.core.rounding import at_delta, confidence, down, near, rate, target, up
 from reports import headline
 from reports.pages.blocks import Number, Tone
 from reports.words.phrases import proof
-from reports.words.rounding import at_delta, confidence, down, near, rate, target, up
 
 EXPECTED = 10  # a headline rate needs so many expected false positives
 

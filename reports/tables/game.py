@@ -6,10 +6,10 @@ import math
 
 from audit.core.claims import LowerBound, NegativeControl
 from audit.core.game_results import GameResult, GroupResult
+from audit.core.rounding import NOTHING, confidence, count, down, near, percent, plural, rate, target, up
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
 from reports.words import en
-from reports.words.rounding import NOTHING, confidence, count, down, near, percent, plural, rate, target, up
 
 MOST_RECORDS = 20
 LEVEL = 4  # the column that is left out where all bounds have the same confidence

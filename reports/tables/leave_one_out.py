@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from audit.core.evaluation import Evaluation, Spread
+from audit.core.rounding import NOTHING, count, near, percent, plural, target
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text
 from reports.words import en
 from reports.words.phrases import sentence
-from reports.words.rounding import NOTHING, count, near, percent, plural, target
 
 MOST_RECORDS = 10
 MOST_GROUPS = 30

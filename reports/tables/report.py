@@ -5,10 +5,10 @@ from __future__ import annotations
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
 from audit.core.results import AuditReport, MechanismResult
+from audit.core.rounding import NOTHING, count, down, figure, percent, power, significant, up
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone
 from reports.words import en
-from reports.words.rounding import NOTHING, count, down, figure, percent, power, significant, up
 
 MOST_RECORDS = 20
 FEW = 30  # fewer members or nonmembers than this make a group's figures rough

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from audit.core.results import AuditReport
+from audit.core.rounding import at_least, confidence
 from reports.figures._plots import Drawing
 from reports.headline import Placed
 from reports.pages.blocks import Block, Figure, Missing
 from reports.words import en
-from reports.words.rounding import at_least, confidence
 
 
 def proof(report: AuditReport, proven: Placed | None) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit import plugins
-from audit.api import lower_bound
+from audit import lower_bound, plugins
 from audit.bounds import plausibility
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit import api
+import audit
 from audit.bounds.steps import StepProducts, StepScores
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd
@@ -22,7 +22,7 @@ def test_single_steps_compose() -> None:
     """Full batches: each step is a Gaussian mechanism, so thousands of steps pin the noise down."""
     draw, noise, steps = np.random.default_rng(4), 5.0, 400
     held = np.arange(8000) < 4000
-    found = api.step_bound(
+    found = audit.step_bound(
         StepProducts(values=draw.normal(held / noise, 1), held=held), mechanism=sgd(noise, 1.0, steps), delta=DELTA
     )
     truth = dp_sgd_curve.epsilon_floor(noise, 1.0, steps, DELTA)
@@ -42,12 +42,12 @@ def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -
         took = held & (draw.random(len(held)) < 0.025)
         values = took + 0.7 * draw.standard_normal(took.shape)
         steps = StepProducts(values=values, held=held, took_part=took)
-        found = api.step_bound(steps, mechanism=mechanism, delta=DELTA)
+        found = audit.step_bound(steps, mechanism=mechanism, delta=DELTA)
         wrong += found.parameter is not None and found.parameter < 0.7
         seen.append(found.epsilon)
         assert found.participations == took.sum() and "sampled as claimed" in found.trust and "single steps" in found.game
         if run < 1:
-            unseen.append(api.step_bound(StepProducts(values=values, held=held), mechanism=mechanism, delta=DELTA).epsilon)
+            unseen.append(audit.step_bound(StepProducts(values=values, held=held), mechanism=mechanism, delta=DELTA).epsilon)
     assert wrong <= 3  # 0.5 expected; more than 3 has a chance below 0.2 %
     assert np.mean(seen) > 0.6 * truth and seen[0] > 1.2 * unseen[0]
 
@@ -64,13 +64,13 @@ def test_bets_hold_for_scores_that_depend_on_the_past() -> None:
     """Nothing of a step's own coin is in these scores; a leak on top of them is seen."""
     mechanism, wrong, taken = sgd(1000.0, 0.1, 400), 0, 0
     for seed in range(15):
-        found = api.step_bound(adapted(seed, 400, 0.1), mechanism=mechanism, delta=DELTA)
+        found = audit.step_bound(adapted(seed, 400, 0.1), mechanism=mechanism, delta=DELTA)
         wrong += found.parameter is not None and found.parameter < 1000.0
     assert wrong <= 4  # 0.75 expected; more has a chance below 0.1 %
     for seed in range(5):
         scores = adapted(seed, 400, 0.1)
         values = np.where(scores.took_part, scores.values + 400.0, scores.values)
-        seen = api.step_bound(StepScores(values=values, took_part=scores.took_part), mechanism=mechanism, delta=DELTA)
+        seen = audit.step_bound(StepScores(values=values, took_part=scores.took_part), mechanism=mechanism, delta=DELTA)
         taken += seen.epsilon > 0
     assert taken == 5  # and they do see what leaks
 
@@ -80,7 +80,7 @@ def test_bets_find_the_noise_of_a_leaking_step() -> None:
     took = draw.random(4000) < 0.1
     state = np.cumsum(draw.standard_normal(4000)) / 50  # of the run: adapted, not independent
     steps = StepScores(values=took + 0.3 * draw.standard_normal(4000) + state, took_part=took)
-    found = api.step_bound(steps, mechanism=sgd(0.6, 0.1, 4000), delta=DELTA)
+    found = audit.step_bound(steps, mechanism=sgd(0.6, 0.1, 4000), delta=DELTA)
     assert found.parameter is not None and found.parameter < 1.5
     assert 0 < found.epsilon < found.ceiling and found.participations == took.sum()
 
@@ -92,12 +92,12 @@ def test_participations_are_held_against_the_claimed_rate() -> None:
     held = np.ones(100_000, dtype=bool)
     for steps in (StepProducts(values=values, held=held, took_part=took), StepScores(values=values, took_part=took)):
         with pytest.raises(ExecutionMismatch, match="means about 2000"):
-            api.step_bound(steps, mechanism=sgd(1.0, 0.02, 500), delta=DELTA)
+            audit.step_bound(steps, mechanism=sgd(1.0, 0.02, 500), delta=DELTA)
 
 
 def test_the_ceiling_is_that_of_these_steps() -> None:
     few = StepProducts(values=np.arange(6.0), held=np.arange(6) >= 3)
-    found = api.step_bound(few, mechanism=sgd(1.0, 0.1, 1000), delta=DELTA)
+    found = audit.step_bound(few, mechanism=sgd(1.0, 0.1, 1000), delta=DELTA)
     assert found.epsilon == 0 and found.ceiling == 0
 
 
@@ -113,6 +113,6 @@ def test_what_is_no_score_of_steps_is_refused() -> None:
         with pytest.raises(DataError, match="expected"):
             build()
     with pytest.raises(DataError):
-        api.step_bound(StepProducts(values=np.zeros(4), held=coins | True), mechanism=sgd(1.0, 0.5, 4), delta=DELTA)
+        audit.step_bound(StepProducts(values=np.zeros(4), held=coins | True), mechanism=sgd(1.0, 0.5, 4), delta=DELTA)
     with pytest.raises(ConfigError, match="no coin"):
-        api.step_bound(StepScores(values=np.zeros(4), took_part=coins), mechanism=sgd(1.0, 1.0, 4), delta=DELTA)
+        audit.step_bound(StepScores(values=np.zeros(4), took_part=coins), mechanism=sgd(1.0, 1.0, 4), delta=DELTA)

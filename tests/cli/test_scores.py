@@ -129,7 +129,7 @@ def test_bad_tables_end_in_exit_code_two(tmp_path, name):
     [
         (("--delta", "0"), "delta is 0.0"),
         (("--delta", "1e-5", "--confidence", "1"), "confidence is 1.0"),
-        (("--delta", "1e-5", "--game", "two_runs"), "Expected one of one_run, independent_trials"),
+        (("--delta", "1e-5", "--game", "two_runs"), "expected one of one_run, independent_trials"),
         (("--delta", "1e-5", "--estimator", "one_ran"), "Did you mean 'one_run'"),
         (("--delta", "1e-5", "--estimator", "clopper_pearson"), "assumes independent_trials, which this game does not grant"),
         (("--delta", "1e-5", "--where", "attack"), "expected COLUMN=VALUE"),

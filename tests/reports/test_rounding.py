@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.words import rounding
+from audit.core import rounding
 
 POSITIVE = st.floats(min_value=1e-12, max_value=1e6, allow_nan=False)
 

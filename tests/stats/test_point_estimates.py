@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit import api
+import audit
 from audit.core.claims import Estimate
 from audit.stats.bounds import one_run_guesses, point_estimates
 
@@ -38,7 +38,7 @@ def test_best_counts_by_brute_force() -> None:
 
 def test_estimates_are_not_bounds_and_say_so() -> None:
     draw = np.random.default_rng(2)
-    found = api.estimates(draw.normal(size=300), draw.normal(size=300), delta=1e-5)
+    found = audit.estimates(draw.normal(size=300), draw.normal(size=300), delta=1e-5)
     assert all(isinstance(one, Estimate) and one.warning for one in found)
     by_name = {one.estimator: one.epsilon for one in found}
     assert by_name["bootstrap_low"] < by_name["bootstrap_high"]
@@ -47,11 +47,11 @@ def test_estimates_are_not_bounds_and_say_so() -> None:
 
 def test_delta_is_bounded_where_epsilon_is_given() -> None:
     draw, over, trials = np.random.default_rng(3), 0, "independent_trials"
-    strong = api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=1.0, game=trials).delta
+    strong = audit.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=1.0, game=trials).delta
     assert 0.5 < strong < 0.9545  # TPR - e FPR of the best event is 0.924
-    assert api.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=3.0, game=trials).delta < strong
+    assert audit.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=3.0, game=trials).delta < strong
     for _ in range(40):
-        over += api.delta_lower_bound(draw.normal(1, 1, 60), draw.normal(0, 1, 60), epsilon=0.5, game=trials).delta > 0.2384
+        over += audit.delta_lower_bound(draw.normal(1, 1, 60), draw.normal(0, 1, 60), epsilon=0.5, game=trials).delta > 0.2384
     assert over <= 9
 
 
@@ -77,7 +77,7 @@ def test_delta_at_epsilon_in_one_run_holds() -> None:
         draw = np.random.default_rng(seed)
         coins = draw.random(400) < 0.5
         values = np.where(draw.random(400) < 0.02, np.where(coins, 9.0, -9.0), draw.normal(size=400))
-        over += api.delta_lower_bound(values[coins], values[~coins], epsilon=0.5, game="one_run").delta > 0.02
+        over += audit.delta_lower_bound(values[coins], values[~coins], epsilon=0.5, game="one_run").delta > 0.02
     assert over <= stats.binom.ppf(1 - 1e-4, 60, 0.05)
     strong = np.arange(200.0)
-    assert api.delta_lower_bound(strong + 200, strong, epsilon=0.5, game="one_run").delta > 1e-3
+    assert audit.delta_lower_bound(strong + 200, strong, epsilon=0.5, game="one_run").delta > 1e-3

@@ -1,37 +1,31 @@
-"""The statistics as functions on arrays; imports no torch."""
+"""Bounds and curves from scores, as functions on arrays; torch is never imported.
+
+What a function computes with is imported when it is called, so that its name alone costs next to nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit import plugins
-from audit.bounds import claim_test, defaults, plausibility
-from audit.bounds import power as planning
-from audit.bounds import simulation as simulations
-from audit.bounds import steps as single_steps
-from audit.bounds.steps import StepProducts, StepScores
 from audit.core import checks, score_values
-from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Certificate, CertifiedBound, DeltaBound, Estimate, LowerBound, StepBound
 from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.events import Event
-from audit.core.game import Assumption, Game, Inclusion
-from audit.core.game_results import RocCurve
-from audit.core.protocols import Estimator
+from audit.core.game import Assumption, Game
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import point_estimates
-from audit.stats.bounds import roc as roc_statistics
 
-ESTIMATORS = "audit.bounds.estimators"
-GAMES = ("one_run", "independent_trials")
+if TYPE_CHECKING:
+    from audit.bounds.steps import StepProducts, StepScores
+    from audit.core.claims import CertifiedBound, DeltaBound, Estimate, StepBound
+    from audit.core.events import Event
+    from audit.core.game_results import RocCurve
+    from audit.core.protocols import Estimator
 
 
 def lower_bound(
@@ -80,18 +74,24 @@ def lower_bound(
     >>> import numpy as np
     >>> draw = np.random.default_rng(0)
     >>> bound = lower_bound(draw.normal(2, 1, 500), draw.normal(0, 1, 500), delta=1e-5, game="independent_trials")
-    >>> bound.estimator, 2.5 < bound.epsilon < 10, [one.kept for one in bound.certificates]
+    >>> bound.estimator, 2.5 < bound.epsilon < 10, [certificate.kept for certificate in bound.certificates]
     ('both_ends', True, [True, True])
     """
-    scores = _scores(member_scores, nonmember_scores, game, mechanism, _adjacency(adjacency))
+    from audit.bounds import plausibility, simulation
+    from audit.core.claims import CertifiedBound
+
+    scores = _scores(member_scores, nonmember_scores, game, mechanism, Adjacency.named(adjacency))
     chosen = _chosen(estimator, family, scores.game)
     odd = plausibility.remarks(scores, chosen.assumes)
     level = _share(confidence, attacks)
-    found: LowerBound = chosen.lower_bound(scores, delta=delta, confidence=level, seed=Seed(seed))
-    path = simulations.path_of(chosen, scores, delta=delta, level=level)
-    made = simulations.quick(path) if certificates is None else simulations.certify(path, certificates) if certificates else ()
-    stated = {field.name: getattr(found, field.name) for field in fields(found)}
-    return CertifiedBound(**stated, game=scores.game, certificates=made, remarks=odd)
+    bound = chosen.lower_bound(scores, delta=delta, confidence=level, seed=Seed(seed))
+    path = simulation.path_of(chosen, scores, delta=delta, level=level)
+    if certificates is None:
+        simulated = simulation.quick(path)
+    else:
+        simulated = simulation.certify(path, certificates) if certificates else ()
+    stated = {field.name: getattr(bound, field.name) for field in fields(bound)}
+    return CertifiedBound(**stated, game=scores.game, certificates=simulated, remarks=odd)
 
 
 def delta_lower_bound(
@@ -119,46 +119,18 @@ def delta_lower_bound(
         ConfigError: an estimator whose tests are not nested in delta, or a family beside a named estimator.
         DataError: a side is empty or holds NaN.
 
-    >>> found = delta_lower_bound(range(100, 200), range(100), epsilon=1.0, game="independent_trials")
-    >>> 0.5 < found.delta <= found.ceiling
+    >>> bound = delta_lower_bound(range(100, 200), range(100), epsilon=1.0, game="independent_trials")
+    >>> 0.5 < bound.delta <= bound.ceiling
     True
     """
+    from audit.bounds import claim_test, defaults
+
     checks.confidence(confidence)
     scores = _scores(member_scores, nonmember_scores, game, mechanism)
     if estimator == "auto" and family is None:
         estimator = defaults.for_delta(scores.game)
     chosen = _chosen(estimator, family, scores.game)
     return claim_test.delta_bound(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
-
-
-def certify(
-    *,
-    delta: float,
-    scores: int = 1000,
-    attacks: int = 1,
-    confidence: float = 0.95,
-    game: Game | str = "one_run",
-    estimators: tuple[str, ...] | None = None,
-    mechanism: Event | None = None,
-    repetitions: int = simulations.REPETITIONS,
-) -> tuple[Certificate, ...]:
-    """How often "the largest of these bounds over so many attacks" is wrong, by simulating that very path at this size.
-
-    Args:
-        scores: members and nonmembers together.
-        attacks: among which, with the estimators, the error rate `1 - confidence` is split.
-        estimators: names; None for the default of the game.
-
-    >>> [one.epsilon for one in certify(delta=1e-5, scores=100, repetitions=20)]
-    [0.0, 1.0]
-    """
-    rules = _game(game, scores) if isinstance(game, str) else game
-    chosen = [plugins.build(ESTIMATORS, {"kind": name}) for name in estimators or (defaults.for_epsilon(rules),)]
-    for one in chosen:
-        rules.require(one.assumes, type(one).__name__)
-    level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(chosen))
-    path = simulations.Path(attacks=(tuple(chosen),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
-    return simulations.certify(path, repetitions)
 
 
 def step_bound(
@@ -184,6 +156,8 @@ def step_bound(
         UnsupportedMechanism: the mechanism is not DP-SGD.
         ExecutionMismatch: canaries took part more or less often than the claimed rate explains.
     """
+    from audit.bounds import steps as single_steps
+
     checks.confidence(confidence)
     return single_steps.bound(steps, mechanism, delta=delta, confidence=confidence, seed=Seed(seed))
 
@@ -193,9 +167,12 @@ def estimates(
 ) -> tuple[Estimate, ...]:
     """Figures that other tools print for these scores. None of them is a bound; each says why.
 
-    >>> [one.estimator for one in estimates([2.0, 3.0, 4.0], [0.0, 1.0, 2.5], delta=1e-5)]
+    >>> [figure.estimator for figure in estimates([2.0, 3.0, 4.0], [0.0, 1.0, 2.5], delta=1e-5)]
     ['plug_in', 'jeffreys', 'joint_beta', 'bootstrap_low', 'bootstrap_high']
     """
+    from audit.core.claims import Estimate
+    from audit.stats.bounds import point_estimates
+
     members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
     checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "estimates")
     checks.probability(delta, "delta")
@@ -223,6 +200,9 @@ def roc(member_scores: ArrayLike, nonmember_scores: ArrayLike, *, confidence: fl
     >>> curve.fpr, curve.tpr
     ((0.0, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0, 1.0))
     """
+    from audit.core.game_results import RocCurve
+    from audit.stats.bounds import roc as roc_statistics
+
     members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
     checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "roc")
     checks.confidence(confidence)
@@ -239,38 +219,6 @@ def roc(member_scores: ArrayLike, nonmember_scores: ArrayLike, *, confidence: fl
     )
 
 
-def plan(
-    *,
-    delta: float,
-    claim: float = 0.0,
-    scores: int = 1000,
-    game: Game | str = "one_run",
-    confidence: float = 0.95,
-    power: float = planning.POWER,
-    estimators: tuple[str, ...] | None = None,
-    mechanism: Event | None = None,
-) -> tuple[planning.PlanRow, ...]:
-    """What an audit with so many scores could show, and the smallest true epsilon it would catch with chance `power`.
-
-    Args:
-        claim: the epsilon to be refuted; 0 asks for the proof of any leakage.
-        scores: members and nonmembers together.
-        estimators: names; None for all that the game's grants and `mechanism` allow.
-
-    >>> rows = plan(delta=1e-5, claim=1.0, scores=200, game="independent_trials", estimators=("rank_exact",))
-    >>> rows[0].estimator, 1 < rows[0].detectable < rows[0].ceiling * 4
-    ('rank_exact', True)
-    """
-    checks.confidence(confidence)
-    rules = _game(game, scores) if isinstance(game, str) else game
-    names = plugins.names(ESTIMATORS) if estimators is None else estimators
-    if mechanism is None and estimators is None:
-        names = tuple(name for name in names if name != "fdp_rank")
-    chosen = {name: plugins.build(ESTIMATORS, {"kind": name}) for name in names}
-    question = planning.Question(delta=delta, confidence=confidence, claim=claim, power=power)
-    return planning.plan(chosen, [rules], question, mechanism=mechanism)
-
-
 def _scores(
     member_scores: ArrayLike,
     nonmember_scores: ArrayLike,
@@ -283,14 +231,8 @@ def _scores(
     values = score_values.ordered(sides)
     included = np.arange(len(values)) < len(sides[0])
     checks.both_sides(included, "a bound")
-    rules = _game(game, len(included), adjacency) if isinstance(game, str) else game
+    rules = Game.of_scores(game, len(included), adjacency) if isinstance(game, str) else game
     return Scores(values=values, included=included, game=rules, mechanism=mechanism)
-
-
-def _adjacency(name: Adjacency | str) -> Adjacency:
-    if name not in list(Adjacency):
-        raise ConfigError(f"adjacency is '{name}'; expected one of {', '.join(Adjacency)}")
-    return Adjacency(name)
 
 
 def _share(confidence: float, attacks: int) -> float:
@@ -302,13 +244,15 @@ def _share(confidence: float, attacks: int) -> float:
 
 def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
     """The estimator that is meant, once the game grants what it assumes."""
+    from audit import plugins
+
     if estimator != "auto" and family is not None:
         raise ConfigError(
             f"family is '{family}' beside the estimator {estimator!r}; family chooses an estimator where none is named. Leave "
             f"one of them out, or give the estimator its own option, as in {{'kind': 'rank_exact', 'family': 'gdp'}}"
         )
     spec = _default_in(family, game) if estimator == "auto" else estimator
-    chosen: Estimator = plugins.build(ESTIMATORS, {"kind": spec} if isinstance(spec, str) else spec)
+    chosen: Estimator = plugins.build(plugins.FOLDERS["estimators"], {"kind": spec} if isinstance(spec, str) else spec)
     game.require(chosen.assumes, type(chosen).__name__)
     return chosen
 
@@ -317,22 +261,10 @@ def _side(values: ArrayLike, name: str) -> Array:
     return score_values.read(values, f"{name} scores").astype(np.float64)
 
 
-def _game(name: str, count: int, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Game:
-    """The game behind a short name."""
-    if name not in GAMES:
-        raise ConfigError(f"game is '{name}'; expected one of {', '.join(GAMES)}, or a Game")
-    alone = name == "independent_trials"
-    return Game(
-        adjacency=adjacency,
-        access=Access.FINAL_MODEL,
-        inclusion=Inclusion.COINS,
-        canaries=1 if alone else count,
-        runs=count if alone else 1,
-    )
-
-
 def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:
     """The estimator for a claim that asserts a family of trade-off curves, or none."""
+    from audit.bounds import defaults
+
     if family is None:
         return {"kind": defaults.for_epsilon(game)}
     ranked = {"gdp": "gaussian", "dp_sgd": "fdp_rank"}

@@ -1,0 +1,85 @@
+"""Before an audit: what it could show, and how often it would be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from audit.core import checks
+from audit.core.game import Game
+from audit.core.tables import Table
+
+if TYPE_CHECKING:
+    from audit.bounds.power import PlanRow
+    from audit.core.claims import Certificate
+    from audit.core.events import Event
+
+
+def plan(
+    *,
+    delta: float,
+    claim: float = 0.0,
+    scores: int = 1000,
+    game: Game | str = "one_run",
+    confidence: float = 0.95,
+    power: float = 0.8,
+    estimators: Sequence[str] | None = None,
+    mechanism: Event | None = None,
+) -> Table[PlanRow]:
+    """What an audit with so many scores could show, and the smallest true epsilon it would catch with chance `power`.
+
+    Args:
+        claim: the epsilon to be refuted; 0 asks for the proof of any leakage.
+        scores: members and nonmembers together.
+        estimators: names; None for all that the game's grants and `mechanism` allow.
+
+    >>> rows = plan(delta=1e-5, claim=1.0, scores=200, game="independent_trials", estimators=("rank_exact",))
+    >>> rows[0].estimator, 1 < rows[0].detectable < rows[0].ceiling * 4
+    ('rank_exact', True)
+    """
+    from audit import plugins
+    from audit.bounds import power as planning
+
+    checks.confidence(confidence)
+    rules = Game.of_scores(game, scores) if isinstance(game, str) else game
+    package = plugins.FOLDERS["estimators"]
+    names = plugins.names(package) if estimators is None else estimators
+    if mechanism is None and estimators is None:
+        names = tuple(name for name in names if name != "fdp_rank")
+    chosen = {name: plugins.build(package, {"kind": name}) for name in names}
+    question = planning.Question(delta=delta, confidence=confidence, claim=claim, power=power)
+    return Table(planning.plan(chosen, [rules], question, mechanism=mechanism))
+
+
+def certify(
+    *,
+    delta: float,
+    scores: int = 1000,
+    attacks: int = 1,
+    confidence: float = 0.95,
+    game: Game | str = "one_run",
+    estimators: Sequence[str] | None = None,
+    mechanism: Event | None = None,
+    repetitions: int = 200,
+) -> Table[Certificate]:
+    """How often "the largest of these bounds over so many attacks" is wrong, by simulating that very path at this size.
+
+    Args:
+        scores: members and nonmembers together.
+        attacks: among which, with the estimators, the error rate `1 - confidence` is split.
+        estimators: names; None for the default of the game.
+
+    >>> [row.epsilon for row in certify(delta=1e-5, scores=100, repetitions=20)]
+    [0.0, 1.0]
+    """
+    from audit import plugins
+    from audit.bounds import defaults, simulation
+
+    rules = Game.of_scores(game, scores) if isinstance(game, str) else game
+    package = plugins.FOLDERS["estimators"]
+    chosen = [plugins.build(package, {"kind": name}) for name in estimators or (defaults.for_epsilon(rules),)]
+    for estimator in chosen:
+        rules.require(estimator.assumes, type(estimator).__name__)
+    level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(chosen))
+    path = simulation.Path(attacks=(tuple(chosen),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
+    return Table(simulation.certify(path, repetitions))
