@@ -15,7 +15,7 @@ import numpy as np
 from audit.bounds import group_privacy
 from audit.core import checks
 from audit.core.claims import DeltaBound, LowerBound
-from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.core.game import Game
@@ -100,12 +100,10 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
 
     Raises:
         UnsupportedMechanism: canaries in copies.
-        ConfigError: the estimator chooses its threshold for one delta, so its tests are not nested.
+        ConfigError: the estimator's tests are not nested in delta.
     """
     checks.nonnegative(epsilon, "epsilon")
     group_privacy.demand_nested(estimator, "bound delta")
-    if not getattr(estimator, "nested_in_delta", True):
-        raise ConfigError(f"{type(estimator).__name__} simulates its law for one delta; use rank_exact to bound delta")
     if scores.game.copies > 1:
         raise UnsupportedMechanism("delta is not converted for canaries in copies; bound epsilon instead")
     family = family_of(estimator, scores.game, scores.mechanism, LEAST_DELTA)

@@ -34,7 +34,7 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
         Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
 
     Raises:
-        ConfigError: the estimator chooses its threshold for one delta, so its bounds at several are not ordered.
+        ConfigError: the estimator's bounds at several deltas are not ordered.
         UnsupportedMechanism: the estimator's family is not closed under groups ("dp_sgd": each copy is sampled on its own).
     """
     demand_nested(estimator, "judge canaries in copies")
@@ -78,10 +78,10 @@ def claim(one: Claim, copies: int) -> Claim:
 
 
 def demand_nested(estimator: Estimator, purpose: str) -> None:
-    """Raise `ConfigError` for an estimator whose tests at different deltas are not nested."""
-    if getattr(estimator, "threshold_by", "") == "split":
+    """Raise `ConfigError` for an estimator that declares `nested_in_delta = False`: less delta may refute less."""
+    if not getattr(estimator, "nested_in_delta", True):
         raise ConfigError(
-            f"threshold_by is 'split', whose threshold depends on delta, so it cannot {purpose}; use 'rank' or 'fixed'"
+            f"the tests of {estimator} are chosen for one delta, so it cannot {purpose}; use other settings of it"
         )
 
 

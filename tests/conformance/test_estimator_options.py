@@ -93,6 +93,15 @@ def test_order_alone_counts_and_caution_never_proves_more(spec: dict[str, Any], 
 
 
 @EVERY
+def test_a_larger_delta_never_proves_more_of_few_tied_scores(spec: dict[str, Any]) -> None:
+    if spec.get("threshold_by") == "split":
+        pytest.skip("its threshold is chosen anew for every delta")
+    tied = scores([9] * 13 + [4], [0] * 7 + [4, 3, 3, 3])
+    found = [bound(spec, tied, delta=delta).epsilon for delta in (1e-9, 1e-5, 1e-3, 0.015625, 0.1, 0.3)]
+    assert found == sorted(found, reverse=True)
+
+
+@EVERY
 def test_the_ends_of_what_scores_can_be(spec: dict[str, Any]) -> None:
     one = bound(spec, scores([1.0], [-1.0]))
     assert one.epsilon == 0 <= one.ceiling

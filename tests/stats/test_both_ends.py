@@ -8,17 +8,25 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from audit.stats.bounds import both_ends, one_run_all_counts, one_run_guesses, rank_exact, ranks
+from audit.stats.bounds import both_ends, one_run_all_counts, one_run_guesses, pair_draws, rank_exact, ranks
 from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff_curves
 from audit.stats.curves.tradeoff import GroupPairs
 
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
 
 
-def design(members: int, nonmembers: int, delta: float = 0.0) -> both_ends.Design:
-    return both_ends.Design(members=members, nonmembers=nonmembers, pairs=GroupPairs(delta=delta))
+def design(members: int, nonmembers: int) -> both_ends.Design:
+    return both_ends.Design(members=members, nonmembers=nonmembers)
+
+
+def blocks(shape: both_ends.Design, epsilon: float, delta: float, count: int) -> Counts:
+    return np.concatenate([both_ends.simulate(shape, epsilon, delta, block) for block in range(count)])
 
 
 def drawn(law: Law, members: int, nonmembers: int, seed: int) -> ranks.Memberships:
@@ -29,8 +37,8 @@ def drawn(law: Law, members: int, nonmembers: int, seed: int) -> ranks.Membershi
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.1)])
 def test_simulated_counts_have_the_law_of_whole_samples(epsilon: float, delta: float) -> None:
     """Means and spreads of the right guesses at every count, against placing 9 members and 15 nonmembers one by one."""
-    shape, generator, rows = design(9, 15, delta), np.random.default_rng(1), 4000
-    fast = both_ends.simulate(shape, epsilon, delta, rows, generator)
+    generator, rows = np.random.default_rng(1), 4000
+    fast = blocks(design(9, 15), epsilon, delta, 2)
     curve = tradeoff_curves.epsilon_delta(epsilon, delta)
     grid = np.linspace(0, 1, 20_001)
     slow = []
@@ -50,7 +58,7 @@ def test_the_exact_law_of_six_scores_of_nothing() -> None:
     shape = design(3, 3)
     orders = [np.isin(np.arange(6), chosen) for chosen in itertools.combinations(range(6), 3)]
     exact = np.sort([both_ends.excess(both_ends.right_guesses(order), 0.0, shape).max() for order in orders])
-    found = both_ends.excess(both_ends.simulate(shape, 0.0, 0.0, 20_000, np.random.default_rng(0)), 0.0, shape).max(axis=1)
+    found = both_ends.excess(blocks(shape, 0.0, 0.0, 10), 0.0, shape).max(axis=1)
     for value in exact:
         assert np.mean(found >= value - 1e-9) == pytest.approx(np.mean(exact >= value - 1e-9), abs=0.015)
 
@@ -77,15 +85,15 @@ def test_a_member_that_moves_up_raises_no_count_of_wrong_guesses() -> None:
 def test_a_true_epsilon_is_refuted_as_seldom_as_promised() -> None:
     """Fast version; `pytest -m calibration tests/bounds/test_coverage.py` has the full one."""
     for law in (Law(kind="null"), Law(kind="flat", parameter=1.0), Law(kind="gaussian", parameter=1.0, delta=0.1)):
-        pairs = GroupPairs(delta=law.delta)
-        wrong = sum(both_ends.refutes(drawn(law, 30, 50, seed), law.epsilon, pairs, 0.05) for seed in range(150))
+        wrong = sum(both_ends.refutes(drawn(law, 30, 50, seed), law.epsilon, law.delta, 0.05) for seed in range(150))
         assert wrong <= 17, law  # a binomial of 150 at 5 % exceeds that one time in a thousand
 
 
 def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
     ranked = drawn(Law(kind="gaussian", parameter=2.0), 40, 40, 1)
     first = both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05)
-    both_ends.simulated.cache_clear()
+    both_ends.simulate.cache_clear()
+    pair_draws.block.cache_clear()
     assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05) == first
 
 
@@ -93,8 +101,58 @@ def test_bounds_fall_with_confidence_and_the_test_agrees_with_them() -> None:
     ranked, pairs = drawn(Law(kind="gaussian", parameter=2.0), 60, 60, 5), GroupPairs(delta=1e-5)
     found = [both_ends.bound(ranked, pairs, significance)[0] for significance in (0.2, 0.05, 0.004)]
     assert found == sorted(found, reverse=True) and found[-1] > 0.5
-    for epsilon in (0.0, 0.9 * found[1], found[1], 1.3 * found[1]):
-        assert both_ends.refutes(ranked, epsilon, pairs, 0.05) == (epsilon < found[1])
+    for epsilon in (0.0, 0.9 * found[1], 1.02 * found[1], 1.3 * found[1]):
+        assert both_ends.refutes(ranked, epsilon, 1e-5, 0.05) == (epsilon < found[1])
+
+
+@pytest.mark.parametrize("shape", [design(12, 20), design(40, 9)])
+def test_more_epsilon_or_delta_lowers_no_draw(shape: both_ends.Design) -> None:
+    pairs = [(0.0, 0.0), (0.0, 1e-3), (0.3, 1e-3), (0.3, 0.2), (2.0, 0.2), (2.0, 0.9), (25.0, 0.9), (25.0, 1.0)]
+    drawn = [both_ends.simulate(shape, *pair, 0) for pair in pairs]
+    for less, more in itertools.pairwise(drawn):
+        assert (more >= less).all()
+    everything = both_ends.right_guesses(np.arange(shape.scores) < shape.members)
+    assert (drawn[-1] == everything).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.booleans(), min_size=12, max_size=60), st.lists(st.floats(0.0, 1.0), min_size=2, max_size=4), st.integers(0, 99)
+)
+def test_a_bound_never_rises_with_delta(memberships: list[bool], deltas: list[float], place: int) -> None:
+    """Not even in its last digit, at tiny deltas and large ones, nor where a member moves down."""
+    ranked = np.array([True, False, *memberships])
+    found = [both_ends.bound(ranked, GroupPairs(delta=delta), 0.2)[0] for delta in sorted([0.0, 1e-9, 1e-5, *deltas])]
+    assert found == sorted(found, reverse=True)
+    falls = np.flatnonzero(ranked[:-1] & ~ranked[1:])
+    at = int(falls[place % len(falls)])
+    ranked[[at, at + 1]] = ranked[[at + 1, at]]
+    assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.2)[0] <= found[2]
+
+
+def test_ranks_that_are_left_out_add_guesses_and_take_none_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, cuts = design(300, 200), np.array([1, 3, 30, 250, 470, 499])
+    members, nonmembers = pair_draws.block(shape.members, shape.nonmembers, 0)
+    monkeypatch.setattr(pair_draws, "KEPT", 60)
+
+    def thinned(side: pair_draws.OrderStatistics) -> pair_draws.OrderStatistics:
+        ranks_left = pair_draws.kept_ranks(side.size)
+        return pair_draws.OrderStatistics(size=side.size, ranks=ranks_left, values=side.values[:, ranks_left - 1])
+
+    curve = tradeoff_curves.epsilon_delta(1.0, 0.01).tpr
+    exact = pair_draws.members_on_top(members, nonmembers, cuts, curve)
+    fewer = pair_draws.members_on_top(thinned(members), thinned(nonmembers), cuts, curve)
+    assert (fewer >= exact).all()
+    assert (fewer - exact).max() <= 2 * np.diff(pair_draws.kept_ranks(300)).max()
+
+
+def test_thinned_order_statistics_have_the_law_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_draws, "KEPT", 10)
+    side = pair_draws.draw(5000, np.random.default_rng(4))
+    assert len(side.ranks) == 10 and side.ranks[0] == 1 and side.ranks[-1] == 5000
+    for index in (0, 4, 8):
+        rank = int(side.ranks[index])
+        assert scipy.stats.kstest(side.values[:, index], scipy.stats.beta(rank, 5001 - rank).cdf).pvalue > 1e-3
 
 
 @pytest.mark.xfail(reason="on some laws one_run proves up to 4 % more: the goal is not reached yet", strict=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,8 +26,6 @@ class BothEnds:
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence`, for trials independent and
         identically distributed given membership (docs/statistics.md, "Both ends").
     """
-
-    nested_in_delta: ClassVar[bool] = False  # bounds at two deltas come from two simulations
 
     @property
     def assumes(self) -> frozenset[Assumption]:
@@ -59,7 +56,7 @@ class BothEnds:
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the tests refutes (epsilon, delta)-DP."""
         ranked = _ranked(scores, delta, confidence)
-        return both_ends.refutes(ranked, epsilon, GroupPairs(delta=delta), 1 - confidence)
+        return both_ends.refutes(ranked, epsilon, delta, 1 - confidence)
 
     def bound_along(self, scores: Scores, pairs: both_ends.Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The parameter up to which every pair is refuted, and what perfect scores would refute."""

@@ -45,6 +45,11 @@ class ClopperPearson:
             raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
 
     @property
+    def nested_in_delta(self) -> bool:
+        """Whether whatever refutes one delta refutes less: not where the threshold is chosen for one delta."""
+        return self.threshold_by != "split"
+
+    @property
     def assumes(self) -> frozenset[Assumption]:
         """Independent, identically distributed trials."""
         return frozenset({Assumption.INDEPENDENT_TRIALS})

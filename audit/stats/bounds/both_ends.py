@@ -2,7 +2,8 @@
 
 The k highest scores are guessed members and the k lowest nonmembers. How far right guesses exceed what an epsilon explains is
 measured on one scale for all k, and the largest excess is the statistic. Its law is simulated under the least favourable
-pair, so that neither the search over k nor delta costs anything. The proof is in docs/statistics.md, section "Both ends".
+pair, so that neither the search over k nor delta costs anything; the same draws serve every epsilon and delta. The proof is in
+docs/statistics.md, section "Both ends".
 """
 
 from __future__ import annotations
@@ -14,37 +15,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.stats.bounds import rank_exact
+from audit.stats.bounds import pair_draws, rank_exact
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves import tradeoff_curves
+from audit.stats.curves import tradeoff, tradeoff_curves
 
 COUNTS = 20  # numbers of guesses, about
-FIRST, WIDE, FINE = 0.01, 0.04, 0.95  # of the error rate: for rank tests, wide steps and fine ones
-TOGETHER = 20  # fine steps in a wide one
-STEP, LEAST_STEP = 0.04, 2.5e-3  # a fine step in standard errors of the bound, and the least, relative above 1
+RANKS = 0.01  # of the error rate, for rank tests: they tell where to begin, and prove what no simulation can
+RATIO = 3.0  # between the ranks of those tests
+STEP, LEAST_STEP = 0.25, 1e-3  # between statistics, in standard errors of the bound, and the least, relative above 1
+PARTS = 16  # of a step, to which a bound is rounded
 LARGEST = 30.0  # epsilon of the last step
-BLOCK, BLOCKS = 2000, 5  # simulations for a test, and so many times that where its level is small
-SMALL = 4 / BLOCK  # levels below: fewer than four simulations would decide
+SMALL = 4 / pair_draws.ROWS  # levels below: fewer than four simulations would decide, so there are more
 ROUNDING = 1e-9  # excesses that are equal up to it count as reached
-RATIO = 3.0  # between the ranks of the tests that tell where to begin
 
 Pairs = Callable[[float], tuple[float, float]]
-"""The (epsilon, delta) of each parameter from 0 on; neither falls as it grows."""
+"""The (epsilon, delta) of each parameter from 0 on; epsilon in proportion to it, and delta does not fall."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """What is fixed before the scores are seen.
-
-    Attributes:
-        members: and `nonmembers`: how many scores there are on either side.
-        pairs: what is put to the test, by its parameter.
-    """
+    """How many scores there are on either side: all that the tests depend on besides the ranking."""
 
     members: int
     nonmembers: int
-    pairs: Pairs
+
+    @classmethod
+    def of(cls, ranked: Memberships) -> Design:
+        """Return the design of a ranking."""
+        return cls(members=int(ranked.sum()), nonmembers=int((~ranked).sum()))
 
     @property
     def scores(self) -> int:
@@ -55,33 +54,63 @@ class Design:
 def bound(ranked: Memberships, pairs: Pairs, significance: float) -> tuple[float, int]:
     """The end of the initial interval of refuted parameters, and the index of the count that tells most there (or -1).
 
-    Three tests share the error rate, each with a share fixed beforehand, and a parameter that one of them refutes is refuted:
-    the rank tests, whose p-values are monotone; a simulated one of each wide step of a fixed ladder; and one of each fine step.
-    A step is refuted as a whole, by the test at its end, so a true parameter is tested once by each.
+    Two tests share the error rate: the rank tests and the simulated one, whose statistic is fixed on each step of a ladder of
+    epsilons and which is monotone there. A parameter that one of them refutes is refuted.
 
     Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, for independent scores,
-        identically distributed on each side. The tests are nested in `significance`.
+        identically distributed on each side. Never rises with delta, with confidence or where members move down.
     """
-    design = Design(members=int(ranked.sum()), nonmembers=int((~ranked).sum()), pairs=pairs)
-    right, edges = right_guesses(ranked), ladder(design)
-    found = _begin(ranked, pairs, significance)
-    step = int(np.searchsorted(edges, found, side="right")) - 1
-    while step < len(edges) - 1 and (further := _refuted_to(design, right, step, significance)) > step:
-        step, found = further, float(edges[further])
-    return found, int(np.argmax(excess(right, pairs(found)[0], design))) if found > 0 else -1
+    design, right, slope = Design.of(ranked), right_guesses(ranked), pairs(1.0)[0]
+    edges = ladder(design)
+    refuted = _begin(ranked, pairs, significance) * slope
+
+    def rejects(steps: range, epsilon: float) -> bool:
+        pair = epsilon, pairs(epsilon / slope)[1]
+        return _refuted(design, _limits(design, right, steps), pair, (1 - RANKS) * significance)
+
+    begin = int(np.searchsorted(edges, refuted, side="right")) - 1
+    step = _last_edge(lambda first, last: rejects(range(first, last), float(edges[last])), begin, len(edges) - 1)
+    refuted = max(refuted, float(edges[step]))
+    if step < len(edges) - 1:
+        inside = functools.partial(rejects, range(step, step + 1))
+        refuted = max(refuted, _last_part(inside, float(edges[step]), float(edges[step + 1])))
+    return refuted / slope, int(np.argmax(excess(right, refuted, design))) if refuted > 0 else -1
 
 
-def refutes(ranked: Memberships, epsilon: float, pairs: Pairs, significance: float) -> bool:
-    """Whether one of the tests of `bound` refutes the parameter `epsilon`."""
-    design = Design(members=int(ranked.sum()), nonmembers=int((~ranked).sum()), pairs=pairs)
+def _last_edge(rejects: Callable[[int, int], bool], begin: int, end: int) -> int:
+    """The edge up to which each step from `begin` is refuted; several steps are tried together, which refutes each of them."""
+    width, longer = 1, True
+    while begin < end and width:
+        width = min(width, end - begin)
+        if rejects(begin, begin + width):
+            begin += width
+            width *= 2 if longer else 1
+        else:
+            longer, width = False, width // 2
+    return begin
+
+
+def _last_part(rejects: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest of `PARTS` equal parts of a step that is refuted; `low` where none is, and `high` is not."""
+    first, last = 0, PARTS
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if rejects(low + (high - low) * middle / PARTS) else (first, middle)
+    return low + (high - low) * first / PARTS
+
+
+def refutes(ranked: Memberships, epsilon: float, delta: float, significance: float) -> bool:
+    """Whether one of the tests of `bound` refutes (epsilon, delta)-DP; less delta is refuted wherever more is."""
+    design = Design.of(ranked)
     edges = ladder(design)
     if epsilon >= edges[-1]:
         return False
-    curve = tradeoff_curves.epsilon_delta(*pairs(epsilon))
-    if rank_exact.refutes(rank_exact.precedence_tests(ranked, RATIO), curve, significance=FIRST * significance):
+    curve = tradeoff_curves.epsilon_delta(epsilon, delta)
+    if rank_exact.refutes(rank_exact.precedence_tests(ranked, RATIO), curve, significance=RANKS * significance):
         return True
     step = int(np.searchsorted(edges, epsilon, side="right")) - 1
-    return _refuted_to(design, right_guesses(ranked), step, significance) > step
+    limits = _limits(design, right_guesses(ranked), range(step, step + 1))
+    return _refuted(design, limits, (epsilon, delta), (1 - RANKS) * significance)
 
 
 def _begin(ranked: Memberships, pairs: Pairs, significance: float) -> float:
@@ -89,58 +118,49 @@ def _begin(ranked: Memberships, pairs: Pairs, significance: float) -> float:
     return rank_exact.bound(
         tests,
         lambda parameter: tradeoff_curves.epsilon_delta(*pairs(parameter)),
-        significance=FIRST * significance,
+        significance=RANKS * significance,
         resolution=1e-4,
         largest=LARGEST / pairs(1.0)[0],
     )[0]
 
 
-def _refuted_to(design: Design, right: Counts, step: int, significance: float) -> int:
-    """The end of the step that begins at edge `step`, of the wide one around it where that is refuted; else `step` itself."""
-    start = step - step % TOGETHER
-    end = min(start + TOGETHER, len(ladder(design)) - 1)
-    if _refuted(design, right, (start, end), WIDE * significance):
-        return end
-    return step + 1 if _refuted(design, right, (step, step + 1), FINE * significance) else step
+def _limits(design: Design, right: Counts, steps: range) -> Counts:
+    """`(J,)` right guesses that are as surprising as what was seen: the least at each count, over the statistics of `steps`."""
+    edges, each = ladder(design), counts(design.scores)
+    centres = ((edges[:-1] + edges[1:]) / 2)[steps.start : steps.stop, None]
+    seen = excess(right, centres, design).max(axis=1, keepdims=True) - ROUNDING
+    low, high = (np.broadcast_to(count, (len(steps), len(each))) for count in (right, 2 * each + 1))
+    while (low < high).any():
+        middle = (low + high) // 2
+        reached = excess(np.minimum(middle, 2 * each), centres, design) >= seen
+        low, high = np.where(reached, low, np.minimum(middle + 1, high)), np.where(reached, middle, high)
+    return np.asarray(low.min(axis=0))
 
 
-def _refuted(design: Design, right: Counts, step: tuple[int, int], level: float) -> bool:
-    """Whether every parameter of a step is refuted at `level`, by `BLOCK` simulations or, where that is small, by more.
+def _refuted(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
+    """Whether it is rarer than `level` that (epsilon, delta) reaches one of `limits`: by one block of draws or, where the level
+    is small, by more.
 
-    More simulations refute only what the first of them refute at the finest level that they serve.
+    More draws refute only what the first of them refute at the finest level that they serve.
     """
-    seen = float(excess(right, design.pairs(float(ladder(design)[step[1]]))[0], design).max()) - ROUNDING
-    if seen <= 0:
-        return False
 
     def p_value(blocks: int) -> float:
-        reached = sum(BLOCK - int(np.searchsorted(simulated(design, step, block), seen)) for block in range(blocks))
-        return (1 + reached) / (1 + BLOCK * blocks)
+        reached = sum(int((simulate(design, *pair, block) >= limits).any(axis=1).sum()) for block in range(blocks))
+        return (1 + reached) / (1 + pair_draws.ROWS * blocks)
 
     if level >= SMALL:
         return p_value(1) <= level
-    return p_value(1) <= SMALL and p_value(BLOCKS) <= level
-
-
-@functools.lru_cache(maxsize=512)
-def simulated(design: Design, step: tuple[int, int], block: int) -> Array:
-    """`(BLOCK,)` largest excesses over the end of a step where the least favourable pair of that end holds, ascending.
-
-    The stream is fixed by the design: no caller can draw again.
-    """
-    end = design.pairs(float(ladder(design)[step[1]]))
-    generator = np.random.default_rng([design.members, design.nonmembers, *step, block])
-    return np.sort(excess(simulate(design, *end, BLOCK, generator), end[0], design).max(axis=1))
+    return p_value(1) <= SMALL and p_value(pair_draws.BLOCKS) <= level
 
 
 @functools.lru_cache(maxsize=64)
 def ladder(design: Design) -> Array:
-    """Rising parameters from 0, where steps begin and end; they depend on the numbers of scores and on the pairs alone."""
-    edges, slope = [0.0], design.pairs(1.0)[0]
-    while (epsilon := slope * edges[-1]) < LARGEST:
+    """Rising epsilons from 0, where steps begin and end; they depend on the numbers of scores alone."""
+    edges = [0.0]
+    while (epsilon := edges[-1]) < LARGEST:
         rate = 1 / (1 + math.exp(-epsilon))
         error = 1 / math.sqrt(design.scores * rate * (1 - rate))
-        edges.append(edges[-1] + max(min(STEP * error, 1.0), LEAST_STEP * max(1.0, epsilon)) / slope)
+        edges.append(epsilon + max(min(STEP * error, 0.5), LEAST_STEP * max(1.0, epsilon)))
     return np.array(edges)
 
 
@@ -167,7 +187,7 @@ def right_guesses(ranked: Memberships) -> Counts:
     return np.asarray(above[each] + below[each])
 
 
-def excess(right: Counts, epsilon: float, design: Design) -> Array:
+def excess(right: Counts, epsilon: float | Array, design: Design) -> Array:
     """`(..., J)` right guesses as standard normal deviates: signed roots of their deviance from `epsilon`.
 
     A top guess counts as right with log odds `epsilon + log(members / nonmembers)`, one at the bottom with `epsilon` less that;
@@ -184,39 +204,15 @@ def excess(right: Counts, epsilon: float, design: Design) -> Array:
     return np.asarray(np.sign(fitted - epsilon) * np.sqrt(2 * each * np.maximum(deviance, 0.0)))
 
 
-def simulate(design: Design, epsilon: float, delta: float, rows: int, generator: np.random.Generator) -> Counts:
-    """`(rows, J)` right guesses under the least favourable pair of (epsilon, delta)-DP.
+@functools.lru_cache(maxsize=128)
+def simulate(design: Design, epsilon: float, delta: float, block: int) -> Counts:
+    """`(rows, J)` right guesses in a block of draws of the least favourable pair of (epsilon, delta)-DP.
 
-    That pair is randomised response with a share delta of either side given away: from the top stand members given away, the
-    answers "member" in random order, the answers "nonmember" in random order, and the nonmembers given away.
+    None falls in any row as epsilon or delta grows.
     """
-    each, rate = counts(design.scores), 1 / (1 + math.exp(-epsilon))
-    surely = [generator.binomial(side, min(delta, 1.0), rows) for side in (design.members, design.nonmembers)]
-    high = generator.binomial(design.members - surely[0], rate)
-    wrong = generator.binomial(design.nonmembers - surely[1], 1 - rate)
-    top, bottom = _Deck(high, wrong), _Deck(design.members - surely[0] - high, design.nonmembers - surely[1] - wrong)
-    cuts = np.concatenate([each, design.scores - each[::-1]])
-    above = np.empty((len(cuts), rows), dtype=np.int64)  # members among so many highest scores
-    for row, cut in enumerate(cuts.tolist()):
-        first = np.minimum(cut, surely[0])
-        within = cut - surely[0]
-        above[row] = first + top.members_in(within, generator) + bottom.members_in(within - top.cards, generator)
-    in_top, in_rest = above[: len(each)], above[len(each) :][::-1]
-    return np.asarray((in_top + each[:, None] - (design.members - in_rest)).T)
-
-
-class _Deck:
-    """Cards of members and nonmembers in random order, dealt from the top a few at a time, in each of many simulations."""
-
-    def __init__(self, members: Counts, nonmembers: Counts) -> None:
-        self.members, self.nonmembers, self.cards = members, nonmembers, members + nonmembers
-        self.dealt, self.drawn = np.zeros_like(members), np.zeros_like(members)
-
-    def members_in(self, cards: Counts, generator: np.random.Generator) -> Counts:
-        """Members among the first `cards` (rising from call to call; taken for 0 below it and for all beyond the deck)."""
-        more = np.clip(cards, 0, self.cards) - self.dealt
-        if more.any():
-            left = self.members - self.drawn
-            self.drawn = self.drawn + generator.hypergeometric(left, self.cards - self.dealt - left, more)
-            self.dealt = self.dealt + more
-        return self.drawn
+    each = counts(design.scores)
+    cuts = np.concatenate([each, design.scores - each])
+    curve = functools.partial(tradeoff.tpr_allowed, epsilon, delta)
+    above = pair_draws.members_on_top(*pair_draws.block(design.members, design.nonmembers, block), cuts, curve)
+    in_top, in_rest = above[:, : len(each)], above[:, len(each) :]
+    return np.asarray(in_top + each - (design.members - in_rest))
