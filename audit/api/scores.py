@@ -147,6 +147,7 @@ def step_bound(
     Guarantee: `parameter` lies below the true noise multiplier of a step with probability at most `1 - confidence`, when each
         step is a Poisson-subsampled Gaussian with the claimed rate, all with independent noise of the same size. `epsilon` is
         that of all steps composed, inside the family "dp_sgd"; the claimed rate and steps are taken as they are (`trust`).
+
     References:
         Nasr et al. 2023, arXiv 2302.07956.
 

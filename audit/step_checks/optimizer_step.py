@@ -6,6 +6,7 @@ decay, momentum and Adam's scaling turn those into false alarms or false passes.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ class OptimizerStep:
 
     Attributes:
         model: as the training uses it (for Opacus, what `make_private` returned); its parameters are put back after each call.
-        optimizer: the private optimiser; its settings are put back after each call.
+        optimizer: the private optimiser; its settings and its state (momentum, averages) are put back after each call, and
+            no call is reported to an accountant.
         criterion: `criterion(outputs, labels)`, a scalar.
         mean: whether the optimiser divides the noisy sum by its expected batch size.
     """
@@ -81,6 +83,8 @@ class OptimizerStep:
         changed = {ATTRIBUTES[name]: getattr(setting, name) for name in sorted(self.adjustable)}
         if hasattr(self.optimizer, "generator"):
             changed["generator"] = torch.Generator().manual_seed(seed)
+        if hasattr(self.optimizer, "step_hook"):
+            changed["step_hook"] = None  # through which Opacus' optimisers tell the accountant of a step
         before = {name: getattr(self.optimizer, name) for name in changed}
         for name, value in changed.items():
             setattr(self.optimizer, name, value)
@@ -96,12 +100,14 @@ class OptimizerStep:
 
 @contextmanager
 def _released_gradients(names: dict[int, str]) -> Iterator[Tensors]:
-    """Collect the gradients that torch optimisers are given, by parameter name."""
+    """Collect the gradients that torch optimisers are given, by parameter name; put the optimisers' state back afterwards."""
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
     released: Tensors = {}
+    states: list[tuple[Any, dict[Any, Any]]] = []
 
     def collect(optimizer: Any, *_: Any) -> None:
+        states.append((optimizer.state, {key: copy.deepcopy(value) for key, value in optimizer.state.items()}))
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if id(parameter) in names and parameter.grad is not None:
@@ -112,3 +118,6 @@ def _released_gradients(names: dict[int, str]) -> Iterator[Tensors]:
         yield released
     finally:
         handle.remove()
+        for state, before in reversed(states):
+            state.clear()
+            state.update(before)

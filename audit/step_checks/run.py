@@ -71,7 +71,8 @@ def check_optimizer(
     """Return the findings of all probes on one step of a private optimiser, such as Opacus' `make_private` returns.
 
     Args:
-        model, optimizer, criterion: as the training uses them; parameters and settings are put back.
+        model, optimizer, criterion: as the training uses them; parameters, settings and the state of the optimiser are put
+            back, and no step is reported to an accountant (Opacus).
         sample: arrays of at least 8 ordinary records, `(inputs, labels)`.
         noise_multiplier, clip_norm, divisor: what the accounting claims; the divisor is the expected batch size.
         mean: whether the optimiser divides the noisy sum by the divisor (`loss_reduction="mean"`).

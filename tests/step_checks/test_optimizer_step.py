@@ -98,3 +98,58 @@ def test_opacus_with_a_loss_whose_denominator_depends_on_the_batch(weights: list
     failed = {finding.check for finding in checked(model, optimizer, criterion).failures}
     assert ("sum.additive" not in failed) is additive
     assert "clip.non_finite" in failed  # Opacus lets gradients that are not finite pass the clip
+
+
+class Counting(BatchClipping):
+    """Tells an accountant of every step, as Opacus' optimisers do."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.counted: list[float] = []
+        self.step_hook: Any = lambda optimizer: optimizer.counted.append(optimizer.noise_multiplier)
+
+    def step(self) -> None:
+        if self.step_hook:
+            self.step_hook(self)
+        super().step()
+
+
+def test_a_training_goes_on_after_the_check_as_if_there_had_been_none() -> None:
+    plain, examined = network(), network()
+    optimizers = [Counting(plain), Counting(examined)]
+
+    def train(model: nn.Module, optimizer: Counting, steps: int) -> None:
+        inputs, labels = (torch.as_tensor(array) for array in sample())
+        optimizer.noise_multiplier = 0.0
+        for _ in range(steps):
+            optimizer.zero_grad()
+            summed(model(inputs), labels).backward()
+            optimizer.step()
+
+    for model, optimizer in zip((plain, examined), optimizers, strict=True):
+        train(model, optimizer, 2)
+    checked(examined, optimizers[1])
+    for model, optimizer in zip((plain, examined), optimizers, strict=True):
+        train(model, optimizer, 2)
+    assert optimizers[1].counted == [0.0] * 4  # no probe was accounted for
+    for ours, theirs in zip(examined.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)  # nor moved Adam's averages
+
+
+def test_opacus_accounts_for_no_step_of_the_check() -> None:
+    opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    inputs, labels = sample()
+    model, engine = network(), opacus.PrivacyEngine()
+    model, optimizer, _ = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(TensorDataset(torch.tensor(inputs), torch.tensor(labels)), batch_size=16),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        poisson_sampling=False,
+    )
+    checked(model, optimizer, nn.CrossEntropyLoss())
+    assert engine.accountant.history == []
+    assert optimizer.step_hook is not None

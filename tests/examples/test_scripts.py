@@ -1,0 +1,70 @@
+"""Every script of `examples/` runs from an empty folder, ends with the exit code it promises and prints what it is for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+LINES = {
+    "accountant_regression.py": [r"\b\d\d passed"],
+    "audit_pytorch_model.py": [r"loss +AUC 0\.\d{3}", r"epsilon is at least \d", "written: report.pdf"],
+    "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
+    "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.sampling passed"],
+    "reference_models.py": [r"the target alone: .* AUC 0\.\d{3}", r"with 16 reference models: .* epsilon >= \d"],
+}
+"""What each script prints, as regular expressions in this order."""
+
+
+def run(name: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as a reader would, from a folder that does not hold the project."""
+    return python(EXAMPLES / name, folder, *arguments)
+
+
+def python(script: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script), *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_every_script_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(LINES)
+
+
+@pytest.mark.parametrize("name", sorted(LINES))
+def test_a_script_runs(name: str, tmp_path: Path) -> None:
+    if name == "opacus_loop.py" and find_spec("opacus") is None:
+        pytest.skip("needs the extra 'opacus', which .ci/run installs")
+    done = run(name, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(".*".join(LINES[name]), done.stdout, re.DOTALL), done.stdout
+    assert "Warning" not in done.stderr
+    if name == "reference_models.py":  # references prove more than the target alone
+        alone, compared = re.findall(r"AUC (\S+); epsilon >= (\S+)", done.stdout)
+        assert float(compared[0]) > float(alone[0])
+        assert float(compared[1]) > float(alone[1])
+
+
+@pytest.mark.slow
+def test_a_gate_that_is_not_met_stops_the_release(tmp_path: Path) -> None:
+    done = run("ci_gate.py", tmp_path, "policy.min_accuracy=0.99")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"failed  report: PO/min-accuracy.*exit code 1", done.stdout, re.DOTALL), done.stdout
+
+
+@pytest.mark.slow
+def test_an_accountant_that_forgets_to_compose_fails(tmp_path: Path) -> None:
+    """The example's own test file, with an accountant that counts one step, fails."""
+    script = (EXAMPLES / "accountant_regression.py").read_text(encoding="utf-8")
+    copy = tmp_path / "accountant_regression.py"
+    copy.write_text(script.replace("steps * _renyi(", "_renyi("), encoding="utf-8")
+    done = python(copy, tmp_path)
+    assert done.returncode == 1
+    assert "WRONG" in done.stdout

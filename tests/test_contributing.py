@@ -1,0 +1,74 @@
+"""What CONTRIBUTING.md promises: its scorer passes the tests that run over every scorer, its folders and links exist."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attacks.scorers
+from audit import config, plugins
+from audit.core.errors import ConfigError
+from tests.conformance import test_attacks as conformance
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CONFORMANCE = {
+    name: function
+    for name, function in inspect.getmembers(conformance, inspect.isfunction)
+    if name.startswith("test_") and "name" in inspect.signature(function).parameters
+}
+
+
+@pytest.fixture
+def margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the page's scorer, its code in a file that lies in the folder of scorers as far as imports can tell."""
+    code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    (tmp_path / "margin.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr(attacks.scorers, "__path__", [*attacks.scorers.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "attacks.scorers.margin", raising=False)
+    return "margin"
+
+
+@pytest.mark.parametrize("test", sorted(CONFORMANCE))
+def test_the_scorer_of_the_page_conforms(test: str, margin: str) -> None:
+    function = CONFORMANCE[test]
+    others = set(inspect.signature(function).parameters) - {"name"}
+    if others == {"count"}:
+        function(name=margin, count=1)
+        function(name=margin, count=2)
+    else:
+        assert not others
+        function(name=margin)
+
+
+def test_a_config_takes_the_scorer_as_the_page_says(margin: str) -> None:
+    assert margin in plugins.names("attacks.scorers")
+    override = re.search(r"--set '(games\.[^']+)'", PAGE)
+    assert override is not None
+    resolved = config.load("quickstart", [override[1]])
+    assert resolved.config.games[0].scorers[1] == {"kind": "margin", "cap": 20}
+    with pytest.raises(ConfigError, match=r"margin\.cap is 0"):
+        plugins.build("attacks.scorers", {"kind": margin, "cap": 0})
+
+
+def test_the_scorer_is_clean() -> None:
+    """Lint and format of the code block, by the project's own rules."""
+    code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    for command in (["check", "-"], ["format", "--check", "-"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "attacks/scorers/margin.py"]
+        done = subprocess.run(ruff, cwd=ROOT, input=code, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_folders_and_links_exist() -> None:
+    table = PAGE.split("## Where each thing is")[1].split("##")[0]
+    named = re.findall(r"`((?:audit|attacks|reports|tests)[\w/.]*)`", table)
+    linked = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert len(named) > 10
+    for path in [*named, *linked]:
+        assert (ROOT / path).exists(), path
