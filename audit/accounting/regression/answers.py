@@ -102,7 +102,7 @@ def _source(accountant: Accountant) -> tuple[str, str]:
         return "", str(error)
 
 
-def _question(case: Case) -> str:
+def question(case: Case) -> str:
     asked = [[encode(one.event), plain(one.delta), str(one.adjacency)] for one in case.asks]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -111,7 +111,7 @@ def _fits(kept: Mapping[str, Any], case: Case, source: str, seconds: float) -> b
     if not kept or kept["source"] != source or case.id not in kept["answers"]:
         return False
     answer = kept["answers"][case.id]
-    return bool(answer["question"] == _question(case) and (answer.get("failure") != "late" or kept["seconds"] >= seconds))
+    return bool(answer["question"] == question(case) and (answer.get("failure") != "late" or kept["seconds"] >= seconds))
 
 
 def _decode(stored: Mapping[str, Any]) -> Answer:
@@ -144,7 +144,7 @@ def _write(path: Path, spec: str, source: str, seconds: float, cases: Sequence[C
         if case.id not in found:
             continue
         one = found[case.id]
-        row: dict[str, Any] = {"question": _question(case), "epsilons": [plain(value) for value in one.epsilons]}
+        row: dict[str, Any] = {"question": question(case), "epsilons": [plain(value) for value in one.epsilons]}
         if one.failure:
             row |= {"failure": one.failure, "message": one.message[:200]}
         lines.append(f"  {json.dumps(case.id)}: {json.dumps({**row, 'seconds': round(one.seconds, 3)})}")

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.stats.curves import composition, discretise
-from audit.stats.curves.composition import Part
+from audit.stats.curves import composition, discretise, tilting
 from audit.stats.curves.loss_pairs import Direction, LossPair, subsampled_gaussian
+from audit.stats.curves.tilting import Part
 
 Array = NDArray[np.float64]
 PairMaker = Callable[[Direction, float], LossPair]
@@ -246,13 +246,13 @@ def subsampled_gaussian_losses(
     log_negligible = math.log(1e-16)
     pair = subsampled_gaussian(noise_multiplier, sample_rate, direction, log_tail=log_negligible - math.log(steps))
     part = (discretise.upper(pair, grid or pair.spread / 32), steps)
-    limits = [composition.window([part], tilt, log_negligible) for tilt in (0.0, -1.0)]
+    limits = [tilting.window([part], tilt, log_negligible) for tilt in (0.0, -1.0)]
     limits_of_both = (min(left for left, _ in limits), max(right for _, right in limits))
     first, member = composition.composed_masses([part], 0.0, limits_of_both)
     _, nonmember = composition.composed_masses([part], -1.0, limits_of_both)
     losses = first + part[0].step * np.arange(len(member))
-    infinite = composition.infinite_mass([part])
-    kept_by_nonmember = math.exp(float(composition.cumulants([part], np.array([-1.0]))[0]))
+    infinite = tilting.infinite_mass([part])
+    kept_by_nonmember = math.exp(float(tilting.cumulants([part], np.array([-1.0]))[0]))
     member, nonmember = member * (1 - infinite), nonmember * kept_by_nonmember
     with np.errstate(over="ignore", under="ignore"):
         right = losses >= 0  # each side from the transform that resolves its tail
