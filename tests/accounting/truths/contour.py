@@ -43,7 +43,7 @@ def cumulant(parts: Parts, s: Complex) -> Complex:
 
 def _moment_less_one(losses: Losses, s: Complex) -> Complex:
     found = np.zeros(len(s), dtype=np.complex128)
-    heavy = (losses.log_mass + float(s[0].real) * losses.loss > -90) | (losses.log_mass > -90)
+    heavy = (losses.log_mass + float(s[0].real) * losses.loss > -60) | (losses.log_mass > -60)
     loss, log_mass = losses.loss[heavy], losses.log_mass[heavy]
     mass = np.exp(log_mass)
     small = np.abs(loss) * float(np.abs(s).max()) < 1
@@ -139,6 +139,6 @@ def epsilon_at(delta_of: Callable[[float], float], delta: float, near: tuple[flo
             if left == 0.0:
                 return 0.0
         elif delta_of(right) <= delta:
-            return float(brentq(lambda e: math.log(delta_of(e)) - math.log(delta), left, right, xtol=1e-300, rtol=1e-11))
+            return float(brentq(lambda e: math.log(max(delta_of(e), 1e-300) / delta), left, right, xtol=1e-300, rtol=1e-10))
         width *= 3
     raise NotConverged("no epsilon with this delta")

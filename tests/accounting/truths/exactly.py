@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from mpmath import mp, mpc, mpf
 
@@ -17,14 +18,15 @@ def hockey_stick(p: Callable[[mpf], mpf], q: Callable[[mpf], mpf], epsilon: mpf,
     grown = mp.exp(epsilon)
     excess = lambda x: p(x) - grown * q(x)  # noqa: E731
     total = mpf(0)
-    for left, right in zip(points, points[1:], strict=False):
+    for left, right in pairwise(points):
         a, b = excess(left + (right - left) * mpf("1e-30")), excess(right - (right - left) * mpf("1e-30"))
         if a <= 0 and b <= 0:
             continue
         if a * b < 0:
             root = _root(excess, left, right, a > 0)
-            left, right = (left, root) if a > 0 else (root, right)
-        total += mp.quad(excess, mp.linspace(left, right, 9))
+            total += mp.quad(excess, mp.linspace(*((left, root) if a > 0 else (root, right)), 9))
+        else:
+            total += mp.quad(excess, mp.linspace(left, right, 9))
     return total
 
 
@@ -163,7 +165,7 @@ def group_curve(epsilon: float, delta: float, size: int) -> dict[mpf, mpf]:
     atoms: dict[mpf, mpf] = {}
     if all_changes(mpf(0)) > 0:
         atoms[mp.inf] = all_changes(mpf(0))
-    for left, right in zip(ordered, ordered[1:], strict=False):
+    for left, right in pairwise(ordered):
         rise, run = all_changes(right) - all_changes(left), right - left
         if run > mpf("1e-45") and rise > mpf("1e-45"):
             loss = mp.log(rise / run)

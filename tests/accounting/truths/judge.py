@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,9 +42,10 @@ from tests.accounting.truths.contour import NotConverged
 from tests.accounting.truths.losses import Losses
 
 KEPT = Path(__file__).resolve().parents[3] / "docs" / "accountants" / "truths.json"
-FINENESS = 4
+FINENESS = 8
+_FINENESS = (4, 8, 16, 32)
 ROUNDING = 1e-8
-_SHARES = tuple(place / 40 for place in range(1, 40)) + (0.99, 0.999, 0.9999, 0.99999, 0.999999)
+_SHARES = (*(place / 40 for place in range(1, 40)), 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 _MOST_LAPLACE = 120
 Step = tuple[Event, int, int]
 """A mechanism of one step, how often it is run, and how many records change together."""
@@ -320,14 +322,14 @@ def _classes(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[
     if any(part is None for part in parts):
         return None
     high = max(contour.chernoff(part or [], rho, delta) for part in parts)
-    low = max(_member(steps, others, delta, adjacency, near, share) for share in _SHARES[:: 1 if not others else 4])
+    shares = _SHARES[:: 4 if others else 1]
+    low = max(_member(steps, share, delta, adjacency, near) for share in shares)
     return Truth(method="a member of the class from below, moments from above", low=low, high=high)
 
 
-def _member(
-    steps: list[Step], others: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float], share: float
-) -> float:
+def _member(steps: list[Step], share: float, delta: float, adjacency: Adjacency, near: tuple[float, float]) -> float:
     """Epsilon of one mechanism of the class: exponential ones of two outcomes, Gaussian ones for zCDP."""
+    others = [step for step in steps if not isinstance(step[0], Exponential | Concentrated)]
     outcomes = [(size * float(event.epsilon), count) for event, count, size in steps if isinstance(event, Exponential)]
     rho = sum(count * size**2 * float(event.rho) for event, count, size in steps if isinstance(event, Concentrated))
     with mp.workdps(exactly.DIGITS):
@@ -371,22 +373,33 @@ def _parts(steps: list[Step], direction: str, fineness: int) -> list[tuple[Losse
 
 
 def _by_contour(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:
-    """Anything with a moment generating function whose losses have a smooth density once composed."""
-    coarse, fine = (
-        [_parts(steps, direction, fineness) for direction in _directions(adjacency)] for fineness in (FINENESS, 2 * FINENESS)
-    )
-    if any(parts is None for parts in coarse):
+    """Anything with a moment generating function whose losses have a smooth density once composed.
+
+    Densities are given as many nodes as it takes for delta at the bracket's upper end to settle.
+    """
+    if _parts(steps, "remove", 1) is None and _parts(steps, "replace", 1) is None:
         return None
+    settled = None
+    for fineness in _FINENESS:
+        ways = [_parts(steps, direction, fineness) or [] for direction in _directions(adjacency)]
+        try:
+            deltas = [contour.delta_at(parts, near[1]) for parts in ways]
+        except NotConverged:
+            return None
+        if settled is not None and abs(max(deltas) - settled) <= 1e-7 * settled:
+            break
+        settled = max(deltas)
+    else:
+        return None
+    costly = [parts for parts, found in zip(ways, deltas, strict=True) if found > max(deltas) / 3]  # the other way is far off
 
     def delta_of(epsilon: float) -> float:
-        return max(contour.delta_at(parts or [], epsilon) for parts in coarse)
+        return max(contour.delta_at(parts, epsilon) for parts in costly)
 
     try:
-        found = _at("contour integral of the moment generating function", delta_of, delta, near)
-        again = max(contour.delta_at(parts or [], found.low) for parts in fine) if found.low > 0 else delta
+        return _at("contour integral of the moment generating function", delta_of, delta, near)
     except NotConverged:
         return None
-    return found if abs(again - delta) <= 1e-7 * delta else None
 
 
 def holds(case: Case, found: Truth) -> bool:
@@ -395,25 +408,24 @@ def holds(case: Case, found: Truth) -> bool:
 
 
 def main() -> int:
-    """Asks for the truth of every bracket whose question is new, and writes all of them."""
+    """Asks for the truth of every bracket whose question is new, the few of their kind first, and writes all of them."""
+    cases = [case for case in suite.load() if case.kind == "bracket"]
+    common = Counter(case.group for case in cases)
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    rows = {}
-    for case in suite.load():
-        if case.kind != "bracket":
+    rows = {case.id: kept[case.id] for case in cases if kept.get(case.id, {}).get("question") == question(case)}
+    for case in sorted(cases, key=lambda case: common[case.group]):
+        if case.id in rows:
             continue
-        row = kept.get(case.id, {})
-        if row.get("question") != question(case):
-            try:
-                found = truth(case)
-            except NotConverged as error:
-                found = None
-                print(f"{case.id}: {error}", file=sys.stderr)
-            row = {"question": question(case)}
-            if found is not None:
-                row |= {"method": found.method, "low": plain(found.low), "high": plain(found.high)}
-            print(f"{case.id}: {found} {'' if found is None or holds(case, found) else 'CONTRADICTS THE BRACKET'}", flush=True)
-        rows[case.id] = row
-        lines = (f" {json.dumps(name)}: {json.dumps(row)}" for name, row in {**kept, **rows}.items())
+        try:
+            found = truth(case)
+        except NotConverged as error:
+            found = None
+            print(f"{case.id}: {error}", file=sys.stderr)
+        rows[case.id] = {"question": question(case)}
+        if found is not None:
+            rows[case.id] |= {"method": found.method, "low": plain(found.low), "high": plain(found.high)}
+        print(f"{case.id}: {found} {'' if found is None or holds(case, found) else 'CONTRADICTS THE BRACKET'}", flush=True)
+        lines = (f" {json.dumps(case.id)}: {json.dumps(rows[case.id])}" for case in cases if case.id in rows)
         KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     return 0
 

@@ -61,11 +61,9 @@ def sampled_laplace(scale: float, rate: float, direction: str, fineness: int) ->
     log_absent = np.concatenate(
         [[-math.log(2), -end - math.log(2)], -x / scale - math.log(2 * scale) + np.log(weight)]
     )  # mass of an output below 0, above 1, and between, without the record
-    mixed = np.where(
-        loss < 1,
-        np.log1p(rate * np.expm1(np.minimum(loss, 1.0))),
-        np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, math.log(rate) + loss),
-    )
+    log_unseen = math.log1p(-rate) if rate < 1 else -math.inf
+    small = np.log1p(rate * np.expm1(np.minimum(loss, 1.0))) if rate < 1 else loss
+    mixed = np.where(loss < 1, small, np.logaddexp(log_unseen, math.log(rate) + loss))
     if direction == "add":
         return Losses(loss=-mixed, log_mass=log_absent)
     return Losses(loss=mixed, log_mass=log_absent + mixed)
