@@ -50,7 +50,11 @@ def main() -> None:
 
     event = audit.dp_sgd(noise_multiplier=NOISE_MULTIPLIER, clip_norm=CLIP_NORM, sample_rate=rate, steps=log.steps)
     print(f"Opacus claims epsilon {engine.get_epsilon(DELTA):.2f} at delta {DELTA:g}")
-    print(f"a PLD accountant claims {claimed(event):.2f} for the steps that were taken")
+    print("what accountants state for the steps that were taken:")
+    costs = audit.accountant.epsilon(event, delta=DELTA, accountants=["rdp", "pld"])
+    for row in costs.rows:
+        print(f"  {row.accountant}: {row.epsilon:.2f}")
+    print(f"  true epsilon: between {costs.lower:.3f} and {costs.upper:.3f}")
 
 
 def private(data: TensorDataset) -> tuple:
@@ -74,14 +78,6 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader
             optimizer.zero_grad()
             criterion(model(x), y).backward()
             optimizer.step()
-
-
-def claimed(event: object) -> float:
-    """Return the epsilon of a training by the PLD accountant."""
-    from audit.accounting import resolve
-    from audit.core.adjacency import Adjacency
-
-    return resolve.subject("pld").claim(event, delta=DELTA, adjacency=Adjacency.ADD_REMOVE).epsilon
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ OPTIONAL = ("opacus", "prv_accountant", "autodp", "jax_privacy")
 
 
 def ls(
-    kind: Annotated[str, typer.Argument(help=f"configs, {', '.join(KINDS)}")] = "configs",
+    kind: Annotated[str, typer.Argument(help=f"What to list: configs, {', '.join(KINDS)}.")] = "configs",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> int:
-    """Names that a config can use."""
+    """List the names that a config can use."""
     from audit.config.read import shipped
 
     if kind != "configs" and kind not in KINDS:
@@ -87,7 +87,7 @@ def init(
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
-    """Versions, devices, whether packages are shadowed, and whether each part works. Exit 4 where a needed one does not."""
+    """Print versions and devices, and check that each part works. Exit code 4 if a required part does not."""
     found = _examine()
     if as_json:
         print_json(found)

@@ -22,32 +22,34 @@ if TYPE_CHECKING:
     from audit.core.events import Repeated
 
 DIGITS = 4
-app = typer.Typer(help="Epsilon, noise and steps by all accountants side by side; and the battery that judges them.")
+app = typer.Typer(help="Compute epsilon, noise or steps by several accountants side by side, or test an accountant.")
 for command in (accountant_check.check, accountant_check.page, accountant_check.refresh):
     app.command()(command)
 
 Names = Annotated[
     list[str] | None,
-    typer.Option("--accountant", "-a", help="Name, name,field=value or module:object; may repeat. Default: the usual ones."),
+    typer.Option(
+        "--accountant", "-a", help="Accountant: name, name,field=value or module:object; may repeat. Default: the usual ones."
+    ),
 ]
 Rate = Annotated[float, typer.Option(help="Probability that a record takes part in a step.")]
 Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
-Relation = Annotated[str, typer.Option(help="add_remove, replace_one or zero_out.")]
-Plot = Annotated[Path | None, typer.Option(help="SVG or PNG file of epsilon over steps.")]
+Relation = Annotated[str, typer.Option(help="Neighbouring data sets: add_remove, replace_one or zero_out.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw epsilon over the steps to this SVG or PNG file.")]
 
 
 @app.command()
 def epsilon(
     noise: Annotated[float, typer.Option(help="Noise multiplier: standard deviation over clip norm.")],
     rate: Rate,
-    steps: Annotated[int, typer.Option(help="Noisy steps that are released.")],
+    steps: Annotated[int, typer.Option(help="Number of noisy steps that are released.")],
     delta: Delta = 1e-5,
     adjacency: Relation = "add_remove",
     accountant: Names = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> int:
-    """What a DP-SGD training costs, by every accountant, with the proven bracket on the truth."""
+    """Compute the epsilon of a DP-SGD training by each accountant, beside a proven bracket on the true epsilon."""
     from audit.api import accountant as library
 
     accountant_check.look_here(accountant or ())
@@ -70,15 +72,15 @@ def epsilon(
 
 @app.command()
 def noise(
-    target_epsilon: Annotated[float, typer.Option(help="Budget that the training must stay within.")],
+    target_epsilon: Annotated[float, typer.Option(help="Epsilon that the training may cost at most.")],
     rate: Rate,
-    steps: Annotated[int, typer.Option(help="Noisy steps that are released.")],
+    steps: Annotated[int, typer.Option(help="Number of noisy steps that are released.")],
     delta: Delta = 1e-5,
     adjacency: Relation = "add_remove",
     accountant: Names = None,
     as_json: AsJson = False,
 ) -> int:
-    """The least noise multiplier that keeps a training within a budget, by every accountant."""
+    """Compute the smallest noise multiplier that keeps a training within a budget, by each accountant."""
     from audit.api import accountant as library
 
     checks.positive(target_epsilon, "--target-epsilon")
@@ -105,16 +107,16 @@ def noise(
 
 @app.command()
 def steps(
-    target_epsilon: Annotated[float, typer.Option(help="Budget that the training must stay within.")],
+    target_epsilon: Annotated[float, typer.Option(help="Epsilon that the training may cost at most.")],
     noise: Annotated[float, typer.Option(help="Noise multiplier: standard deviation over clip norm.")],
     rate: Rate,
     delta: Delta = 1e-5,
-    done: Annotated[int, typer.Option(help="Steps that were released already.")] = 0,
+    done: Annotated[int, typer.Option(help="Number of steps that were already released.")] = 0,
     adjacency: Relation = "add_remove",
     accountant: Names = None,
     as_json: AsJson = False,
 ) -> int:
-    """How many steps are left in a budget, by every accountant."""
+    """Compute how many steps a budget still allows, by each accountant."""
     from audit.api import accountant as library
 
     checks.positive(target_epsilon, "--target-epsilon")

@@ -17,24 +17,27 @@ from audit.core.errors import ConfigError
 
 def check(
     accountant: Annotated[
-        list[str] | None, typer.Option("--accountant", "-a", help="Name, name,field=value or module:object; may repeat.")
+        list[str] | None,
+        typer.Option("--accountant", "-a", help="Accountant: name, name,field=value or module:object; may repeat."),
     ] = None,
-    group: Annotated[list[str] | None, typer.Option(help="Part of the battery; may repeat.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="Cases whose id holds this text; may repeat.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Group of test cases to run; may repeat. Default: all.")] = None,
+    case: Annotated[list[str] | None, typer.Option(help="Run cases whose id contains this text; may repeat.")] = None,
     skip: Annotated[list[str] | None, typer.Option(help="Id of a case to leave out; may repeat.")] = None,
-    require: Annotated[int, typer.Option(min=1, help="Fewest brackets with an answer other than 0 or infinity.")] = 1,
-    baseline: Annotated[Path | None, typer.Option(help="File of accepted findings: they do not fail the check.")] = None,
-    write_baseline: Annotated[Path | None, typer.Option(help="File to write with every WRONG of today.")] = None,
-    seconds: Annotated[float, typer.Option(help="After which a case counts as a CRASH.")] = 60.0,
-    all_cases: Annotated[bool, typer.Option("--all", help="Show the cases that are EXACT or UNSUPPORTED too.")] = False,
-    junit: Annotated[Path | None, typer.Option(help="JUnit file to write.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="SVG or PNG file of claims against brackets (one accountant).")] = None,
+    require: Annotated[int, typer.Option(min=1, help="Minimum number of brackets answered with neither 0 nor infinity.")] = 1,
+    baseline: Annotated[Path | None, typer.Option(help="File of accepted findings, which do not fail the check.")] = None,
+    write_baseline: Annotated[Path | None, typer.Option(help="Write the WRONG findings of this run to this file.")] = None,
+    seconds: Annotated[float, typer.Option(help="CPU seconds after which a case counts as CRASH.")] = 60.0,
+    all_cases: Annotated[bool, typer.Option("--all", help="Also show cases that are EXACT or UNSUPPORTED.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="Write the results to this JUnit file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw claims against brackets to this SVG or PNG file (one accountant).")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Judges accountants by the battery: WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH per case.
+    """Test accountants: each case ends as WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH.
 
-    Exit code 1: a claim on the wrong side of the truth. 5: no such claim, but numbers for arguments that mean nothing. 6: fewer
-    answers than --require. Else 0.
+    Exit code 1: a claim lies on the wrong side of the true epsilon. 5: no such claim, but numbers for meaningless arguments.
+    6: fewer answers than --require. 0 otherwise.
     """
     from audit.accounting import resolve
     from audit.accounting.regression import conclusion, files, suite
@@ -84,14 +87,15 @@ def check(
 
 def page(
     output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("docs/accountants.md"),
-    answers: Annotated[Path, typer.Option(help="Folder in which answers are kept.")] = Path("docs/accountants"),
+    answers: Annotated[Path, typer.Option(help="Folder with the stored answers.")] = Path("docs/accountants"),
     accountant: Annotated[
-        list[str] | None, typer.Option("--accountant", "-a", help="Ask these only; the others' kept answers are judged.")
+        list[str] | None,
+        typer.Option("--accountant", "-a", help="Run only these accountants; the stored answers of the others are used."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Of CPU, after which a case counts as a CRASH.")] = 10.0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything again.")] = False,
+    seconds: Annotated[float, typer.Option(help="CPU seconds after which a case counts as CRASH.")] = 10.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run all cases again, ignoring stored answers.")] = False,
 ) -> int:
-    """Writes the page with the current verdict on every accountant: of those installed here, and of kept answers."""
+    """Write the page of results for every accountant, from those installed here and from stored answers."""
     from audit.accounting.regression import answers as accountant_answers
     from audit.accounting.regression import files
     from audit.accounting.regression import page as accountant_page
@@ -110,8 +114,8 @@ def page(
     return 0
 
 
-def refresh(battery_file: Annotated[Path, typer.Argument(help="Battery file whose brackets are computed again.")]) -> int:
-    """Computes every bracket of a battery file again (some minutes) and writes the file."""
+def refresh(battery_file: Annotated[Path, typer.Argument(help="File of test cases whose brackets are recomputed.")]) -> int:
+    """Recompute every bracket of a file of test cases (takes minutes) and write the file."""
     from audit.accounting.regression import suite
 
     print_plain(f"{suite.refresh(battery_file, told=lambda line: typer.echo(line, err=True))} cases")

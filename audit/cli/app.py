@@ -8,14 +8,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
 from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
-from audit.cli.printing import print_error
+from audit.cli.printing import print_error, print_plain
 from audit.core.errors import AuditError
+from audit.core.version import __version__
 
 INTERNAL = 4
 STOPPED_BY = 128
@@ -23,10 +24,11 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 app = typer.Typer(
     name="audit",
-    help="Privacy auditing for PyTorch: what a training claims, what attacks prove, how far they could have seen.",
-    epilog="Exit codes: 0 nothing refuted, policy met; 1 a claim refuted or a gate failed; 2 bad usage or input; "
+    help="Audit the privacy of PyTorch models: the epsilon that is claimed, the epsilon that attacks prove, and the "
+    "largest that they could have proven.",
+    epilog="Exit codes: 0 no claim refuted, policy met; 1 a claim refuted or a gate not met; 2 wrong usage or input; "
     "3 not testable or invalid; 4 internal error or output not written; 130, 143, 129 stopped by "
-    "Ctrl-C, SIGTERM or SIGHUP (run --resume goes on).",
+    "Ctrl-C, SIGTERM or SIGHUP (run --resume continues).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,6 +48,21 @@ app.command("diff")(report.diff)
 app.command("ls")(about.ls)
 app.command("init")(about.init)
 app.command("doctor")(about.doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_plain(f"epsilon-audit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of `audit` itself; its help text stands above."""
 
 
 class Stopped(BaseException):

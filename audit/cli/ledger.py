@@ -22,28 +22,30 @@ if TYPE_CHECKING:
     from audit.experiment.spec import Experiment
 
 app = typer.Typer(
-    help="A budget ledger in one JSON file: releases over time, composed by an accountant. "
+    help="Keep a privacy budget: releases over time in one JSON file, composed by an accountant. "
     "Exit code 1 where a release would exceed the budget.",
     no_args_is_help=True,
 )
 DIGITS = 4
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger, a JSON file.")]
-Noise = Annotated[float | None, typer.Option(help="A training: noise multiplier of DP-SGD.")]
-Rate = Annotated[float | None, typer.Option(help="A training: probability that a record takes part in a step.")]
-Steps = Annotated[int | None, typer.Option(help="A training: noisy steps.")]
-Records = Annotated[int | None, typer.Option(help="A metric: a mean of values in [0, 1] over so many private records.")]
-Scale = Annotated[float | None, typer.Option(help="A metric: scale of the Laplace noise on it.")]
-Times = Annotated[int, typer.Option(help="How often it is done: trials of a search, epochs that are measured.")]
-EventFile = Annotated[Path | None, typer.Option("--event", help="Anything else: a JSON file with an event.")]
+Noise = Annotated[float | None, typer.Option(help="For a training: noise multiplier of DP-SGD.")]
+Rate = Annotated[float | None, typer.Option(help="For a training: probability that a record takes part in a step.")]
+Steps = Annotated[int | None, typer.Option(help="For a training: number of noisy steps.")]
+Records = Annotated[int | None, typer.Option(help="For a metric (a mean of values in [0, 1]): number of private records.")]
+Scale = Annotated[float | None, typer.Option(help="For a metric: scale of its Laplace noise.")]
+Times = Annotated[int, typer.Option(help="Number of repetitions: trials of a search, epochs that are measured.")]
+EventFile = Annotated[Path | None, typer.Option("--event", help="For anything else: JSON file with an event.")]
 
 
 @app.command()
 def create(
     file: File,
-    budget: Annotated[float, typer.Option(help="Epsilon that may be spent in all.")],
+    budget: Annotated[float, typer.Option(help="Epsilon that may be spent in total.")],
     delta: Annotated[float, typer.Option(help="Delta of that epsilon.")] = 1e-5,
-    adjacency: Annotated[str, typer.Option(help="add_remove, replace_one or zero_out.")] = "add_remove",
-    accountant: Annotated[str, typer.Option("--accountant", "-a", help="Who adds up (`audit ls accountants`).")] = "reference",
+    adjacency: Annotated[str, typer.Option(help="Neighbouring data sets: add_remove, replace_one or zero_out.")] = "add_remove",
+    accountant: Annotated[
+        str, typer.Option("--accountant", "-a", help="Accountant that composes the releases (`audit ls accountants`).")
+    ] = "reference",
 ) -> int:
     """Start an empty ledger."""
     from audit.accounting import ledger
@@ -63,7 +65,7 @@ def create(
 @app.command()
 def record(
     file: File,
-    name: Annotated[str, typer.Argument(help="What was released.")],
+    name: Annotated[str, typer.Argument(help="Name of the release.")],
     noise: Noise = None,
     rate: Rate = None,
     steps: Steps = None,
@@ -71,11 +73,11 @@ def record(
     scale: Scale = None,
     times: Times = 1,
     event: EventFile = None,
-    when: Annotated[str, typer.Option(help="When, as ISO 8601 text; default now.")] = "",
-    note: Annotated[str, typer.Option(help="A remark.")] = "",
+    when: Annotated[str, typer.Option(help="Time of the release in ISO 8601. Default: now.")] = "",
+    note: Annotated[str, typer.Option(help="Note to keep with the release.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Record a release; refused with exit code 1, and not recorded, where it would exceed the budget."""
+    """Record a release. Exit code 1, and nothing is recorded, if it would exceed the budget."""
     from audit.accounting import ledger
 
     found = _event(noise, rate, steps, records, scale, times, event)
@@ -96,7 +98,7 @@ def plan(
     event: EventFile = None,
     as_json: AsJson = False,
 ) -> int:
-    """What a release would bring the total to, and how often it still fits; exit code 1 where it does not. Records nothing."""
+    """Compute the total after a release and how often it still fits. Exit code 1 if it does not fit; records nothing."""
     from audit.accounting import ledger
     from audit.core.events import words
 
@@ -122,10 +124,10 @@ def plan(
 @app.command()
 def show(
     file: File,
-    plot: Annotated[Path | None, typer.Option(help="SVG or PNG file of the budget over the releases.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the budget over the releases to this SVG or PNG file.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Every release with what was spent after it, and what is left. Exit code 1 where the budget is exceeded."""
+    """List the releases with the total after each, and what is left. Exit code 1 if the budget is exceeded."""
     from audit.accounting import ledger
 
     book = ledger.summary(ledger.load(file))

@@ -20,12 +20,12 @@ def lookup(
     source: Annotated[Path, typer.Argument(metavar="RUN_DIR|FILE", help="A run folder, or its report.json or report.pdf.")],
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of records, as the report prints them.")],
     key: Annotated[
-        Path | None, typer.Option("--key", help="File with the key; default private/record-key in the run folder.")
+        Path | None, typer.Option("--key", help="File with the key. Default: private/record-key in the run folder.")
     ] = None,
-    count: Annotated[int, typer.Option("--rows", min=1, help="How many rows to look through.")] = ROWS,
+    count: Annotated[int, typer.Option("--rows", min=1, help="Number of rows to search.")] = ROWS,
     as_json: AsJson = False,
 ) -> int:
-    """Which rows the named records are. Only the holder of the key can tell; exit 2 where a name is of no row."""
+    """Find the rows of records that a report names; needs the key. Exit code 2 if a name matches no row."""
     from audit.cli.report import load
     from audit.execution import store
     from audit.experiment import naming

@@ -43,55 +43,61 @@ def model(
         typer.Option("--config", callback=_defaults, is_eager=True, help="YAML file with any of these options by name."),
     ] = None,
     target: Annotated[Path | None, typer.Option(help="The trained model, or a file with its predictions.")] = None,
-    kind: Annotated[str | None, typer.Option(help=f"{', '.join(KINDS)}; guessed from the suffix where left out.")] = None,
-    members: Annotated[Path | None, typer.Option(help="npz with x and y that the model was trained on.")] = None,
-    nonmembers: Annotated[Path | None, typer.Option(help="npz with x and y that it was not trained on.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help=f"Kind of target: {', '.join(KINDS)}. Default: by the suffix of the file.")
+    ] = None,
+    members: Annotated[Path | None, typer.Option(help="Records that the model was trained on: npz with x and y.")] = None,
+    nonmembers: Annotated[Path | None, typer.Option(help="Records that it was not trained on: npz with x and y.")] = None,
     references: Annotated[
         Path | None,
         typer.Option(help="Models of your own to compare with: npz with included and outputs, or a folder of models."),
     ] = None,
     factory: Annotated[
         str | None,
-        typer.Option(help="package.module:callable that makes the module of a state dict. It is run."),
+        typer.Option(help="package.module:callable that returns the module of a state dict. It is executed."),
     ] = None,
     arguments: Annotated[str | None, typer.Option(metavar="JSON", help="Keyword arguments of the factory.")] = None,
-    key: Annotated[str | None, typer.Option(help="Where in a checkpoint the weights are.")] = None,
-    strip_prefix: Annotated[str | None, typer.Option(help="Cut off the names of weights, like '_module.'.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key of the weights in a checkpoint.")] = None,
+    strip_prefix: Annotated[
+        str | None, typer.Option(help="Prefix to remove from the names of weights, such as '_module.'.")
+    ] = None,
     coins: Annotated[
-        Path | None, typer.Option(help="File with the coin of each record (npz, csv, parquet): epsilon needs it.")
+        Path | None, typer.Option(help="File with the coin of each record (npz, csv, parquet). Needed to prove an epsilon.")
     ] = None,
     randomised_seed_file: Annotated[
         Path | None,
-        typer.Option(help=f"File with the seed that draw_coins decided membership with; or set {SEED_VARIABLE}."),
+        typer.Option(help=f"File with the seed that draw_coins was called with; or set {SEED_VARIABLE}."),
     ] = None,
     randomised_seed: Annotated[
         int | None,
-        typer.Option(help="The same as a number, which other users of this machine can read in the list of processes."),
+        typer.Option(help="The seed itself. Other users of this machine can read it in the list of processes."),
     ] = None,
     claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that the training claims at --delta.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of every epsilon.")] = 1e-5,
-    confidence: Annotated[float, typer.Option(help="With which all bounds hold together.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence with which all bounds hold together.")] = 0.95,
     scorer: Annotated[list[str] | None, typer.Option(help="Attack to run; may repeat. Default: all that apply.")] = None,
     estimator: Annotated[
         list[str] | None, typer.Option(help="Estimator; may repeat. Default: all that hold for any mechanism.")
     ] = None,
-    drop_overlap: Annotated[bool, typer.Option("--drop-overlap", help="Leave out records that are on both sides.")] = False,
-    batch_size: Annotated[int, typer.Option(help="Records at once.")] = 256,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    drop_overlap: Annotated[
+        bool, typer.Option("--drop-overlap", help="Leave out records that are both members and nonmembers.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option(help="Number of records per call of the model.")] = 256,
+    device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
     batch_seconds: Annotated[
-        float, typer.Option(help="Most seconds that a .pt2 or TorchScript model may take to load, and for each batch.")
+        float, typer.Option(help="Time limit in seconds for loading a .pt2 or TorchScript model, and for each batch.")
     ] = 120,
-    memory_gib: Annotated[float, typer.Option(help="Most memory that a .pt2 or TorchScript model may take (Linux, cpu).")] = 16,
-    seed: Annotated[int, typer.Option(help="Of tie-breaks and the guard.")] = 0,
+    memory_gib: Annotated[float, typer.Option(help="Memory limit in GiB for a .pt2 or TorchScript model (Linux, cpu).")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of the negative control and the guard.")] = 0,
     record_key: Annotated[
-        Path | None, typer.Option(help="File with the key of the records' names; a new key is drawn without it.")
+        Path | None, typer.Option(help="File with the key of the records' names. Default: a new key.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to write; default runs/<time>-<target>.")
+        Path | None, typer.Option("--output", "-o", help="Folder to write. Default: runs/<time>-<target>.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Attack a model that is already trained, and write the report."""
+    """Attack a model that is already trained and write the report."""
     from audit.cli import deliver
     from audit.execution import store
     from audit.experiment import inspection, naming

@@ -28,19 +28,22 @@ def plan(
     config: ConfigName,
     override: Overrides = None,
     measure: Annotated[
-        bool, typer.Option("--measure/--no-measure", help="Train a few steps of each game to tell the time (seconds of work).")
+        bool,
+        typer.Option("--measure/--no-measure", help="Train a few steps of each game to estimate the time (takes seconds)."),
     ] = True,
     power: Annotated[
-        bool, typer.Option("--power/--no-power", help="Simulate what each estimator would catch (seconds to a minute).")
+        bool, typer.Option("--power/--no-power", help="Simulate what each estimator would detect (takes seconds to a minute).")
     ] = True,
     violation: Annotated[
         float,
-        typer.Option(min=1.0, help="True epsilon, as a multiple of the claim, that scores and hours needed are told for."),
+        typer.Option(
+            min=1.0, help="True epsilon, as a multiple of the claim, for which the needed scores and hours are printed."
+        ),
     ] = 2.0,
     plot: Annotated[Path | None, typer.Option(help="Draw the power to this file (.svg or .png).")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Ceilings, power, error budget, time and cost of an audit, before it is run."""
+    """Print ceilings, power, error budget, time and cost of an audit before it is run."""
     from audit import config as configs
 
     if plot is not None and (not power or plot.suffix not in (".svg", ".png")):

@@ -26,13 +26,13 @@ FAILED = 1
 
 def report(
     source: Annotated[Path, typer.Argument(metavar="RUN_DIR|FILE", help="A run folder, or its report.json or report.pdf.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write to; default the run folder.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write to. Default: the run folder.")] = None,
     formats: Annotated[
-        list[str] | None, typer.Option("--format", help="pdf, json, junit, sarif or figures; may repeat; default all.")
+        list[str] | None, typer.Option("--format", help="Format: pdf, json, junit, sarif or figures; may repeat. Default: all.")
     ] = None,
     edition: Annotated[
         str,
-        typer.Option("--edition", help="internal, or external: without records, seeds, hashes and file names."),
+        typer.Option("--edition", help="Edition: internal, or external (without records, seeds, hashes and file names)."),
     ] = INTERNAL,
     title: Annotated[str | None, typer.Option("--title", help="Title of the external edition.")] = None,
     ledger: Annotated[
@@ -87,7 +87,7 @@ def verify(
     source: Annotated[Path, typer.Argument(metavar="FILE|RUN_DIR", help="A run folder, a report.pdf or a report.json.")],
     as_json: AsJson = False,
 ) -> int:
-    """Check hashes and schema, render again and compare every byte. Exit 1 where anything differs."""
+    """Check hashes and schema, render again and compare every byte. Exit code 1 if anything differs."""
     found = load(source)
     problems = _problems(source, found)
     if as_json:
@@ -101,10 +101,10 @@ def verify(
 
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="The earlier run folder, report.json or report.pdf.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The later one.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The later run folder, report.json or report.pdf.")],
     as_json: AsJson = False,
 ) -> int:
-    """What got worse, what is gone, what differs. Exit 1 on a regression, else the code of the new audit."""
+    """Compare two audits: what got worse, is missing or differs. Exit code 1 on a regression, else that of the new audit."""
     from audit.experiment import judge
     from reports import diff as comparison
 

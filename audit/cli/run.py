@@ -32,26 +32,31 @@ def run(
     config: ConfigName,
     override: Overrides = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of this run; default runs/<time>-<name>.")
+        Path | None, typer.Option("--output", "-o", help="Folder of this run. Default: runs/<time>-<name>.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run of the same config.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the unfinished run of the same config.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and what it could show; train nothing, call no factory.")
+        bool,
+        typer.Option("--dry-run", help="Print what would be done and what it could show. Trains nothing, calls no factory."),
     ] = False,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")
     ] = None,
     record: Annotated[
         str | None,
-        typer.Option("--record", metavar="TRAINING", help="Record one such training in the ledger; refused where too dear."),
+        typer.Option(
+            "--record",
+            metavar="TRAINING",
+            help="Record a training of this mechanism in the ledger; fails if it would exceed the budget.",
+        ),
     ] = None,
     record_key: Annotated[
-        Path | None, typer.Option("--record-key", help="File with the key of the records' names; default: a new one is drawn.")
+        Path | None, typer.Option("--record-key", help="File with the key of the records' names. Default: a new key.")
     ] = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> int:
-    """Train, attack, bound, judge and report, as a config says. A config is code: it may name modules and functions to run."""
+    """Run the audit that a config describes. A config is code: it may name modules and functions that are executed."""
     from audit import config as configs
 
     resolved = configs.load(config, override or ())

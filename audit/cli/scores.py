@@ -23,16 +23,14 @@ _PARTS = ("mechanism", "game", "attack", "scorer")
 
 
 def scores(
-    file: Annotated[Path, typer.Argument(help="npz, csv or parquet with a score and the coin of each record.")],
-    delta: Annotated[float | None, typer.Option(help="Delta of every epsilon; 1e-5 by default.")] = None,
+    file: Annotated[Path, typer.Argument(help="Table (npz, csv, parquet) with a score and the coin of each record.")],
+    delta: Annotated[float | None, typer.Option(help="Delta of every epsilon. Default: 1e-5.")] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            help="In place of --delta: print the delta at this epsilon that is refuted, and its ceiling; nothing else."
-        ),
+        typer.Option(help="Instead of --delta: print the largest delta that is refuted at this epsilon, and its ceiling."),
     ] = None,
     claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")] = None,
-    confidence: Annotated[float, typer.Option(help="With which all bounds hold together.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence with which all bounds hold together.")] = 0.95,
     game: Annotated[
         str,
         typer.Option(
@@ -42,26 +40,29 @@ def scores(
     ] = "one_run",
     estimator: Annotated[
         list[str] | None,
-        typer.Option(help="Estimator; may repeat. Default: the game's own (both_ends or one_run) alone."),
+        typer.Option(help="Estimator; may repeat. Default: both_ends for independent trials, else one_run."),
     ] = None,
     score: Annotated[
-        list[str] | None, typer.Option(help="Name of a score column; several share the error rate, and the best bound counts.")
+        list[str] | None,
+        typer.Option(help="Score column; may repeat. Several columns share the error rate and the best bound counts."),
     ] = None,
     member: Annotated[str | None, typer.Option(help="Name of the membership column.")] = None,
     adjacency: Annotated[
-        str, typer.Option(help="What the coins decided: add_remove, replace_one or zero_out of one record.")
+        str, typer.Option(help="What a coin decided about a record: add_remove, replace_one or zero_out.")
     ] = "add_remove",
-    where: Annotated[list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Rows to take; may repeat.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the negative control.")] = 0,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Use only rows with this value; may repeat.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the negative control.")] = 0,
     certificates: Annotated[
-        int, typer.Option(min=0, help="Simulated audits behind the calibration certificate; 0 for none.")
+        int, typer.Option(min=0, help="Number of simulated audits behind the certificate; 0 for none.")
     ] = 200,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the report; none is written without.")
+        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: no report is written.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """All lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
+    """Compute the lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
     from audit.cli import deliver, scores_delta
     from audit.experiment import inspection
 

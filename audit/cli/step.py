@@ -15,21 +15,26 @@ from audit.core.errors import ConfigError, DataError
 
 def step(
     function: Annotated[
-        str, typer.Argument(help="package.module:function(params, batch, generator[, noise_multiplier, ...]).")
+        str, typer.Argument(help="The step: package.module:function(params, batch, generator[, noise_multiplier, ...]).")
     ],
-    params: Annotated[str, typer.Option(help="npz file, or package.module:object, a mapping of names to arrays.")],
-    sample: Annotated[str, typer.Option(help="npz file with x and y, or package.module:object: arrays of 8 or more records.")],
-    noise_multiplier: Annotated[float, typer.Option(help="That the accounting claims.")],
-    clip_norm: Annotated[float, typer.Option(help="That the accounting claims.")],
+    params: Annotated[str, typer.Option(help="Parameters: npz file, or package.module:object that maps names to arrays.")],
+    sample: Annotated[
+        str, typer.Option(help="At least 8 records: npz file with x and y, or package.module:object with the arrays.")
+    ],
+    noise_multiplier: Annotated[float, typer.Option(help="Noise multiplier that the accounting claims.")],
+    clip_norm: Annotated[float, typer.Option(help="Clip norm that the accounting claims.")],
     divisor: Annotated[float, typer.Option(help="Public constant by which the noisy sum is divided.")],
     returns: Annotated[str, typer.Option(help="What the function returns: parameters, or the released sum.")] = "parameters",
-    learning_rate: Annotated[float, typer.Option(help="Of the function, where it returns parameters.")] = 1.0,
-    generator: Annotated[str | None, typer.Option(help="torch, numpy or seed; default: by the kind of the parameters.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the calls.")] = 0,
+    learning_rate: Annotated[float, typer.Option(help="Learning rate of the function, if it returns parameters.")] = 1.0,
+    generator: Annotated[
+        str | None,
+        typer.Option(help="Third argument of the function: torch, numpy or seed. Default: by the type of the parameters."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the calls.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for findings.json and witnesses.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check one step: clipping, sums, noise. Exit code 1 where the claim is refuted. The function's module is executed."""
+    """Check one DP-SGD step: clipping, sums, noise. Exit code 1 if the claim is refuted. Executes the function's module."""
     from audit import plugins
     from audit.step_checks.run import check_step
 

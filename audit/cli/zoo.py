@@ -11,11 +11,11 @@ from audit.cli.printing import AsJson, print_json, print_table
 
 
 def zoo(
-    names: Annotated[list[str] | None, typer.Argument(help="Entries; default: all.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Markdown page to write.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Entries to check. Default: all.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write the results to this Markdown page.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the step checks on wrong DP-SGD steps and their correct twin. Exit code 1 where a verdict is not as it should be."""
+    """Run the step checks on wrong DP-SGD steps and their correct twin. Exit code 1 if a verdict is not the expected one."""
     from audit.zoo import _survey
 
     entries = _survey.survey(names or (), lambda name: typer.echo(f"  {name}", err=True))
