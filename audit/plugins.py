@@ -54,25 +54,25 @@ def in_order(package: str) -> dict[str, type[Any]]:
     return dict(sorted(own.items(), key=lambda item: item[1].position))
 
 
-def check_name(package: str, kind: str, where: str | None = None) -> str:
+def check_name(package: str, kind: str, location: str | None = None) -> str:
     """Return `kind` itself, where it is the name of a plug-in in `package` or looks like `package.module:Class`.
 
     Raises:
         ConfigError: it is neither; names the nearest.
     """
-    known = names(package)
-    if kind not in known and ":" not in kind:
-        raise ConfigError(f"{where or package} has no '{kind}'.{hint(kind, known)} It has: {', '.join(known)}")
+    known_names = names(package)
+    if kind not in known_names and ":" not in kind:
+        raise ConfigError(f"{location or package} has no '{kind}'.{hint(kind, known_names)} It has: {', '.join(known_names)}")
     return kind
 
 
-def find(package: str, kind: str, where: str | None = None) -> type[Any]:
-    """Return the class that `kind` names in `package`; `where` stands for the package in messages.
+def find(package: str, kind: str, location: str | None = None) -> type[Any]:
+    """Return the class that `kind` names in `package`; `location` stands for the package in messages.
 
     Raises:
         ConfigError: there is none; names the nearest.
     """
-    check_name(package, kind, where)
+    check_name(package, kind, location)
     if ":" in kind:
         foreign: type[Any] = _foreign(kind)
         return foreign
@@ -80,7 +80,7 @@ def find(package: str, kind: str, where: str | None = None) -> type[Any]:
     return plugin
 
 
-def build(package: str, spec: Mapping[str, Any], where: str | None = None) -> Any:
+def build(package: str, spec: Mapping[str, Any], location: str | None = None) -> Any:
     """Return an instance of the plug-in that `spec["kind"]` names, its other keys being the fields.
 
     Raises:
@@ -88,17 +88,17 @@ def build(package: str, spec: Mapping[str, Any], where: str | None = None) -> An
     """
     options = dict(spec)
     kind = options.pop("kind", None)
-    place = where or package
+    place = location or package
     if not isinstance(kind, str):
         raise ConfigError(f"{place}: an entry without 'kind': {dict(spec)!r}; name one of {', '.join(names(package))}")
-    plugin = find(package, kind, where)
-    allowed, required = keys(plugin)
+    plugin = find(package, kind, location)
+    options_known, mandatory = keys(plugin)
     if dataclasses.is_dataclass(plugin):
         for key in options:
-            if key not in allowed:
-                takes = ", ".join(allowed) or "no keys"
-                raise ConfigError(f"{place}.{kind}: unknown key '{key}'.{hint(key, allowed)} It takes: {takes}")
-        for key in required:
+            if key not in options_known:
+                takes = ", ".join(options_known) or "no keys"
+                raise ConfigError(f"{place}.{kind}: unknown key '{key}'.{hint(key, options_known)} It takes: {takes}")
+        for key in mandatory:
             if key not in options:
                 raise ConfigError(f"{place}.{kind} needs the key '{key}'")
     try:
@@ -110,29 +110,29 @@ def build(package: str, spec: Mapping[str, Any], where: str | None = None) -> An
 def keys(plugin: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the keys that a plug-in takes, and those of them that have no default."""
     fields = [field for field in dataclasses.fields(plugin) if field.init] if dataclasses.is_dataclass(plugin) else []
-    required = [
+    mandatory = [
         field.name for field in fields if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
-    return tuple(field.name for field in fields), tuple(required)
+    return tuple(field.name for field in fields), tuple(mandatory)
 
 
-def hint(word: str, known: Sequence[str]) -> str:
-    """Return a sentence with the word of `known` that was probably meant, or nothing.
+def hint(word: str, candidates: Sequence[str]) -> str:
+    """Return a sentence with the word of `candidates` that was probably meant, or nothing.
 
     >>> hint("mpl", ["mlp", "cnn"])
     " Did you mean 'mlp'?"
     """
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word, list(candidates), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
-def pick(name: str, known: Mapping[str, Value], key: str) -> Value:
+def pick(name: str, options: Mapping[str, Value], key: str) -> Value:
     """What `name` stands for, or `ConfigError` with the nearest name."""
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(name, list(known), n=1)
+    if name in options:
+        return options[name]
+    near = difflib.get_close_matches(name, list(options), n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise ConfigError(f"{key} is {name!r}.{hint} Expected one of {', '.join(known)}")
+    raise ConfigError(f"{key} is {name!r}.{hint} Expected one of {', '.join(options)}")
 
 
 def load(name: str, kind: type[Value]) -> Value:
@@ -141,10 +141,10 @@ def load(name: str, kind: type[Value]) -> Value:
     Raises:
         ConfigError: there is none, or it is no `kind`.
     """
-    loaded = _foreign(name)
-    if not isinstance(loaded, kind):
-        raise ConfigError(f"'{name}' is a {type(loaded).__name__}; expected a {kind.__name__}")
-    return loaded
+    instance = _foreign(name)
+    if not isinstance(instance, kind):
+        raise ConfigError(f"'{name}' is a {type(instance).__name__}; expected a {kind.__name__}")
+    return instance
 
 
 def _foreign(kind: str) -> Any:

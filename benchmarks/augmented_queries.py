@@ -39,7 +39,7 @@ def main() -> None:
     job = real_problems.planned(dataset, problem, recipe, options.models, seed.child("recipe", 0))
     began = time.process_time()
     weights = recipe.trainer.fit(job, lambda steps: None).weights
-    trained = observe.Trained(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
+    trained = observe.EnsembleReader(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
     seen = np.stack([trained.outputs(view) for view in views_of(dataset.pool.inputs, max(options.views))], axis=1)
     print(f"{options.data}: {options.models} models, trained and observed in {time.process_time() - began:.0f} CPU s")
     models = View.of(

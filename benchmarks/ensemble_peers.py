@@ -16,7 +16,7 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.sampling import EnsembleSampler, Law
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 
 
 def small_cnn() -> nn.Module:
@@ -168,7 +168,7 @@ def plain_loop(one: TrainingJob, models: int) -> list[nn.Module]:
 
 
 def fresh(one: TrainingJob, index: int) -> nn.Module:
-    return initialised(one.model, one.dataset.train.inputs.shape[1:], one.dataset.classes, one.seeds[index].child("init"))
+    return initialise_model(one.model, one.dataset.train.inputs.shape[1:], one.dataset.classes, one.seeds[index].child("init"))
 
 
 def tensors(one: TrainingJob) -> tuple[Tensor, Tensor]:

@@ -192,7 +192,7 @@ def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, see
     began = time.process_time()
     job = planned(dataset, problem, recipe, count, seed)
     weights = recipe.trainer.fit(job, lambda steps: None).weights
-    trained = observe.Trained(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
+    trained = observe.EnsembleReader(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
     inside = trained.representations(dataset.pool)
     if inside is None:
         raise SystemExit("the model has no last linear layer")

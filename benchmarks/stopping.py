@@ -68,7 +68,7 @@ def proofs(row: tuple[str, float, float], draws: int, most: int) -> list[float]:
     estimator = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})
     claim = Claim(epsilon=claimed, delta=DELTA, adjacency=Adjacency.ADD_REMOVE, source="stated", family="gdp")
     question = power.Question(delta=DELTA, confidence=CONFIDENCE, claim=claimed, power=POWER, draws=draws)
-    asked = power.Asked(estimator=estimator, game=game(most), question=question)
+    asked = power.PowerQuery(estimator=estimator, game=game(most), question=question)
     return power.proofs(asked, truth, claim)
 
 

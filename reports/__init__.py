@@ -21,8 +21,8 @@ def renderer(name: str) -> Renderer:
     Raises:
         ConfigError: there is no such format.
     """
-    chosen: Renderer = plugins.build(PACKAGE, {"kind": name}, "reports")
-    return chosen
+    plugin: Renderer = plugins.build(PACKAGE, {"kind": name}, "reports")
+    return plugin
 
 
 def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> dict[str, bytes]:
@@ -34,10 +34,10 @@ def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> dict[
     """
     files: dict[str, bytes] = {}
     for name in formats:
-        rendered = renderer(name).render(report)
-        if twice := sorted(set(rendered) & set(files)):
+        pages = renderer(name).render(report)
+        if twice := sorted(set(pages) & set(files)):
             raise OutputError(f"format '{name}' would write {twice[0]} over that of another format; leave one of them out")
-        files.update(rendered)
+        files.update(pages)
     return files
 
 

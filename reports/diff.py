@@ -43,39 +43,41 @@ class Change:
 
 def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
     """All differences that a release decision could hang on, in the order of the old report's pages."""
-    found: list[Change] = []
+    change_list: list[Change] = []
     if old.delta != new.delta:
         text = f"delta was {old.delta:g}, is {new.delta:g}: no epsilon of the two reports can be compared"
-        found.append(Change(weight=Weight.WORSE, subject="", text=text))
-    later = {one.name: one for one in new.mechanisms}
-    for one in old.mechanisms:
-        if one.name in later:
-            found += _of_mechanism(one, later[one.name])
+        change_list.append(Change(weight=Weight.WORSE, subject="", text=text))
+    later = {mechanism.name: mechanism for mechanism in new.mechanisms}
+    for mechanism in old.mechanisms:
+        if mechanism.name in later:
+            change_list += _of_mechanism(mechanism, later[mechanism.name])
         else:
-            found.append(Change(weight=Weight.GONE, subject=one.name, text="the training is not in the new report"))
-    names = {one.name for one in old.mechanisms}
-    found += [
-        Change(weight=Weight.OTHER, subject=one.name, text="new training") for one in new.mechanisms if one.name not in names
+            change_list.append(Change(weight=Weight.GONE, subject=mechanism.name, text="the training is not in the new report"))
+    names = {mechanism.name for mechanism in old.mechanisms}
+    change_list += [
+        Change(weight=Weight.OTHER, subject=mechanism.name, text="new training")
+        for mechanism in new.mechanisms
+        if mechanism.name not in names
     ]
-    found += _of_policy(old, new)
-    return tuple(found)
+    change_list += _of_policy(old, new)
+    return tuple(change_list)
 
 
-def regressed(found: Sequence[Change]) -> bool:
+def regressed(changes: Sequence[Change]) -> bool:
     """True where anything got worse or went missing."""
-    return any(one.weight is not Weight.OTHER for one in found)
+    return any(change.weight is not Weight.OTHER for change in changes)
 
 
 def _of_mechanism(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
     if old.outcome is not new.outcome:
-        was, now = (one.outcome.value if one.outcome else "no claim" for one in (old, new))
-        gone = old.outcome is not None and new.outcome is None
+        before, after = (mechanism.outcome.value if mechanism.outcome else "no claim" for mechanism in (old, new))
+        is_gone = old.outcome is not None and new.outcome is None
         worse = RANK[new.outcome] > RANK[old.outcome]
-        weight = Weight.GONE if gone else Weight.WORSE if worse else Weight.OTHER
-        yield Change(weight=weight, subject=old.name, text=f"outcome was {was}, is {now}")
+        weight = Weight.GONE if is_gone else Weight.WORSE if worse else Weight.OTHER
+        yield Change(weight=weight, subject=old.name, text=f"outcome was {before}, is {after}")
     yield from _of_claims(old, new)
     yield from _of_bounds(old, new)
-    games = {one.name: one for one in new.games}
+    games = {game.name: game for game in new.games}
     for game in old.games:
         if game.name in games:
             yield from _of_game(old.name, game, games[game.name])
@@ -86,37 +88,40 @@ def _of_mechanism(old: MechanismResult, new: MechanismResult) -> Iterator[Change
 
 def _of_claims(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
     """A claim of one accountant on one mechanism may not move at all; on another mechanism only up is worse."""
-    later = {_accountant(one.source): one for one in new.claims}
-    same = old.mechanism is not None and old.mechanism == new.mechanism
+    later = {_accountant(claim.source): claim for claim in new.claims}
+    comparable = old.mechanism is not None and old.mechanism == new.mechanism
     for claim in old.claims:
         name = _accountant(claim.source)
         if name not in later:
             yield Change(weight=Weight.GONE, subject=old.name, text=f"{name} states no epsilon any more")
             continue
-        now = later[name].epsilon
-        if now == claim.epsilon or abs(now - claim.epsilon) <= SAME_CLAIM * max(claim.epsilon, now):
+        new_value = later[name].epsilon
+        if new_value == claim.epsilon or abs(new_value - claim.epsilon) <= SAME_CLAIM * max(claim.epsilon, new_value):
             continue
-        text = f"{name} claimed {up(claim.epsilon)}, claims {up(now)}"
-        if same:
+        text = f"{name} claimed {up(claim.epsilon)}, claims {up(new_value)}"
+        if comparable:
             yield Change(weight=Weight.WORSE, subject=old.name, text=f"{text} for the same mechanism")
         else:
-            yield Change(weight=Weight.WORSE if now > claim.epsilon else Weight.OTHER, subject=old.name, text=text)
+            yield Change(weight=Weight.WORSE if new_value > claim.epsilon else Weight.OTHER, subject=old.name, text=text)
 
 
 def _of_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
-    was, now = headline.free(old), headline.free(new)
-    if was is not None and now is None:
+    old_bound, new_bound = headline.free(old), headline.free(new)
+    if old_bound is not None and new_bound is None:
         yield Change(weight=Weight.GONE, subject=old.name, text="no bound for any mechanism was computed")
-    elif was is not None and now is not None and down(was.bound.epsilon) != down(now.bound.epsilon):
-        text = f"proven epsilon was {down(was.bound.epsilon)}, is {down(now.bound.epsilon)}; a bound varies from run to run"
+    elif old_bound is not None and new_bound is not None and down(old_bound.bound.epsilon) != down(new_bound.bound.epsilon):
+        text = (
+            f"proven epsilon was {down(old_bound.bound.epsilon)}, is {down(new_bound.bound.epsilon)}; a bound varies from "
+            "run to run"
+        )
         yield Change(weight=Weight.OTHER, subject=old.name, text=text)
 
 
 def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:
-    together = [{one.estimator for one in game.watched.bounds} if game.watched else set() for game in (old, new)]
+    together = [{bound.estimator for bound in game.watched.bounds} if game.watched else set() for game in (old, new)]
     for name in sorted(together[0] - together[1]):
         yield Change(weight=Weight.GONE, subject=f"{owner}.{old.name}", text=f"no bound of {name} on all attacks together")
-    attacks = {one.scorer: one for one in new.attacks}
+    attacks = {attack.scorer: attack for attack in new.attacks}
     for attack in old.attacks:
         subject = f"{owner}.{old.name}.{attack.scorer}"
         if attack.scorer not in attacks:
@@ -126,38 +131,41 @@ def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:
 
 
 def _of_attack(subject: str, old: AttackResult, new: AttackResult) -> Iterator[Change]:
-    missing = {one.estimator for one in old.bounds} - {one.estimator for one in new.bounds}
+    missing = {bound.estimator for bound in old.bounds} - {bound.estimator for bound in new.bounds}
     for name in sorted(missing):
         yield Change(weight=Weight.GONE, subject=subject, text=f"no bound of {name}")
     if new.auc_lower > old.auc_upper:
         text = f"AUC was {near(old.auc, 3)}, is {near(new.auc, 3)}: the intervals do not meet"
         yield Change(weight=Weight.WORSE, subject=subject, text=text)
-    later = {one.target_fpr: one for one in new.tpr_at}
-    for one in old.tpr_at:
-        now = later.get(one.target_fpr)
-        if one.upper is not None and now is not None and now.lower is not None and now.lower > one.upper:
-            text = f"TPR at {one.target_fpr:g} FPR was {percent(one.tpr)}, is {percent(now.tpr)}: the intervals do not meet"
+    later = {point.target_fpr: point for point in new.tpr_at}
+    for point in old.tpr_at:
+        new_value = later.get(point.target_fpr)
+        if point.upper is not None and new_value is not None and new_value.lower is not None and new_value.lower > point.upper:
+            text = (
+                f"TPR at {point.target_fpr:g} FPR was {percent(point.tpr)}, is {percent(new_value.tpr)}: the intervals do "
+                "not meet"
+            )
             yield Change(weight=Weight.WORSE, subject=subject, text=text)
 
 
 def _of_utility(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
-    later = {one.name: one for one in new.utility}
-    for one in old.utility:
-        now = later.get(one.name)
-        if now is None:
-            yield Change(weight=Weight.GONE, subject=old.name, text=f"{one.name} was not measured")
-        elif abs(now.value - one.value) > SPREADS * max(one.spread, now.spread):
-            text = f"{one.name} was {near(one.value, 3)}, is {near(now.value, 3)}"
+    later = {utility.name: utility for utility in new.utility}
+    for utility in old.utility:
+        new_value = later.get(utility.name)
+        if new_value is None:
+            yield Change(weight=Weight.GONE, subject=old.name, text=f"{utility.name} was not measured")
+        elif abs(new_value.value - utility.value) > SPREADS * max(utility.spread, new_value.spread):
+            text = f"{utility.name} was {near(utility.value, 3)}, is {near(new_value.value, 3)}"
             yield Change(weight=Weight.OTHER, subject=old.name, text=text)
 
 
 def _of_policy(old: AuditReport, new: AuditReport) -> Iterator[Change]:
-    later = {one.gate: one for one in new.policy}
+    later = {gate.gate: gate for gate in new.policy}
     for gate in old.policy:
-        now = later.get(gate.gate)
-        if now is None:
+        new_gate = later.get(gate.gate)
+        if new_gate is None:
             yield Change(weight=Weight.GONE, subject="", text=f"the gate {gate.gate} is not set any more")
-        elif gate.met and not now.met:
+        elif gate.met and not new_gate.met:
             yield Change(weight=Weight.WORSE, subject="", text=f"the gate {gate.gate} was met, is not met")
 
 

@@ -54,17 +54,17 @@ RULES = {
 
 def findings(report: AuditReport) -> tuple[Finding, ...]:
     """All judgements of the report, in the order of its pages."""
-    found: list[Finding] = []
+    results: list[Finding] = []
     for mechanism in report.mechanisms:
         for verdict in mechanism.verdicts:
-            found += _of_verdict(mechanism, verdict)
-        found += _of_checks(mechanism)
+            results += _of_verdict(mechanism, verdict)
+        results += _of_checks(mechanism)
         for game in mechanism.games:
             for source in headline.sources(game):
-                found += _of_source(mechanism, game, source)
-    found += _of_policy(report)
-    found += _of_coverage(report)
-    return tuple(found)
+                results += _of_source(mechanism, game, source)
+    results += _of_policy(report)
+    results += _of_coverage(report)
+    return tuple(results)
 
 
 def rule_family(rule: str) -> str:
@@ -88,15 +88,15 @@ def slug(text: str) -> str:
 def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Finding]:
     claim = verdict.claim
     able = headline.admissible(claim, mechanism)
-    ceiling = max((one.bound.ceiling for one in able), default=0.0)
-    free = [one.bound for one in able if one.bound.family is None]
-    proven = max((bound.epsilon for bound in free), default=0.0)
+    ceiling = max((source.bound.ceiling for source in able), default=0.0)
+    free = [source.bound for source in able if source.bound.family is None]
+    strongest = max((bound.epsilon for bound in free), default=0.0)
     inside = verdict.bound if verdict.bound is not None and verdict.bound.family is not None else None
-    kept = () if inside is None else ((f"epsilon_inside_{inside.family}", inside.epsilon),)
+    family_fields = () if inside is None else ((f"epsilon_inside_{inside.family}", inside.epsilon),)
     figures = (
         ("claimed_epsilon", claim.epsilon),
-        ("proven_epsilon", proven),
-        *kept,
+        ("proven_epsilon", strongest),
+        *family_fields,
         ("ceiling", ceiling),
         ("delta", claim.delta),
     )
@@ -107,8 +107,8 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
         subject=mechanism.name,
         title=f"claim of {claim.source}",
         state=states.get(verdict.outcome, State.OPEN),
-        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(proven)}{only}, ceiling {down(ceiling)}; "
-        f"{verdict.reason}",
+        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(strongest)}{only}, ceiling "
+        f"{down(ceiling)}; {verdict.reason}",
         figures=figures,
     )
     yield Finding(
@@ -123,20 +123,20 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
 
 def _reach(able: Sequence[headline.Placed]) -> str:
     """The ceiling for any mechanism, where a family is what lifts it."""
-    free = max((one.bound.ceiling for one in able if one.bound.family is None), default=0.0)
-    most = max((one.bound.ceiling for one in able), default=0.0)
-    return f" inside a family, {down(free)} for any mechanism" if free < most else ""
+    free = max((source.bound.ceiling for source in able if source.bound.family is None), default=0.0)
+    highest = max((source.bound.ceiling for source in able), default=0.0)
+    return f" inside a family, {down(free)} for any mechanism" if free < highest else ""
 
 
 def _of_checks(mechanism: MechanismResult) -> Iterator[Finding]:
     states = {Status.CHECKED: State.HOLDS, Status.FAILED: State.FAILS}
-    for one in mechanism.checks:
+    for check in mechanism.checks:
         yield Finding(
-            rule=f"DP/{slug(one.code)}",
+            rule=f"DP/{slug(check.code)}",
             subject=mechanism.name,
-            title=one.item,
-            state=states.get(one.status, State.OPEN),
-            message=f"{one.item}: {one.value} ({one.status.value})",
+            title=check.item,
+            state=states.get(check.status, State.OPEN),
+            message=f"{check.item}: {check.value} ({check.status.value})",
         )
 
 
@@ -170,23 +170,23 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.So
 
 
 def _of_policy(report: AuditReport) -> Iterator[Finding]:
-    for one in report.policy:
-        found = "not measured" if one.found is None else significant(one.found)
+    for gate in report.policy:
+        value = "not measured" if gate.found is None else significant(gate.found)
         yield Finding(
-            rule=f"PO/{slug(one.gate)}",
+            rule=f"PO/{slug(gate.gate)}",
             subject="",
-            title=one.gate,
-            state=State.HOLDS if one.met else State.FAILS,
-            message=f"{one.gate}: found {found}, limit {significant(one.limit)}",
+            title=gate.gate,
+            state=State.HOLDS if gate.met else State.FAILS,
+            message=f"{gate.gate}: found {value}, limit {significant(gate.limit)}",
         )
 
 
 def _of_coverage(report: AuditReport) -> Iterator[Finding]:
-    for one in report.coverage:
+    for row in report.coverage:
         yield Finding(
             rule="AU004",
             subject="",
-            title=one.attack_class,
-            state=State.HOLDS if one.status == "run" else State.OPEN,
-            message=f"{one.attack_class}: {one.status} ({one.done})",
+            title=row.attack_class,
+            state=State.HOLDS if row.status == "run" else State.OPEN,
+            message=f"{row.attack_class}: {row.status} ({row.done})",
         )

@@ -47,7 +47,9 @@ class Source:
 
 def sources(game: GameResult) -> tuple[Source, ...]:
     """Where a game's bounds come from, in the order of its attacks."""
-    apart = tuple(Source(name=one.scorer, bounds=one.bounds, control=one.control, result=one) for one in game.attacks)
+    apart = tuple(
+        Source(name=attack.scorer, bounds=attack.bounds, control=attack.control, result=attack) for attack in game.attacks
+    )
     if game.watched is None:
         return apart
     name = game.attacks[0].scorer if len(game.attacks) == 1 else TOGETHER
@@ -73,85 +75,92 @@ def placed(mechanism: MechanismResult) -> Iterator[Placed]:
                 yield Placed(bound=bound, game=game, attack=source.name, access=access)
 
 
-def strongest(found: Sequence[Placed]) -> Placed | None:
+def strongest(bounds: Sequence[Placed]) -> Placed | None:
     """The largest bound; of equal ones the first."""
-    return max(found, key=lambda one: one.bound.epsilon, default=None)
+    return max(bounds, key=lambda bound: bound.bound.epsilon, default=None)
 
 
 def free(mechanism: MechanismResult) -> Placed | None:
     """The largest bound that holds for any mechanism."""
-    return strongest([one for one in placed(mechanism) if one.bound.family is None])
+    return strongest([bound for bound in placed(mechanism) if bound.bound.family is None])
 
 
 def in_family(mechanism: MechanismResult) -> Placed | None:
     """The largest bound that holds inside a declared family of trade-off curves."""
-    return strongest([one for one in placed(mechanism) if one.bound.family is not None])
+    return strongest([bound for bound in placed(mechanism) if bound.bound.family is not None])
 
 
 def levels(mechanism: MechanismResult) -> dict[Access, tuple[Placed, ...]]:
     """The bounds by what an adversary has to see for them, from least to most; levels that nobody tried are left out."""
-    found: dict[Access, list[Placed]] = {}
-    for one in placed(mechanism):
-        found.setdefault(one.access, []).append(one)
-    return {level: tuple(found[level]) for level in sorted(found, key=lambda one: len(one.released))}
+    by_access: dict[Access, list[Placed]] = {}
+    for bound in placed(mechanism):
+        by_access.setdefault(bound.access, []).append(bound)
+    return {level: tuple(by_access[level]) for level in sorted(by_access, key=lambda access: len(access.released))}
 
 
 def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[Placed, ...]:
     """The bounds that are able to refute `claim`: assumption-free ones, and those of the family it asserts."""
-    return tuple(one for one in placed(mechanism) if claim.can_be_refuted_by(one.bound))
+    return tuple(bound for bound in placed(mechanism) if claim.can_be_refuted_by(bound.bound))
 
 
 def deciding(mechanism: MechanismResult) -> Verdict | None:
     """The verdict that gives the mechanism its outcome: among those of that outcome the tightest claim."""
-    same = [one for one in mechanism.verdicts if one.outcome is mechanism.outcome]
-    return min(same, key=lambda one: one.claim.epsilon, default=None)
+    decisive = [verdict for verdict in mechanism.verdicts if verdict.outcome is mechanism.outcome]
+    return min(decisive, key=lambda verdict: verdict.claim.epsilon, default=None)
 
 
 def headline(report: AuditReport) -> Headline | None:
     """What the cover speaks of, or None where nothing was claimed."""
-    judged = [one for one in report.mechanisms if one.outcome is not None and deciding(one) is not None]
-    mechanism = min(judged, key=lambda one: GRAVEST.index(one.outcome or Outcome.CONSISTENT), default=None)
+    judgements = [
+        mechanism for mechanism in report.mechanisms if mechanism.outcome is not None and deciding(mechanism) is not None
+    ]
+    mechanism = min(judgements, key=lambda mechanism: GRAVEST.index(mechanism.outcome or Outcome.CONSISTENT), default=None)
     verdict = deciding(mechanism) if mechanism else None
     if mechanism is None or verdict is None:
         return None
     able = admissible(verdict.claim, mechanism)
-    proven = next((one for one in able if one.bound == verdict.bound), strongest(able))
-    ceiling = max((one.bound.ceiling for one in able), default=0.0)
-    return Headline(mechanism=mechanism, verdict=verdict, proven=proven, ceiling=ceiling)
+    proof = next((bound for bound in able if bound.bound == verdict.bound), strongest(able))
+    ceiling = max((bound.bound.ceiling for bound in able), default=0.0)
+    return Headline(mechanism=mechanism, verdict=verdict, proven=proof, ceiling=ceiling)
 
 
 def tightest(mechanism: MechanismResult) -> Claim | None:
     """The smallest finite claim, whose limit the figures draw."""
-    finite = [one for one in mechanism.claims if math.isfinite(one.epsilon)]
-    return min(finite, key=lambda one: one.epsilon, default=None)
+    finite = [claim for claim in mechanism.claims if math.isfinite(claim.epsilon)]
+    return min(finite, key=lambda claim: claim.epsilon, default=None)
 
 
 def ordered(report: AuditReport) -> tuple[MechanismResult, ...]:
     """The mechanisms with those that claim something first, otherwise in the order of the configuration."""
-    return tuple(sorted(report.mechanisms, key=lambda one: not one.claims))
+    return tuple(sorted(report.mechanisms, key=lambda mechanism: not mechanism.claims))
 
 
 def unclaimed(report: AuditReport) -> tuple[MechanismResult, ...]:
     """The mechanisms without a claim: what the same training gives away when nothing protects it."""
-    return tuple(one for one in report.mechanisms if not one.claims)
+    return tuple(mechanism for mechanism in report.mechanisms if not mechanism.claims)
 
 
 def leading(game: GameResult) -> AttackResult:
     """The attack a figure shows in full: the largest assumption-free bound decides, then the AUC."""
-    return max(game.attacks, key=lambda one: (max((b.epsilon for b in one.bounds if b.family is None), default=0.0), one.auc))
+    return max(
+        game.attacks, key=lambda attack: (max((b.epsilon for b in attack.bounds if b.family is None), default=0.0), attack.auc)
+    )
 
 
 def rate_at(game: GameResult, rate: float) -> tuple[AttackResult, TprAtFpr] | None:
     """The attack with the largest TPR at a false positive rate, or None where no attack resolves it."""
-    found = [
-        (attack, one) for attack in game.attacks for one in attack.tpr_at if one.target_fpr == rate and one.tpr is not None
+    rates = [
+        (attack, point)
+        for attack in game.attacks
+        for point in attack.tpr_at
+        if point.target_fpr == rate and point.tpr is not None
     ]
-    return max(found, key=lambda pair: pair[1].tpr or 0.0, default=None)
+    return max(rates, key=lambda pair: pair[1].tpr or 0.0, default=None)
 
 
 def has_coins(report: AuditReport) -> bool:
     """True where some game decided membership by recorded coins."""
-    return any(game.game.inclusion is Inclusion.COINS for one in report.mechanisms for game in one.games)
+    return any(game.game.inclusion is Inclusion.COINS for mechanism in report.mechanisms for game in mechanism.games)
 
 
 def allowed_tpr(fpr: float, epsilon: float, delta: float) -> float:

@@ -45,7 +45,7 @@ class AdversarialDirection:
         return Canaries(
             kind="adversarial_direction",
             description=f"records held out of {dataset.name}, moved to where a linear model prefers a wrong class",
-            records=Records(inputs=self._moved(originals.inputs, uphill, dataset.pool.inputs), labels=originals.labels),
+            records=Records(inputs=self._move(originals.inputs, uphill, dataset.pool.inputs), labels=originals.labels),
             identifiers=np.full(count, -1),
         )
 
@@ -60,7 +60,7 @@ class AdversarialDirection:
         gains[np.arange(len(flat)), records.labels] = -np.inf
         return np.asarray(rows[gains.argmax(axis=1)] - rows[records.labels])
 
-    def _moved(self, inputs: Array, uphill: Array, like: Array) -> Array:
+    def _move(self, inputs: Array, uphill: Array, like: Array) -> Array:
         low, high = float(like.min()), float(like.max())
         return np.clip(inputs + self.radius * (high - low) * np.sign(uphill), low, high).astype(like.dtype)
 

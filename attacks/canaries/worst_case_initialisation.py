@@ -43,7 +43,9 @@ class WorstCaseInitialisation:
         """`count` records and the order to start every model from fitted weights."""
         _pool.require_classes(dataset, "worst_case_initialisation")
         canaries = (
-            self._along(dataset, count, seed) if self.record == "unused_direction" else self._mislabelled(dataset, count, seed)
+            self._along(dataset, count, seed)
+            if self.record == "unused_direction"
+            else self._mislabelled_canaries(dataset, count, seed)
         )
         description = f"{canaries.description}; every run starts from weights that fit the other records"
         return replace(canaries, description=description, fitted_start=self.steps)
@@ -56,7 +58,7 @@ class WorstCaseInitialisation:
             identifiers=np.full(count, -1),
         )
 
-    def _mislabelled(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
+    def _mislabelled_canaries(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
         rows = _pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
         originals = dataset.pool.take(rows)
         labels: Array = _pool.wrong_labels(dataset, originals.labels, seed.child("labels"), "worst_case_initialisation")

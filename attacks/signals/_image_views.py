@@ -10,13 +10,13 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError
 
 _SHIFTS = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))  # (down, right) in pixels
-MOST = 2 * len(_SHIFTS)
+MOST_VIEWS = 2 * len(_SHIFTS)
 
 
 def require_count(count: int, attack: str) -> None:
     """Nothing, or `ConfigError` where there are no `count` views."""
-    if not 1 <= count <= MOST:
-        raise ConfigError(f"{attack}.augmentations is {count}; expected 1 (the record alone) to {MOST}")
+    if not 1 <= count <= MOST_VIEWS:
+        raise ConfigError(f"{attack}.augmentations is {count}; expected 1 (the record alone) to {MOST_VIEWS}")
 
 
 def views_of(inputs: Array, count: int) -> Iterator[Array]:
@@ -41,15 +41,15 @@ def views_of(inputs: Array, count: int) -> Iterator[Array]:
         )
     for number in range(count):
         (down, right), mirror = _SHIFTS[number // 2], number % 2
-        yield _moved(inputs[..., ::-1] if mirror else inputs, down, right)
+        yield _shift(inputs[..., ::-1] if mirror else inputs, down, right)
 
 
-def _moved(images: Array, down: int, right: int) -> Array:
+def _shift(images: Array, down: int, right: int) -> Array:
     if not down and not right:
         return images
-    shifted = np.zeros_like(images)
+    translated = np.zeros_like(images)
     height, width = images.shape[2:]
     rows, columns = slice(max(down, 0), height + min(down, 0)), slice(max(right, 0), width + min(right, 0))
     came_rows, came_columns = slice(max(-down, 0), height + min(-down, 0)), slice(max(-right, 0), width + min(-right, 0))
-    shifted[:, :, rows, columns] = images[:, :, came_rows, came_columns]
-    return shifted
+    translated[:, :, rows, columns] = images[:, :, came_rows, came_columns]
+    return translated

@@ -77,47 +77,53 @@ class _Bracket:
         """A noise inside: where a power law through both ends just meets the target, or the geometric middle."""
         share = 0.5
         if not halve and math.isfinite(self.excess_low) and math.isfinite(self.excess_high):
-            wanted = math.log1p(-_TOLERANCE / 2)  # just inside the budget
-            share = (self.excess_low - wanted) / (self.excess_low - self.excess_high)
+            target = math.log1p(-_TOLERANCE / 2)  # just inside the budget
+            share = (self.excess_low - target) / (self.excess_low - self.excess_high)
         share = min(max(share, 0.01), 0.99)
         return math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
 
-    def narrowed(self, noise: float, found: float) -> _Bracket:
-        if found <= 0:
-            return _Bracket(self.low, noise, self.excess_low, found)
-        return _Bracket(noise, self.high, found, self.excess_high)
+    def narrowed(self, noise: float, excess: float) -> _Bracket:
+        if excess <= 0:
+            return _Bracket(self.low, noise, self.excess_low, excess)
+        return _Bracket(noise, self.high, excess, self.excess_high)
 
 
 def _bracket(excess: Callable[[float], float], target: float) -> _Bracket:
     noise = 1.0
-    found = excess(noise)
-    while found > 0:
-        below, excess_below = noise, found
+    excess_at = excess(noise)
+    while excess_at > 0:
+        below, excess_below = noise, excess_at
         noise *= 2
         if noise > _MOST:
             raise ConfigError(
                 f"no noise_multiplier up to {_MOST:g} meets epsilon {target:g}: the claim is still "
-                f"{target * math.exp(found):.4g}; raise the target or delta, or choose an accountant without a floor"
+                f"{target * math.exp(excess_at):.4g}; raise the target or delta, or choose an accountant without a floor"
             )
-        found = excess(noise)
-        if found <= 0:
-            return _Bracket(below, noise, excess_below, found)
+        excess_at = excess(noise)
+        if excess_at <= 0:
+            return _Bracket(below, noise, excess_below, excess_at)
     while noise > _LEAST:
-        above, excess_above = noise, found
+        above, excess_above = noise, excess_at
         noise /= 2
-        found = excess(noise)
-        if found > 0:
-            return _Bracket(noise, above, found, excess_above)
-    return _Bracket(noise, noise, found, found)
+        excess_at = excess(noise)
+        if excess_at > 0:
+            return _Bracket(noise, above, excess_at, excess_above)
+    return _Bracket(noise, noise, excess_at, excess_at)
 
 
 def steps_within(
-    accountant: Accountant, mechanism: Repeated, *, target_epsilon: float, delta: float, adjacency: Adjacency, most: int = 10**7
+    accountant: Accountant,
+    mechanism: Repeated,
+    *,
+    target_epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    step_limit: int = 10**7,
 ) -> int:
     """The largest number of steps of `mechanism` (its own count is ignored) whose claim stays within `target_epsilon`.
 
     Guarantee:
-        The claim for the count returned is at most `target_epsilon`; for one more it is above, or the count is `most`.
+        The claim for the count returned is at most `target_epsilon`; for one more it is above, or the count is `step_limit`.
     """
     checks.positive(target_epsilon, "target_epsilon")
 
@@ -128,9 +134,9 @@ def steps_within(
         return 0
     low, high = 1, 2
     while within(high):
-        if high >= most:
-            return most
-        low, high = high, min(high * 4, most)
+        if high >= step_limit:
+            return step_limit
+        low, high = high, min(high * 4, step_limit)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if within(middle) else (low, middle)

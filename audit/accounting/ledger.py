@@ -89,12 +89,12 @@ class Ledger:
         """Everything released so far, as one event."""
         return Composed(parts=tuple(release.event for release in self.releases))
 
-    def spent(self, accountant: Accountant, planned: Sequence[Event] = ()) -> Claim:
-        """What all releases cost together, `planned` ones included.
+    def spent(self, accountant: Accountant, events: Sequence[Event] = ()) -> Claim:
+        """What all releases cost together, `events` ones included.
 
         Composition is that of the mechanisms, not of their epsilons; each release may depend on those before it.
         """
-        parts = (*(release.event for release in self.releases), *planned)
+        parts = (*(release.event for release in self.releases), *events)
         event = parts[0] if len(parts) == 1 else Composed(parts=parts)
         return accountant.claim(event, delta=self.delta, adjacency=self.adjacency)
 
@@ -102,9 +102,9 @@ class Ledger:
         """Budget minus what is spent, at least 0. What still fits is a matter of composition: ask `affords`."""
         return max(0.0, self.budget_epsilon - self.spent(accountant).epsilon) if self.releases else self.budget_epsilon
 
-    def affords(self, accountant: Accountant, planned: Event) -> bool:
+    def affords(self, accountant: Accountant, event: Event) -> bool:
         """Whether a planned release would stay within the budget."""
-        return self.spent(accountant, (planned,)).epsilon <= self.budget_epsilon
+        return self.spent(accountant, (event,)).epsilon <= self.budget_epsilon
 
     def record(self, accountant: Accountant, release: Release) -> Ledger:
         """The ledger with one release more.
@@ -121,17 +121,17 @@ class Ledger:
             )
         return replace(self, releases=(*self.releases, release))
 
-    def most_repeats(self, accountant: Accountant, planned: Event, *, most: int = 1_000_000) -> int:
+    def most_repeats(self, accountant: Accountant, event: Event, *, limit: int = 1_000_000) -> int:
         """How often a planned release can be made within the budget, from below."""
 
         def fits(count: int) -> bool:
-            return self.affords(accountant, Repeated(mechanism=planned, count=count))
+            return self.affords(accountant, Repeated(mechanism=event, count=count))
 
         low, high = 0, 1
         while fits(high):
-            if high >= most:
-                return most
-            low, high = high, min(high * 4, most)
+            if high >= limit:
+                return limit
+            low, high = high, min(high * 4, limit)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if fits(middle) else (low, middle)
@@ -147,29 +147,29 @@ class Ledger:
         return Trajectory(accountant=source, steps=tuple(range(1, len(epsilons))), epsilon=tuple(epsilons[1:]))
 
 
-def record(path: Path, release: Release, *, once: bool = False) -> Ledger:
+def record(path: Path, release: Release, *, unless_present: bool = False) -> Ledger:
     """Return the ledger of a file after a release was recorded in it.
 
     The accountant is asked before the file is locked, and again where another command recorded something meanwhile.
 
     Args:
-        once: leave the ledger as it is where the very same release (name, event, note) is there already.
+        unless_present: leave the ledger as it is where the very same release (name, event, note) is there already.
 
     Raises:
         BudgetExceeded: it would cost more than what is left; the file stays as it is.
     """
     while True:
         book = load(path)
-        if once and any(replace(row, when=release.when) == release for row in book.releases):
+        if unless_present and any(replace(row, when=release.when) == release for row in book.releases):
             return book
-        grown = book.record(book.ask(), release)
+        extension = book.record(book.ask(), release)
         with locked(path):
             if load(path) == book:
-                save(grown, path)
-                return grown
+                save(extension, path)
+                return extension
 
 
-def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, when: str = "") -> Release:
+def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, moment: str = "") -> Release:
     """The release of `times` accuracies (or other means of values in [0, 1]) over `records` private records.
 
     Args:
@@ -184,7 +184,7 @@ def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, w
         raise ConfigError(f"records is {records}; expected at least 1")
     checks.positive(scale, "scale")
     event: Event = Laplace(noise_multiplier=scale * records)
-    return Release(name=name, event=event if times == 1 else Repeated(mechanism=event, count=times), when=when)
+    return Release(name=name, event=event if times == 1 else Repeated(mechanism=event, count=times), when=moment)
 
 
 def save(ledger: Ledger, path: Path) -> None:
@@ -200,11 +200,11 @@ def save(ledger: Ledger, path: Path) -> None:
         {"name": row.name, "when": row.when, "note": row.note, "event": encode(row.event), "hash": digest}
         for row, digest in zip(ledger.releases, hashes[1:], strict=True)
     ]
-    stored = {"version": VERSION, **_settings(ledger), "seal": _seal(hashes), "releases": rows}
+    document = {"version": VERSION, **_settings(ledger), "seal": _seal(hashes), "releases": rows}
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w") as file:
-            file.write(json.dumps(stored, indent=1) + "\n")
+            file.write(json.dumps(document, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -251,55 +251,55 @@ def load(path: Path) -> Ledger:
         DataError: it is missing, malformed, of another version, or a release was changed after it was recorded.
     """
     try:
-        stored = json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the ledger {path}: {error}; expected a JSON file that this program wrote") from error
-    if not isinstance(stored, dict) or stored.get("version") not in (1, VERSION):
+    if not isinstance(document, dict) or document.get("version") not in (1, VERSION):
         raise DataError(f"{path} is not a ledger of version {VERSION}")
-    sealed = stored["version"] == VERSION  # a file of version 1 is sealed when something is recorded in it
-    _exactly(stored, _HEAD if sealed else _HEAD - {"seal"}, str(path))
-    if not isinstance(stored["releases"], list):
-        raise DataError(f"{path}: 'releases' is {type(stored['releases']).__name__}; expected a list")
-    releases = tuple(_release(row, f"{path}, release {place + 1}") for place, row in enumerate(stored["releases"]))
+    is_sealed = document["version"] == VERSION  # a file of version 1 is sealed when something is recorded in it
+    _exactly(document, _HEAD if is_sealed else _HEAD - {"seal"}, str(path))
+    if not isinstance(document["releases"], list):
+        raise DataError(f"{path}: 'releases' is {type(document['releases']).__name__}; expected a list")
+    releases = tuple(_release(row, f"{path}, release {place + 1}") for place, row in enumerate(document["releases"]))
     try:
         ledger = Ledger(
-            budget_epsilon=_number(stored["budget_epsilon"], "budget_epsilon"),
-            delta=_number(stored["delta"], "delta"),
-            adjacency=Adjacency(stored["adjacency"]),
-            accountant=_text(stored["accountant"], "accountant"),
+            budget_epsilon=_number(document["budget_epsilon"], "budget_epsilon"),
+            delta=_number(document["delta"], "delta"),
+            adjacency=Adjacency(document["adjacency"]),
+            accountant=_text(document["accountant"], "accountant"),
             releases=releases,
         )
     except (ValueError, ConfigError) as error:
         raise DataError(f"{path}: {error}") from error
-    expected = _hashes(ledger, sealed=sealed)
-    for place, row in enumerate(stored["releases"]):
-        if row["hash"] != expected[place + 1]:
+    hashes = _hashes(ledger, with_seal=is_sealed)
+    for place, row in enumerate(document["releases"]):
+        if row["hash"] != hashes[place + 1]:
             raise DataError(
                 f"{path}: release {place + 1} ('{releases[place].name}'), one before it or a setting was changed after it was "
                 "recorded"
             )
-    if sealed and stored["seal"] != _seal(expected):
+    if is_sealed and document["seal"] != _seal(hashes):
         raise DataError(f"{path}: a setting was changed or a release removed after it was recorded; the seal does not fit")
     return ledger
 
 
-def _release(row: Any, where: str) -> Release:
+def _release(row: Any, location: str) -> Release:
     if not isinstance(row, dict):
-        raise DataError(f"{where} is {type(row).__name__}; expected an object")
-    _exactly(row, _ROW, where)
+        raise DataError(f"{location} is {type(row).__name__}; expected an object")
+    _exactly(row, _ROW, location)
     try:
         event = decode(row["event"])
     except (TypeError, AttributeError, KeyError, ConfigError, DataError) as error:
-        raise DataError(f"{where}: the event cannot be read: {error}") from error
+        raise DataError(f"{location}: the event cannot be read: {error}") from error
     return Release(
         name=_text(row["name"], "name"), event=event, when=_text(row["when"], "when"), note=_text(row["note"], "note")
     )
 
 
-def _exactly(found: Mapping[str, Any], expected: set[str], where: str) -> None:
-    missing, more = sorted(expected - found.keys()), sorted(found.keys() - expected)
-    if missing or more:
-        raise DataError(f"{where} lacks {missing or 'nothing'} and has {more or 'nothing'} beyond what a ledger holds")
+def _exactly(row: Mapping[str, Any], fields: set[str], location: str) -> None:
+    missing, extra = sorted(fields - row.keys()), sorted(row.keys() - fields)
+    if missing or extra:
+        raise DataError(f"{location} lacks {missing or 'nothing'} and has {extra or 'nothing'} beyond what a ledger holds")
 
 
 def _number(value: Any, name: str) -> float:
@@ -323,9 +323,9 @@ def _settings(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _hashes(ledger: Ledger, *, sealed: bool = True) -> list[str]:
+def _hashes(ledger: Ledger, *, with_seal: bool = True) -> list[str]:
     """The hash of the settings ("" in files of version 1), and of each release with all before it."""
-    hashes = [_digest(_settings(ledger)) if sealed else ""]
+    hashes = [_digest(_settings(ledger)) if with_seal else ""]
     for row in ledger.releases:
         hashes.append(_digest([hashes[-1], row.name, row.when, row.note, encode(row.event)]))
     return hashes
@@ -341,15 +341,17 @@ def _digest(value: Any) -> str:
 
 def summary(ledger: Ledger) -> BudgetLedger:
     """The ledger as a report shows it: every release with what was spent after it."""
-    spent = ledger.trajectory(ledger.ask())
+    trajectory = ledger.trajectory(ledger.ask())
     return BudgetLedger(
         budget=ledger.budget_epsilon,
         delta=ledger.delta,
         adjacency=ledger.adjacency,
-        accountant=spent.accountant or ledger.accountant,
+        accountant=trajectory.accountant or ledger.accountant,
         releases=tuple(
-            BudgetRelease(name=one.name, when=one.when, mechanism=words(one.event), note=one.note, epsilon=epsilon)
-            for one, epsilon in zip(ledger.releases, spent.epsilon, strict=True)
+            BudgetRelease(
+                name=release.name, when=release.when, mechanism=words(release.event), note=release.note, epsilon=epsilon
+            )
+            for release, epsilon in zip(ledger.releases, trajectory.epsilon, strict=True)
         ),
     )
 
@@ -357,9 +359,9 @@ def summary(ledger: Ledger) -> BudgetLedger:
 def report_line(ledger: Ledger, accountant: Accountant) -> str:
     """The state of the ledger in one sentence."""
     claim = ledger.spent(accountant) if ledger.releases else None
-    spent = 0.0 if claim is None else claim.epsilon
-    share = "all" if math.isinf(spent) else f"{100 * spent / ledger.budget_epsilon:.1f} %"
+    epsilon = 0.0 if claim is None else claim.epsilon
+    share = "all" if math.isinf(epsilon) else f"{100 * epsilon / ledger.budget_epsilon:.1f} %"
     return (
-        f"{len(ledger.releases)} release(s) cost epsilon {spent:.4g} of {ledger.budget_epsilon:g} at delta {ledger.delta:g} "
+        f"{len(ledger.releases)} release(s) cost epsilon {epsilon:.4g} of {ledger.budget_epsilon:g} at delta {ledger.delta:g} "
         f"under {ledger.adjacency} ({share} of the budget)"
     )

@@ -46,21 +46,23 @@ def subject(spec: str | Mapping[str, Any]) -> Accountant:
     options = _options(spec) if isinstance(spec, str) else dict(spec)
     kind = str(options["kind"])
     if ":" not in kind:
-        built: Accountant = plugins.build(PACKAGE, options)
-        return built
+        plugin: Accountant = plugins.build(PACKAGE, options)
+        return plugin
     module, _, attribute = kind.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        attribute_value = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"cannot load '{kind}': {error}; expected 'package.module:object' on the import path") from error
-    if isinstance(found, type):
-        found = found()
-    if hasattr(found, "claim"):
-        accountant: Accountant = found
+    if isinstance(attribute_value, type):
+        attribute_value = attribute_value()
+    if hasattr(attribute_value, "claim"):
+        accountant: Accountant = attribute_value
         return accountant
-    if callable(found):
-        return FunctionAccountant(function=found, name=kind)
-    raise ConfigError(f"'{kind}' is a {type(found).__name__}; expected an object with a method 'claim', or a function")
+    if callable(attribute_value):
+        return FunctionAccountant(function=attribute_value, name=kind)
+    raise ConfigError(
+        f"'{kind}' is a {type(attribute_value).__name__}; expected an object with a method 'claim', or a function"
+    )
 
 
 def _options(spec: str) -> dict[str, Any]:

@@ -163,10 +163,10 @@ def epsilon(
     for name, accountant in _named(accountants):
         try:
             claim = accountant.claim(event, delta=delta, adjacency=relation)
-            stated: tuple[float | None, str, str] = (claim.epsilon, claim.source, claim.note)
+            cells: tuple[float | None, str, str] = (claim.epsilon, claim.source, claim.note)
         except UnsupportedMechanism as error:
-            stated = (None, "", f"unsupported: {error}")
-        value, source, note = stated
+            cells = (None, "", f"unsupported: {error}")
+        value, source, note = cells
         rows.append(EpsilonRow(accountant=name, side=_side(accountant), epsilon=value, source=source, note=note))
     lower, upper = Reference().bracket(event, delta=delta, adjacency=relation)
     return Epsilons(rows=Table(rows), lower=lower, upper=upper, delta=delta, adjacency=relation)
@@ -205,11 +205,11 @@ def noise(
                 adjacency=relation,
             )
             multiplier: float | None = single_phase(event)[0]
-            spent: float | None = accountant.claim(event, delta=delta, adjacency=relation).epsilon
+            epsilon: float | None = accountant.claim(event, delta=delta, adjacency=relation).epsilon
             note = _caveat(accountant)
         except (UnsupportedMechanism, ConfigError) as error:
-            multiplier, spent, note = None, None, str(error)
-        rows.append(NoiseRow(accountant=name, noise_multiplier=multiplier, epsilon=spent, note=note))
+            multiplier, epsilon, note = None, None, str(error)
+        rows.append(NoiseRow(accountant=name, noise_multiplier=multiplier, epsilon=epsilon, note=note))
     return Table(rows)
 
 
@@ -245,12 +245,14 @@ def steps(
     rows = []
     for name, accountant in _named(accountants):
         try:
-            most: int | None = steps_within(accountant, step, target_epsilon=target_epsilon, delta=delta, adjacency=relation)
+            step_limit: int | None = steps_within(
+                accountant, step, target_epsilon=target_epsilon, delta=delta, adjacency=relation
+            )
             note = _caveat(accountant)
         except UnsupportedMechanism as error:
-            most, note = None, str(error)
-        left = None if most is None else max(0, most - released)
-        rows.append(StepsRow(accountant=name, steps=most, left=left, note=note))
+            step_limit, note = None, str(error)
+        rest = None if step_limit is None else max(0, step_limit - released)
+        rows.append(StepsRow(accountant=name, steps=step_limit, left=rest, note=note))
     return Table(rows)
 
 
@@ -280,9 +282,9 @@ def check(
     from audit.accounting.regression import conclusion, suite
 
     ((name, subject),) = _named([accountant])
-    chosen = conclusion.choose(suite.load(), groups=groups, texts=cases, skipped=skip)
-    results = suite.run(subject, chosen, seconds=seconds, told=listener)
-    return Battery(accountant=name, results=results, conclusion=conclusion.conclude(results, required=required))
+    cases_chosen = conclusion.choose(suite.load(), groups=groups, texts=cases, omissions=skip)
+    results = suite.run(subject, cases_chosen, seconds=seconds, progress=listener)
+    return Battery(accountant=name, results=results, conclusion=conclusion.conclude(results, minimum=required))
 
 
 def _named(accountants: Sequence[str | Mapping[str, Any] | Accountant]) -> Iterator[tuple[str, Accountant]]:

@@ -46,9 +46,9 @@ def plan(
     names = plugins.names(package) if estimators is None else estimators
     if mechanism is None and estimators is None:
         names = tuple(name for name in names if name != "fdp_rank")
-    chosen = {name: plugins.build(package, {"kind": name}) for name in names}
+    estimators_by_name = {name: plugins.build(package, {"kind": name}) for name in names}
     question = planning.Question(delta=delta, confidence=confidence, claim=claim, power=power)
-    return Table(planning.plan(chosen, [rules], question, mechanism=mechanism))
+    return Table(planning.plan(estimators_by_name, [rules], question, mechanism=mechanism))
 
 
 def certify(
@@ -77,9 +77,9 @@ def certify(
 
     rules = Game.of_scores(game, scores) if isinstance(game, str) else game
     package = plugins.FOLDERS["estimators"]
-    chosen = [plugins.build(package, {"kind": name}) for name in estimators or (defaults.for_epsilon(rules),)]
-    for estimator in chosen:
+    instances = [plugins.build(package, {"kind": name}) for name in estimators or (defaults.for_epsilon(rules),)]
+    for estimator in instances:
         rules.require(estimator.assumes, type(estimator).__name__)
-    level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(chosen))
-    path = simulation.Path(attacks=(tuple(chosen),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
+    level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(instances))
+    path = simulation.Path(attacks=(tuple(instances),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
     return Table(simulation.certify(path, repetitions))

@@ -29,7 +29,7 @@ class Budget:
     certificates: int = 0
 
     @property
-    def each(self) -> float:
+    def share_of_each(self) -> float:
         """The confidence of each single bound."""
         return share(self.confidence, self.comparisons)
 
@@ -51,12 +51,12 @@ def bounds(
     Raises:
         AssumptionError: an estimator assumes what the game does not grant.
     """
-    found = []
+    bounds = []
     for index, estimator in enumerate(estimators):
         scores.game.require(estimator.assumes, type(estimator).__name__)
         stream = seed.child("estimator", index)
         if scores.game.copies > 1:
-            found.append(group.bound(estimator, scores, delta=delta, confidence=confidence, seed=stream))
+            bounds.append(group.bound(estimator, scores, delta=delta, confidence=confidence, seed=stream))
         else:
-            found.append(estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=stream))
-    return tuple(found)
+            bounds.append(estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=stream))
+    return tuple(bounds)

@@ -108,8 +108,8 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
         raise UnsupportedMechanism("delta is not converted for canaries in copies; bound epsilon instead")
     family = family_of(estimator, scores.game, scores.mechanism, LEAST_DELTA)
     if family is not None:
-        found = estimator.lower_bound(scores, delta=LEAST_DELTA, confidence=confidence, seed=seed)
-        return _delta_inside(family, found.parameter, scores.mechanism, epsilon)
+        bound = estimator.lower_bound(scores, delta=LEAST_DELTA, confidence=confidence, seed=seed)
+        return _delta_inside(family, bound.parameter, scores.mechanism, epsilon)
 
     def refuted(log_delta: float) -> bool:
         delta = min(math.exp(log_delta), 1.0)
@@ -125,12 +125,12 @@ def _delta_inside(family: str, parameter: float | None, mechanism: Event | None,
     """Delta at `epsilon` of the member of a family with this parameter (mu, or the noise multiplier), from below."""
     if family == "gdp":
         return tradeoff.delta_of_gdp(parameter or 0.0, epsilon)
-    claimed = noisy_steps(mechanism)
-    if family != "dp_sgd" or claimed is None or parameter is None:
+    step_noise = noisy_steps(mechanism)
+    if family != "dp_sgd" or step_noise is None or parameter is None:
         raise UnsupportedMechanism(f"the delta of the family '{family}' is not known; bound epsilon instead")
 
     def above(log_delta: float) -> bool:
-        return dp_sgd_curve.epsilon_floor(parameter, claimed.sample_rate, claimed.steps, math.exp(log_delta)) > epsilon
+        return dp_sgd_curve.epsilon_floor(parameter, step_noise.sample_rate, step_noise.steps, math.exp(log_delta)) > epsilon
 
     lowest = math.log(LEAST_DELTA)
     if not above(lowest):

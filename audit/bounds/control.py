@@ -31,12 +31,12 @@ def negative_control(
     alarms = 0
     for repetition in range(REPETITIONS):
         stream = seed.child("control", repetition)
-        shuffled = replace(scores, included=fresh_coins(scores, stream))
+        permutation = replace(scores, included=fresh_coins(scores, stream))
         alarms += any(
             claim_test.refutes(
-                one, shuffled, epsilon=0.0, delta=delta, confidence=confidence, seed=stream.child("estimator", index)
+                estimator, permutation, epsilon=0.0, delta=delta, confidence=confidence, seed=stream.child("estimator", index)
             )
-            for index, one in enumerate(estimators)
+            for index, estimator in enumerate(estimators)
         )
     return control_of(alarms, len(estimators) * (1 - confidence))
 
@@ -51,8 +51,8 @@ def fresh_coins(scores: Scores, seed: Seed) -> Array:
 
 def control_of(alarms: int, rate: float) -> NegativeControl:
     """The control that found so many false alarms in `REPETITIONS`, each of which may have one at this rate."""
-    allowed = _allowed_alarms(REPETITIONS, min(1.0, rate))
-    return NegativeControl(repetitions=REPETITIONS, false_alarms=alarms, allowed=allowed, passed=alarms <= allowed)
+    alarm_limit = _allowed_alarms(REPETITIONS, min(1.0, rate))
+    return NegativeControl(repetitions=REPETITIONS, false_alarms=alarms, allowed=alarm_limit, passed=alarms <= alarm_limit)
 
 
 def _allowed_alarms(repetitions: int, rate: float) -> int:

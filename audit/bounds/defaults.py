@@ -12,7 +12,7 @@ def for_epsilon(game: Game) -> str:
     Raises:
         AssumptionError: the game grants neither independent trials nor independent fair coins.
     """
-    return _granted(game, trials="both_ends")
+    return _is_granted(game, trials="both_ends")
 
 
 def for_delta(game: Game) -> str:
@@ -21,10 +21,10 @@ def for_delta(game: Game) -> str:
     Raises:
         AssumptionError: as `for_epsilon`.
     """
-    return _granted(game, trials="rank_exact")
+    return _is_granted(game, trials="rank_exact")
 
 
-def _granted(game: Game, trials: str) -> str:
+def _is_granted(game: Game, trials: str) -> str:
     if Assumption.INDEPENDENT_TRIALS in game.grants:
         return trials
     if Assumption.INDEPENDENT_COINS in game.grants:

@@ -18,5 +18,5 @@ def granted_estimators(game: Game, names: Sequence[str] | None = None) -> tuple[
     """
     if names is None and not game.grants:
         return ()
-    chosen = (defaults.for_epsilon(game),) if names is None else names
-    return tuple(plugins.build("audit.bounds.estimators", {"kind": name}) for name in chosen)
+    kinds = (defaults.for_epsilon(game),) if names is None else names
+    return tuple(plugins.build("audit.bounds.estimators", {"kind": name}) for name in kinds)

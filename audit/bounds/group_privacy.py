@@ -43,7 +43,7 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
     if plain.family == "gdp" and plain.parameter is not None:
         return _of_gdp(plain, copies, delta)
     if plain.family is not None:
-        raise unsupported(plain.family, copies)
+        raise unsupported_copies(plain.family, copies)
     pairs = tradeoff.GroupPairs(delta=delta, copies=copies)
     if isinstance(estimator, PathEstimator):
         epsilon, ceiling = estimator.bound_along(scores, pairs, confidence=confidence, seed=seed)
@@ -68,13 +68,13 @@ def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> t
         return tradeoff.group_privacy(epsilon, delta, copies)
     if family == "gdp":
         return tradeoff.epsilon_of_gdp(copies * tradeoff.mu_of_gdp(epsilon, delta), delta), delta
-    raise unsupported(family, copies)
+    raise unsupported_copies(family, copies)
 
 
-def claim(one: Claim, copies: int) -> Claim:
+def claim(claim: Claim, copies: int) -> Claim:
     """What a claim for one record allows a group of `copies`."""
-    epsilon, delta = of_group(None, one.epsilon, one.delta, copies)
-    return replace(one, epsilon=epsilon, delta=delta, unit=f"group of {copies}", family=None)
+    epsilon, delta = of_group(None, claim.epsilon, claim.delta, copies)
+    return replace(claim, epsilon=epsilon, delta=delta, unit=f"group of {copies}", family=None)
 
 
 def demand_nested(estimator: Estimator, purpose: str) -> None:
@@ -85,7 +85,7 @@ def demand_nested(estimator: Estimator, purpose: str) -> None:
         )
 
 
-def unsupported(family: str, copies: int) -> UnsupportedMechanism:
+def unsupported_copies(family: str, copies: int) -> UnsupportedMechanism:
     """The error for a family that groups leave."""
     return UnsupportedMechanism(
         f"bounds inside the family '{family}' do not speak of {copies} copies of a canary, which leave it; "
@@ -103,12 +103,12 @@ def _nested(
         return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
 
     def refuted(epsilon: float) -> bool:
-        together, spent = pairs(epsilon)
-        return spent < 1 and at(spent).epsilon > together
+        together, group_delta = pairs(epsilon)
+        return group_delta < 1 and at(group_delta).epsilon > together
 
     def reached(epsilon: float) -> bool:
-        together, spent = pairs(epsilon)
-        return spent < 1 and at(spent).ceiling > together
+        together, group_delta = pairs(epsilon)
+        return group_delta < 1 and at(group_delta).ceiling > together
 
     epsilon, ceiling = (roots.last_rejected(test, largest=LARGEST, resolution=RESOLUTION) for test in (refuted, reached))
     return epsilon, ceiling

@@ -21,7 +21,7 @@ from audit.stats.sampling_tests import lag_rank_correlation, two_sided
 CERTAIN = 1e-9  # an honest game shows so much less often
 ODD = 1e-3
 DISTINCT = 20  # different values, below which equal rows are the nature of the score
-TIED = 0.2  # share of scores with an equal on the other side that is worth a remark
+MOST_TIES = 0.2  # share of scores with an equal on the other side that is worth a remark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +40,13 @@ def remarks(scores: Scores, assumes: frozenset[Assumption]) -> tuple[str, ...]:
     """
     checks.both_sides(scores.included, "the table of scores")
     groups = _groups(scores.values, scores.included)
-    found = [_copies(groups, scores.included)]
+    remark_list = [_copies(groups, scores.included)]
     if Assumption.INDEPENDENT_COINS in assumes:
-        found.append(_coins(scores.included, scores.game))
+        remark_list.append(_coins(scores.included, scores.game))
     if Assumption.INDEPENDENT_TRIALS in assumes:
-        found.append(_neighbours(scores.values, scores.included))
-    found.append(_ties(groups))
-    return tuple(one for one in found if one)
+        remark_list.append(_neighbours(scores.values, scores.included))
+    remark_list.append(_ties(groups))
+    return tuple(remark for remark in remark_list if remark)
 
 
 def _groups(values: Array, included: Array) -> Groups:
@@ -60,26 +60,26 @@ def _groups(values: Array, included: Array) -> Groups:
 def _coins(included: Array, game: Game) -> str:
     members, count = int(included.sum()), len(included)
     chance = two_sided(members, count, game.inclusion_probability)
-    said = (
+    remark = (
         f"{members} of {count} are members, which coins with probability {game.inclusion_probability:g} give with "
         f"probability {chance:.1g}"
     )
     if chance < CERTAIN:
         raise AssumptionError(
-            f"{said}: memberships were not decided by such coins. Give every record that a coin was drawn for, or state the "
+            f"{remark}: memberships were not decided by such coins. Give every record that a coin was drawn for, or state the "
             "game as it was (independent trials need no coins)"
         )
-    return f"{said}; check that every record with a coin is in the table" if chance < ODD else ""
+    return f"{remark}; check that every record with a coin is in the table" if chance < ODD else ""
 
 
 def _copies(groups: Groups, included: Array) -> str:
     """Rows that repeat value and side; with many different values two records hardly ever share one by chance."""
     if len(groups.size) < DISTINCT or groups.shared.any():  # some value stands on both sides, as in scores of few values
         return ""
-    least = int(groups.size.min())
-    if least > 1 and min(int(included.sum()), int((~included).sum())) > DISTINCT:
+    fewest = int(groups.size.min())
+    if fewest > 1 and min(int(included.sum()), int((~included).sum())) > DISTINCT:
         raise AssumptionError(
-            f"all {len(included)} rows are copies: each of the {len(groups.size)} values stands at least {least} times, "
+            f"all {len(included)} rows are copies: each of the {len(groups.size)} values stands at least {fewest} times, "
             "always on one side. Copies are not further evidence; give each record once"
         )
     extra = len(included) - len(groups.size)
@@ -92,10 +92,10 @@ def _neighbours(values: Array, included: Array) -> str:
     """Rank correlation of scores with the next of the same side, in the order of listing; a sorted table says nothing."""
     strongest = 0.0
     for side in (False, True):
-        here = values[included == side]
-        if len(here) < 30 or len(np.unique(here)) < 3 or _is_sorted(here):
+        side_values = values[included == side]
+        if len(side_values) < 30 or len(np.unique(side_values)) < 3 or _is_sorted(side_values):
             continue
-        strongest = max(strongest, abs(lag_rank_correlation(here)) * math.sqrt(len(here) - 2))
+        strongest = max(strongest, abs(lag_rank_correlation(side_values)) * math.sqrt(len(side_values) - 2))
     if math.erfc(strongest / math.sqrt(2)) >= CERTAIN:  # two-sided normal tail
         return ""
     return (
@@ -105,12 +105,12 @@ def _neighbours(values: Array, included: Array) -> str:
 
 
 def _is_sorted(values: Array) -> bool:
-    ordered = values[1:] >= values[:-1]
-    return bool(ordered.all() or (values[1:] <= values[:-1]).all())
+    ascending = values[1:] >= values[:-1]
+    return bool(ascending.all() or (values[1:] <= values[:-1]).all())
 
 
 def _ties(groups: Groups) -> str:
     share = float(groups.size[groups.shared].sum() / groups.size.sum())
-    if share < TIED:
+    if share < MOST_TIES:
         return ""
     return f"{share:.0%} of the scores equal one of the other side; ties count against the attack, so a finer score proves more"

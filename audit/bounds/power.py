@@ -107,16 +107,16 @@ def bounds_at(
 ) -> tuple[float, ...]:
     """Bounds of `question.draws` simulated audits of a Gaussian mechanism whose true epsilon is `epsilon`, sorted."""
     mu = tradeoff.mu_of_gdp(epsilon, question.delta)
-    found = []
+    bounds = []
     for draw in range(question.draws):
         scores = ideal_scores(game, mu, _of_scores(draw), mechanism)
         bound = estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=_of_estimator(draw))
-        found.append(bound.epsilon)
-    return tuple(sorted(found))
+        bounds.append(bound.epsilon)
+    return tuple(sorted(bounds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PowerQuery:
     """A question put to one estimator in one game."""
 
     estimator: Estimator
@@ -142,12 +142,12 @@ class Asked:
 
     def catches(self, epsilon: float) -> bool:
         """Whether the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
-        draws, needed, missed = self.question.draws, self.question.needed, 0
+        draws, quota, misses = self.question.draws, self.question.needed, 0
         for draw in range(draws):
-            missed += not self.caught(epsilon, draw)
-            if missed > draws - needed:
+            misses += not self.caught(epsilon, draw)
+            if misses > draws - quota:
                 return False
-            if draw + 1 - missed >= needed:
+            if draw + 1 - misses >= quota:
                 return True
         return False
 
@@ -162,7 +162,7 @@ def _of_estimator(draw: int) -> Seed:
 
 def power_at(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Event | None = None) -> float:
     """The share of simulated audits that refute `question.claim` when the true epsilon is `epsilon`."""
-    return Asked(estimator=estimator, game=game, question=question, mechanism=mechanism).power(epsilon)
+    return PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism).power(epsilon)
 
 
 def detectable(
@@ -174,19 +174,19 @@ def detectable(
     that catches an epsilon is taken to catch all larger ones, and is simulated only where the search does not know it.
     """
     game.require(estimator.assumes, type(estimator).__name__)
-    asked = Asked(estimator=estimator, game=game, question=question, mechanism=mechanism)
+    query = PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism)
     low, high = question.claim, max(2 * question.claim, 1.0)
     largest = tradeoff.epsilon_of_gdp(LARGEST_MU, question.delta)
     sure, unsure, beyond = 0, list(range(question.draws)), False
     while not beyond or high > low * (1 + tolerance) + 0.01:
         at = (low + high) / 2 if beyond else high
-        caught = [draw for draw in unsure if asked.caught(at, draw)]
-        if sure + len(caught) >= question.needed:
-            high, unsure, beyond = at, caught, True
+        detections = [draw for draw in unsure if query.caught(at, draw)]
+        if sure + len(detections) >= question.needed:
+            high, unsure, beyond = at, detections, True
             continue
         if not beyond and high >= largest:
             return math.inf
-        low, sure, unsure = at, sure + len(caught), [draw for draw in unsure if draw not in set(caught)]
+        low, sure, unsure = at, sure + len(detections), [draw for draw in unsure if draw not in set(detections)]
         high = high if beyond else min(2 * high, largest)
     return high
 
@@ -200,8 +200,8 @@ def scores_needed(
     """
 
     def suffices(scores: int) -> bool:
-        resize = resized(game, scores)
-        return Asked(estimator=estimator, game=resize, question=question, mechanism=mechanism).catches(truth)
+        resize = with_scores(game, scores)
+        return PowerQuery(estimator=estimator, game=resize, question=question, mechanism=mechanism).catches(truth)
 
     low, high = 1, 16
     while not suffices(high):
@@ -214,34 +214,34 @@ def scores_needed(
     return high
 
 
-def runs_to_proof(asked: Asked, truth: float, claim: Claim) -> float:
+def runs_to_proof(query: PowerQuery, truth: float, claim: Claim) -> float:
     """After how many runs a game that stops at the first proof would refute `claim`: the median over simulated audits.
 
     Infinite where half of them find no proof within the runs of the game, or the estimator is not one for such games.
     """
-    found = proofs(asked, truth, claim)
-    return found[len(found) // 2]
+    run_counts = proofs(query, truth, claim)
+    return run_counts[len(run_counts) // 2]
 
 
-def proofs(asked: Asked, truth: float, claim: Claim) -> list[float]:
+def proofs(query: PowerQuery, truth: float, claim: Claim) -> list[float]:
     """After how many runs each simulated audit refutes `claim`, ascending; infinite where it does not.
 
     Scores are those of the best attack on a Gaussian mechanism of true epsilon `truth`.
     """
-    estimator, question = asked.estimator, asked.question
+    estimator, question = query.estimator, query.question
     if not isinstance(estimator, AnytimeEstimator):
         return [math.inf]
-    mu, found = tradeoff.mu_of_gdp(truth, question.delta), []
+    mu, run_counts = tradeoff.mu_of_gdp(truth, question.delta), []
     for draw in range(question.draws):
-        ideal = ideal_scores(asked.game, mu, _of_scores(draw), asked.mechanism)
+        ideal = ideal_scores(query.game, mu, _of_scores(draw), query.mechanism)
         order = _of_scores(draw).child("order").numpy().permutation(len(ideal.values))
         scores = replace(ideal, values=ideal.values[order], included=ideal.included[order])
         _, evidence = estimator.watch([scores], [claim], delta=question.delta, confidence=question.confidence)
-        found += [math.inf if one.proved is None else one.proved for one in evidence] or [math.inf]
-    return sorted(found)
+        run_counts += [math.inf if process.proved is None else process.proved for process in evidence] or [math.inf]
+    return sorted(run_counts)
 
 
-def resized(game: Game, scores: int) -> Game:
+def with_scores(game: Game, scores: int) -> Game:
     """The same game with so many scores in all: more runs where a run has one canary, else more canaries."""
     if game.canaries == 1:
         return replace(game, runs=scores)
@@ -272,8 +272,8 @@ def plan(
 def _row(
     name: str, estimator: Estimator, game: Game, question: Question, *, mechanism: Event | None, hours: float | None
 ) -> PlanRow:
-    found = detectable(estimator, game, question, mechanism)
-    probe = found if math.isfinite(found) else max(question.claim, 1.0)
+    epsilon = detectable(estimator, game, question, mechanism)
+    probe = epsilon if math.isfinite(epsilon) else max(question.claim, 1.0)
     typical = bounds_at(estimator, game, probe, replace(question, draws=min(question.draws, FEWER_DRAWS)), mechanism)
     family = claim_test.family_of(estimator, game, mechanism, question.delta)
     return PlanRow(
@@ -281,7 +281,7 @@ def _row(
         canaries=game.canaries,
         runs=game.runs,
         ceiling=ceiling(estimator, game, question, mechanism),
-        detectable=found,
+        detectable=epsilon,
         typical=typical[len(typical) // 2],
         family=family,
         hours=hours,

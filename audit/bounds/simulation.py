@@ -27,7 +27,7 @@ from audit.core.views import Scores
 from audit.stats.bounds.score_distributions import Law
 
 REPETITIONS = 200
-FEWER = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
+FEW_REPETITIONS = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
 DRAWS = (100, 50, 20)
 LOOKS = 5  # at each simulated audit, until it is known what would have been caught
 BUDGET, QUICK = 2.0, 0.25  # about so many seconds on one core for each question, and where a caller waits for it
@@ -45,7 +45,7 @@ SECONDS = {
     "rank_exact": 0.002,
     "sequential": 0.008,
 }
-EACH = 2e-7
+SECONDS_A_SCORE = 2e-7
 FRESH = {
     "gaussian": 0.006,
     "fdp_rank": 0.006,
@@ -80,19 +80,21 @@ class Path:
     @property
     def estimators(self) -> tuple[Estimator, ...]:
         """The estimators of all attacks, each once."""
-        return tuple({repr(one): one for attack in self.attacks for one in attack}.values())
+        return tuple({repr(estimator): estimator for attack in self.attacks for estimator in attack}.values())
 
     def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
         """Whether a bound on the epsilon `truth` lies above it: in a game that may stop, at any time, so at the worst one."""
         if self.together:
-            anytime = [one for one in attacks[0] if isinstance(one, AnytimeEstimator)]
-            return any(one.ever_refutes(views, epsilon=truth, delta=self.delta, confidence=self.level) for one in anytime)
-        pairs = [(one, view) for attack, view in zip(attacks, views, strict=True) for one in attack]
+            anytime = [attack for attack in attacks[0] if isinstance(attack, AnytimeEstimator)]
+            return any(
+                estimator.ever_refutes(views, epsilon=truth, delta=self.delta, confidence=self.level) for estimator in anytime
+            )
+        pairs = [(estimator, view) for attack, view in zip(attacks, views, strict=True) for estimator in attack]
         return any(
             claim_test.refutes(
-                one, view, epsilon=truth, delta=self.delta, confidence=self.level, seed=seed.child("bound", index)
+                estimator, view, epsilon=truth, delta=self.delta, confidence=self.level, seed=seed.child("bound", index)
             )
-            for index, (one, view) in enumerate(pairs)
+            for index, (estimator, view) in enumerate(pairs)
         )
 
     @property
@@ -114,7 +116,7 @@ def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float)
     count, share = len(scores.values), round(float(scores.included.mean()), 2)
     game = scores.game
     if game.canaries * game.runs != count:
-        game = planning.resized(game, count)
+        game = planning.with_scores(game, count)
     if Assumption.INDEPENDENT_COINS not in estimator.assumes and abs(share - game.inclusion_probability) > NEAR:
         game = replace(game, inclusion_probability=min(max(share, 0.01), 0.99))
     return Path(attacks=((estimator,),), game=game, mechanism=scores.mechanism, delta=delta, level=level)
@@ -122,8 +124,8 @@ def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float)
 
 def quick(path: Path) -> tuple[Certificate, ...]:
     """`certify` with as many audits as fit into about a quarter of a second for each law; nothing where twenty do not."""
-    seconds = sum(_seconds(one, path, FRESH) for attack in path.attacks for one in attack)
-    count = _affordable(REPETITIONS, seconds, FEWER, QUICK)
+    seconds = sum(_seconds(estimator, path, FRESH) for attack in path.attacks for estimator in attack)
+    count = _affordable(REPETITIONS, seconds, FEW_REPETITIONS, QUICK)
     return certify(path, count) if count else ()
 
 
@@ -139,18 +141,23 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
     if not path.simulable or not path.estimators:
         return ()
     laws = (Law(kind="null", delta=path.delta), Law(kind="flat", parameter=FLAT * path.game.copies, delta=path.delta))
-    found = []
+    certificates = []
     for law in laws:
-        inside = {repr(one) for one in path.estimators if law.kind != "null" and family_of(one, path) is not None}
-        taking_part = [[one for one in attack if repr(one) not in inside and _speaks(one, path)] for attack in path.attacks]
-        costs = sum(_seconds(one, path, FRESH) for attack in taking_part for one in attack)
-        count = _affordable(repetitions, costs, FEWER) if repetitions <= FEWER[0] else repetitions
+        inside = {
+            repr(estimator) for estimator in path.estimators if law.kind != "null" and family_of(estimator, path) is not None
+        }
+        taking_part = [
+            [estimator for estimator in attack if repr(estimator) not in inside and _speaks(estimator, path)]
+            for attack in path.attacks
+        ]
+        costs = sum(_seconds(estimator, path, FRESH) for attack in taking_part for estimator in attack)
+        count = _affordable(repetitions, costs, FEW_REPETITIONS) if repetitions <= FEW_REPETITIONS[0] else repetitions
         if any(taking_part) and count:
-            found.append(_tried(path, law, taking_part, count))
-    return tuple(found)
+            certificates.append(_certificate(path, law, taking_part, count))
+    return tuple(certificates)
 
 
-def _tried(path: Path, law: Law, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
+def _certificate(path: Path, law: Law, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
     wrong, truth = 0, law.epsilon / path.game.copies
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.kind}", repetition)
@@ -171,21 +178,21 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
     """
     if not path.simulable:
         return ()
-    found = []
+    detectables = []
     for estimator in path.estimators:
         draws = _affordable(DRAWS[0], LOOKS * _seconds(estimator, path), DRAWS)
         if not draws or not _speaks(estimator, path):
             continue
         probe = claim_test.probe(estimator, path.game, path.mechanism, path.delta)
-        claim = min((one.epsilon for one in claims if one.can_be_refuted_by(probe)), default=0.0)
+        claim = min((claim.epsilon for claim in claims if claim.can_be_refuted_by(probe)), default=0.0)
         claim = claim if math.isfinite(claim) else 0.0
         level = 1 - (1 - path.level) / len(path.attacks) if path.together else path.level  # one attack wins all it can
         question = planning.Question(delta=path.delta, confidence=level, claim=claim, power=power, draws=draws)
         epsilon = planning.detectable(estimator, path.game, question, path.mechanism)
-        found.append(
+        detectables.append(
             Detectable(estimator=probe.estimator, family=probe.family, claim=claim, epsilon=epsilon, power=power, draws=draws)
         )
-    return tuple(found)
+    return tuple(detectables)
 
 
 def _speaks(estimator: Estimator, path: Path) -> bool:
@@ -198,18 +205,18 @@ def family_of(estimator: Estimator, path: Path) -> str | None:
     return claim_test.family_of(estimator, path.game, path.mechanism, path.delta)
 
 
-def _seconds(estimator: Estimator, path: Path, more: Mapping[str, float] = MappingProxyType({})) -> float:
+def _seconds(estimator: Estimator, path: Path, surcharges: Mapping[str, float] = MappingProxyType({})) -> float:
     """About how long one test of one claim takes."""
     kind = type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
-    return SECONDS.get(kind, UNKNOWN) + more.get(kind, 0.0) + EACH * path.scores
+    return SECONDS.get(kind, UNKNOWN) + surcharges.get(kind, 0.0) + SECONDS_A_SCORE * path.scores
 
 
-def _affordable(wanted: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
-    """`wanted`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
-    if wanted < choices[-1]:
-        return wanted
+def _affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
+    """`repetitions`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
+    if repetitions < choices[-1]:
+        return repetitions
     limit = BUDGET if budget is None else budget
-    return max((count for count in (wanted, *choices) if count <= wanted and count * seconds <= limit), default=0)
+    return max((count for count in (repetitions, *choices) if count <= repetitions and count * seconds <= limit), default=0)
 
 
 def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:
@@ -217,7 +224,9 @@ def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:
     count = max(path.scores, 2)
     coins = seed.child("coins").numpy().random(count)
     included = coins < path.game.inclusion_probability
-    if not any(Assumption.INDEPENDENT_COINS in one.assumes for one in path.estimators):  # any number of members will do
+    if not any(
+        Assumption.INDEPENDENT_COINS in estimator.assumes for estimator in path.estimators
+    ):  # any number of members will do
         included = np.argsort(coins) < round(count * path.game.inclusion_probability)
     if included.all() or not included.any():
         included[0] = not included[0]
@@ -225,4 +234,4 @@ def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:
     spread = float(np.std(best)) or 1.0
     noise = [index * spread / 4 * seed.child("noise", index).numpy().normal(size=count) for index in range(len(path.attacks))]
     like = Scores(values=best, included=included, game=path.game, mechanism=path.mechanism)
-    return [replace(like, values=best + one) for one in noise]
+    return [replace(like, values=best + offset) for offset in noise]

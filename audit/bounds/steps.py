@@ -33,7 +33,7 @@ from audit.stats.curves import dp_sgd_curve
 FALSE_ALARM = 1e-6  # of the test of participations against the claimed rate
 FAR = 1e300  # a score beyond every threshold
 SAMPLER_TRUSTED = "that canaries are sampled as claimed; their number was tested, their independence was not"
-NOTHING_SEEN = "that canaries are sampled as claimed; no participation was seen"
+NO_STEPS = "that canaries are sampled as claimed; no participation was seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +85,7 @@ class StepProducts:
     @property
     def trust(self) -> str:
         """What is taken from the sampler."""
-        return NOTHING_SEEN if self.took_part is None else SAMPLER_TRUSTED
+        return NO_STEPS if self.took_part is None else SAMPLER_TRUSTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -134,28 +134,28 @@ def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confi
     mechanism = noisy_steps(event)
     if mechanism is None:
         raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {event}; build the mechanism by dp_sgd(...)")
-    asked = {"delta": delta, "confidence": confidence}
+    options = {"delta": delta, "confidence": confidence}
     members = steps.took_part if steps.took_part is not None else steps.held if isinstance(steps, StepProducts) else None
     checks.both_sides(np.asarray(members), "step_bound")
-    found = steps.bound(steps.values, mechanism, **asked, seed=seed)
-    perfect = steps.bound(np.where(members, FAR, -FAR), mechanism, **asked, seed=seed)
-    composed = functools.partial(
+    noise_bound = steps.bound(steps.values, mechanism, **options, seed=seed)
+    perfect = steps.bound(np.where(members, FAR, -FAR), mechanism, **options, seed=seed)
+    compose = functools.partial(
         dp_sgd_curve.epsilon_floor, sample_rate=mechanism.sample_rate, steps=mechanism.steps, delta=delta
     )
-    noise = _noise(found)
-    epsilon, ceiling = composed(noise), composed(_noise(perfect))
+    noise = _noise(noise_bound)
+    epsilon, ceiling = compose(noise), compose(_noise(perfect))
     return StepBound(
         epsilon=epsilon,
         delta=delta,
         confidence=confidence,
-        estimator=found.estimator,
-        comparisons=found.comparisons,
+        estimator=noise_bound.estimator,
+        comparisons=noise_bound.comparisons,
         ceiling=max(epsilon, ceiling),
-        assumes=found.assumes,
+        assumes=noise_bound.assumes,
         family="dp_sgd",
         parameter=noise,
-        selected=f"{found.selected or 'nothing'}; composed over {mechanism.steps} steps",
-        seed=found.seed,
+        selected=f"{noise_bound.selected or 'nothing'}; composed over {mechanism.steps} steps",
+        seed=noise_bound.seed,
         game=f"{len(steps.values)} single steps, each a trial: {steps.describe()}; the adversary sees every noisy step",
         trust=steps.trust,
         trials=len(steps.values),
@@ -198,17 +198,17 @@ def _game(trials: int, chance: float) -> Game:
 
 
 def _numbers(values: Array) -> Array:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
-        raise DataError(f"values have shape {found.shape} or are not finite; expected one finite number for each step")
-    return found
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
+        raise DataError(f"values have shape {numbers.shape} or are not finite; expected one finite number for each step")
+    return numbers
 
 
 def _coins(coins: Array, name: str, count: int) -> Array:
-    found = np.asarray(coins)
-    if found.shape != (count,) or found.dtype != np.bool_:
-        raise DataError(f"{name} has shape {found.shape} and type {found.dtype}; expected ({count},) and bool")
-    return found
+    coin_array = np.asarray(coins)
+    if coin_array.shape != (count,) or coin_array.dtype != np.bool_:
+        raise DataError(f"{name} has shape {coin_array.shape} and type {coin_array.dtype}; expected ({count},) and bool")
+    return coin_array
 
 
 def _set(target: object, **fields: Array) -> None:

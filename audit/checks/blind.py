@@ -43,11 +43,11 @@ class Guard:
         if self.auc is None:
             value = f"not run: it needs inputs and at least {FEWEST} records on each side"
             return Check(code="blind", item=item, value=value, status=Status.GAP)
-        found = f"AUC {self.auc:.3f}, p = {self.p_value:.2g}, tested at {SIGNIFICANCE:.0%}"
+        evidence = f"AUC {self.auc:.3f}, p = {self.p_value:.2g}, tested at {SIGNIFICANCE:.0%}"
         if self.biased:
-            value = f"{found}: inputs alone tell members from nonmembers"
+            value = f"{evidence}: inputs alone tell members from nonmembers"
             return Check(code="blind", item=item, value=value, status=Status.FAILED)
-        value = f"{found}: inputs alone do not tell members from nonmembers"
+        value = f"{evidence}: inputs alone do not tell members from nonmembers"
         return Check(code="blind", item=item, value=value, status=Status.CHECKED)
 
 
@@ -76,8 +76,8 @@ def guard(inputs: Array, labels: Array | None, included: Array, seed: Seed) -> G
     if min(member.sum(), (~member).sum()) < FEWEST:
         return NOT_RUN
     blocks = _features(inputs[rows], None if labels is None else labels[rows], seed.child("features"))
-    found = [_ridge(blocks, member, generator), _trees(np.concatenate(blocks, axis=1), member, seed.child("trees"), generator)]
-    auc, p_value = min(found, key=lambda pair: (pair[1], -pair[0]))
+    tests = [_ridge(blocks, member, generator), _trees(np.concatenate(blocks, axis=1), member, seed.child("trees"), generator)]
+    auc, p_value = min(tests, key=lambda pair: (pair[1], -pair[0]))
     return Guard(auc=auc, p_value=min(1.0, 2 * p_value))
 
 
@@ -106,15 +106,15 @@ def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
     if flat.shape[1] > COMPONENTS:
         solver = PCA(COMPONENTS, svd_solver="randomized", random_state=seed.integer() % 2**32)
         flat = solver.fit_transform(flat) if len(flat) > COMPONENTS else flat[:, :COMPONENTS]
-    blocks = [_standardised(flat), _standardised(summaries)]
+    blocks = [_standardise(flat), _standardise(summaries)]
     if labels is not None:
-        blocks.append(_standardised((labels[:, None] == np.unique(labels)[None, :100]).astype(np.float64)))
+        blocks.append(_standardise((labels[:, None] == np.unique(labels)[None, :100]).astype(np.float64)))
     return blocks
 
 
-def _standardised(columns: Array) -> Array:
-    spread = columns.std(axis=0)
-    return np.asarray((columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+def _standardise(columns: Array) -> Array:
+    std = columns.std(axis=0)
+    return np.asarray((columns - columns.mean(axis=0)) / np.where(std > 0, std, 1.0))
 
 
 def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generator) -> tuple[float, float]:
@@ -126,23 +126,23 @@ def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generato
     targets = np.stack([member, *(generator.permutation(member) for _ in range(PERMUTATIONS))], axis=1) - member.mean()
     whole = np.concatenate(blocks, axis=1)
     waves = generator.normal(size=(whole.shape[1], RANDOM_FEATURES)) / np.sqrt(whole.shape[1])
-    smooth = _standardised(np.cos(whole @ waves + generator.uniform(0, 2 * np.pi, RANDOM_FEATURES)))
+    smooth = _standardise(np.cos(whole @ waves + generator.uniform(0, 2 * np.pi, RANDOM_FEATURES)))
     pairs = [(whole, 0.1), (whole, 3.0), (smooth, 0.3), *((block, 0.1) for block in blocks)]
-    tried = [_left_out(features, targets, penalty) for features, penalty in pairs]
-    success = np.stack([(predicted * targets).sum(axis=0) / np.linalg.norm(predicted, axis=0) for predicted in tried])
+    predictions = [_left_out(features, targets, penalty) for features, penalty in pairs]
+    success = np.stack([(prediction * targets).sum(axis=0) / np.linalg.norm(prediction, axis=0) for prediction in predictions])
     standing = (success - success.mean(axis=1, keepdims=True)) / success.std(axis=1, keepdims=True)
     best = standing.max(axis=0)
-    auc, _ = _rank_test(tried[int(np.argmax(standing[:, 0]))][:, 0], member, None)
+    auc, _ = _rank_test(predictions[int(np.argmax(standing[:, 0]))][:, 0], member, None)
     return auc, float(np.mean(best >= best[0]))
 
 
 def _left_out(features: Array, targets: Array, penalty: float) -> Array:
     """Leave-one-out ridge predictions for each column of targets, in closed form, centred."""
-    rotated, sizes, _ = np.linalg.svd(features, full_matrices=False)
+    basis, sizes, _ = np.linalg.svd(features, full_matrices=False)
     weight = sizes**2 / (sizes**2 + penalty * len(features))
-    own = (rotated**2 @ weight)[:, None]
-    predicted = (rotated @ (weight[:, None] * (rotated.T @ targets)) - own * targets) / (1 - own)
-    return np.asarray(predicted - predicted.mean(axis=0))
+    own = (basis**2 @ weight)[:, None]
+    prediction = (basis @ (weight[:, None] * (basis.T @ targets)) - own * targets) / (1 - own)
+    return np.asarray(prediction - prediction.mean(axis=0))
 
 
 def _trees(features: Array, member: Array, seed: Seed, generator: np.random.Generator) -> tuple[float, float]:
@@ -151,10 +151,10 @@ def _trees(features: Array, member: Array, seed: Seed, generator: np.random.Gene
 
     halves = _halves(member, generator)
     tests = []
-    for fitted, tested in (halves, halves[::-1]):
+    for train, test in (halves, halves[::-1]):
         trees = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=seed.integer() % 2**32)
-        trees.fit(features[fitted], member[fitted])
-        tests.append(_rank_test(trees.predict_proba(features[tested])[:, 1], member[tested], generator))
+        trees.fit(features[train], member[train])
+        tests.append(_rank_test(trees.predict_proba(features[test])[:, 1], member[test], generator))
     return float(np.mean([auc for auc, _ in tests])), min(1.0, sum(p for _, p in tests))
 
 
@@ -163,9 +163,9 @@ def _rank_test(values: Array, member: Array, generator: np.random.Generator | No
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
     size, members = len(values), int(member.sum())
-    observed = ranks[member].sum()
-    auc = (observed - members * (members + 1) / 2) / (members * (size - members))
+    rank_sum = ranks[member].sum()
+    auc = (rank_sum - members * (members + 1) / 2) / (members * (size - members))
     if generator is None:
         return float(auc), 1.0
-    drawn = np.array([generator.permutation(ranks)[:members].sum() for _ in range(PERMUTATIONS)])
-    return float(auc), float((1 + np.count_nonzero(drawn >= observed)) / (1 + PERMUTATIONS))
+    permutation_sums = np.array([generator.permutation(ranks)[:members].sum() for _ in range(PERMUTATIONS)])
+    return float(auc), float((1 + np.count_nonzero(permutation_sums >= rank_sum)) / (1 + PERMUTATIONS))

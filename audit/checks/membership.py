@@ -27,12 +27,12 @@ def draw_coins(count: int, seed: int) -> Array:
     return np.asarray(Seed(seed).child("membership").numpy().random(count) < 0.5)
 
 
-def settled(recorded: Array | None, seed: int | None, included: Array, index: Array | None) -> tuple[Check, bool]:
+def membership_check(stored_coins: Array | None, seed: int | None, included: Array, index: Array | None) -> tuple[Check, bool]:
     """The row on how membership was decided, and whether it was by coins.
 
     Args:
         recorded: `(n,)` bool, the coins as they were recorded, or None.
-        seed: in place of `recorded`, the seed that `draw_coins` drew them with, or None.
+        seed: in place of `stored_coins`, the seed that `draw_coins` drew them with, or None.
         included: `(n,)` bool of the audited records.
         index: `(n,)` position of each record among the coins, or None where members and nonmembers are merely in the
             order of their coins.
@@ -42,12 +42,12 @@ def settled(recorded: Array | None, seed: int | None, included: Array, index: Ar
     """
     if seed is not None:
         coins, source = draw_coins(len(included), seed), "the given seed"
-    elif recorded is not None:
-        coins, source = np.asarray(recorded), "the recorded file"
+    elif stored_coins is not None:
+        coins, source = np.asarray(stored_coins), "the recorded file"
     else:
         value = "a data split, not recorded coins: no epsilon follows"
         return Check(code="membership", item="Membership decided by", value=value, status=Status.DECLARED), False
-    coins = _checked(coins, len(included), source)
+    coins = _check_coins(coins, len(included), source)
     if index is None:
         _same_counts(coins, included, source)
         value = f"{len(coins)} coins from {source}; their counts agree with the files, records carry no index"
@@ -57,7 +57,7 @@ def settled(recorded: Array | None, seed: int | None, included: Array, index: Ar
     return Check(code="membership", item="Membership decided by", value=value, status=Status.CHECKED), True
 
 
-def _checked(coins: Array, count: int, source: str) -> Array:
+def _check_coins(coins: Array, count: int, source: str) -> Array:
     if coins.ndim != 1 or coins.dtype.kind not in "biu" or not np.isin(coins, (0, 1)).all():
         raise DataError(f"coins of {source} have shape {coins.shape} and type {coins.dtype}; expected true or false per record")
     if len(coins) != count:
@@ -93,10 +93,10 @@ def _same_records(coins: Array, included: Array, index: Array, source: str) -> N
     wrong = np.flatnonzero(coins[index] != included)
     if len(wrong):
         first = int(index[wrong[0]])
-        given = "member" if included[wrong[0]] else "nonmember"
+        side = "member" if included[wrong[0]] else "nonmember"
         raise DataError(
             f"{len(wrong)} records contradict the coins of {source}, the first at index {first} (coin {bool(coins[first])}, "
-            f"given as {given}); these are not the coins of these records"
+            f"given as {side}); these are not the coins of these records"
         )
 
 

@@ -42,43 +42,50 @@ def check(
     from audit.accounting import resolve
     from audit.accounting.regression import conclusion, files, suite
 
-    cases = conclusion.choose(suite.load(), groups=group, texts=case, skipped=skip or ())
-    accepted = conclusion.read_baseline(baseline) if baseline is not None else {}
+    cases = conclusion.choose(suite.load(), groups=group, texts=case, omissions=skip or ())
+    baselines = conclusion.read_baseline(baseline) if baseline is not None else {}
     names = accountant or ["rdp"]
     look_here(names)
     if plot is not None and len(names) > 1:
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
-    found = {}
+    answers = {}
     for name in names:
-        found[name] = suite.run(resolve.subject(name), cases, seconds=seconds, told=None if as_json else _tick(len(cases)))
+        answers[name] = suite.run(
+            resolve.subject(name), cases, seconds=seconds, progress=None if as_json else _tick(len(cases))
+        )
     if junit is not None:
-        files.write(junit, files.junit(found))
+        files.write(junit, files.junit(answers))
     if plot is not None:
         from reports.figures.accountants import claims_against_brackets
 
-        brackets = [one for one in found[names[0]] if one.case.kind == "bracket" and 0 < one.case.upper < math.inf]
-        rows = [(str(one.finding), one.factor, one.case.lower / one.case.upper) for one in brackets]
+        brackets = [
+            answer for answer in answers[names[0]] if answer.case.kind == "bracket" and 0 < answer.case.upper < math.inf
+        ]
+        rows = [(str(bracket.finding), bracket.factor, bracket.case.lower / bracket.case.upper) for bracket in brackets]
         files.write_figure(plot, claims_against_brackets(rows, names[0]))
     if write_baseline is not None:
-        files.write(write_baseline, conclusion.baseline_of(found))
+        files.write(write_baseline, conclusion.baseline_of(answers))
     conclusions = {
-        name: conclusion.conclude(results, required=require, accepted=accepted.get(name)) for name, results in found.items()
+        name: conclusion.conclude(results, minimum=require, baseline=baselines.get(name)) for name, results in answers.items()
     }
     codes = {summary.exit_code for summary in conclusions.values()}
     gravest = (conclusion.DEFECT, conclusion.SILENT, conclusion.UNCHECKED)
     code = next((grave for grave in gravest if grave in codes), 0)
     if as_json:
-        listed = files.as_json(found)
+        output = files.as_json(answers)
         for name, summary in conclusions.items():
-            listed[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
-        print_json({"exit_code": code, "accountants": listed})
+            output[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
+        print_json({"exit_code": code, "accountants": output})
         return code
     quiet = (suite.Finding.EXACT, suite.Finding.UNSUPPORTED)
-    for name, results in found.items():
-        counts = ", ".join(f"{kind} {sum(one.finding is kind for one in results)}" for kind in suite.Finding)
-        shown = [one for one in results if all_cases or one.finding not in quiet]
-        cells = [(one.case.id, str(one.finding), _plain(one.factor), f"{one.seconds:.2f}", one.message) for one in shown]
-        title = f"{name}: {counts} ({sum(one.seconds for one in results):.1f} s)"
+    for name, results in answers.items():
+        counts = ", ".join(f"{kind} {sum(result.finding is kind for result in results)}" for kind in suite.Finding)
+        listed_answers = [result for result in results if all_cases or result.finding not in quiet]
+        cells = [
+            (answer.case.id, str(answer.finding), _plain(answer.factor), f"{answer.seconds:.2f}", answer.message)
+            for answer in listed_answers
+        ]
+        title = f"{name}: {counts} ({sum(result.seconds for result in results):.1f} s)"
         print_table(title, ("case", "finding", "factor", "seconds", "why"), cells)
         if conclusions[name].sentence:
             print(f"{name}: {conclusions[name].sentence}")
@@ -103,10 +110,16 @@ def page(
     runs = []
     for spec, name in accountant_page.SUBJECTS:
         typer.echo(spec, err=True)
-        asked = accountant is None or spec in accountant
+        refresh = accountant is None or spec in accountant
         runs.append(
             accountant_answers.collect(
-                spec, name, answers, seconds=seconds, fresh=fresh and asked, told=_telling(spec) if asked else None, ask=asked
+                spec,
+                name,
+                answers,
+                seconds=seconds,
+                fresh=fresh and refresh,
+                told=_telling(spec) if refresh else None,
+                ask=refresh,
             )
         )
     files.write(output, accountant_page.render(runs).encode())
@@ -118,7 +131,7 @@ def refresh(battery_file: Annotated[Path, typer.Argument(help="File of test case
     """Recompute every bracket of a file of test cases (takes minutes) and write the file."""
     from audit.accounting.regression import suite
 
-    print_plain(f"{suite.refresh(battery_file, told=lambda line: typer.echo(line, err=True))} cases")
+    print_plain(f"{suite.refresh(battery_file, progress=lambda line: typer.echo(line, err=True))} cases")
     return 0
 
 
@@ -129,24 +142,24 @@ def look_here(names: Sequence[str]) -> None:
 
 
 def _telling(spec: str) -> Any:
-    def told(case: Any) -> None:
+    def print_progress(case: Any) -> None:
         typer.echo(f"  {spec}: {case.id}", err=True)
 
-    return told
+    return print_progress
 
 
 def _tick(total: int) -> Any:
     """A progress line on stderr, where that is a terminal."""
     if not sys.stderr.isatty():
         return None
-    seen = [0]
+    counter = [0]
 
-    def told(result: Any) -> None:
-        seen[0] += 1
-        end = "\n" if seen[0] == total else "\r"
-        print(f"{seen[0]}/{total} {result.case.id[:60]:60}", end=end, file=sys.stderr, flush=True)
+    def print_progress(result: Any) -> None:
+        counter[0] += 1
+        end = "\n" if counter[0] == total else "\r"
+        print(f"{counter[0]}/{total} {result.case.id[:60]:60}", end=end, file=sys.stderr, flush=True)
 
-    return told
+    return print_progress
 
 
 def _plain(value: float) -> str:

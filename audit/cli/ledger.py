@@ -107,7 +107,7 @@ def plan(
     accountant = book.ask()
     total = book.spent(accountant, (found,)).epsilon
     fits = total <= book.budget_epsilon
-    most = book.most_repeats(accountant, found, most=10_000)
+    most = book.most_repeats(accountant, found, limit=10_000)
     if as_json:
         before = book.spent(accountant).epsilon if book.releases else 0.0
         print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": most})
@@ -173,7 +173,7 @@ class Entry:
             book = ledger.load(self.file)
         else:
             release = self._release(experiment, f"recorded by the audit {report.id}", report.created)
-            book = ledger.record(self.file, release, once=True)
+            book = ledger.record(self.file, release, unless_present=True)
         return replace(report, ledger=ledger.summary(book))
 
     def _release(self, experiment: Experiment, note: str, when: str = "") -> Release:

@@ -30,7 +30,7 @@ def lookup(
     from audit.execution import store
     from audit.experiment import naming
 
-    found = load(source)
+    document = load(source)
     folder = source if source.is_dir() else source.parent
     secret = naming.RecordKey(naming.read_key(key or folder / store.RECORD_KEY))
     rows = secret.rows(names, count)
@@ -40,13 +40,13 @@ def lookup(
             f"none of {count:,} rows is called '{missing[0]}' under this key; is it the key of {source}? Or give more --rows"
         )
     if as_json:
-        print_json({name: {"row": rows[name], "where": where(found, rows[name])} for name in names})
+        print_json({name: {"row": rows[name], "where": row_meaning(document, rows[name])} for name in names})
     else:
-        print_plain(*(f"{name}: {where(found, rows[name])}" for name in names))
+        print_plain(*(f"{name}: {row_meaning(document, rows[name])}" for name in names))
     return 0
 
 
-def where(report: AuditReport, row: int) -> str:
+def row_meaning(report: AuditReport, row: int) -> str:
     """What the row counts."""
     if report.kind == "model":
         return f"row {row}, counted from 0 over the members in the order of their file, and on over the nonmembers"

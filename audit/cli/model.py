@@ -29,11 +29,11 @@ def _defaults(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         from audit import config
 
-        allowed = sorted(str(one.name) for one in context.command.params if one.name not in ("help", "config"))
-        given = config.options(path, allowed)
-        if isinstance(given.get("arguments"), dict):
-            given["arguments"] = json.dumps(given["arguments"])
-        context.default_map = {**(context.default_map or {}), **given}
+        permitted_keys = sorted(str(param.name) for param in context.command.params if param.name not in ("help", "config"))
+        values = config.options(path, permitted_keys)
+        if isinstance(values.get("arguments"), dict):
+            values["arguments"] = json.dumps(values["arguments"])
+        context.default_map = {**(context.default_map or {}), **values}
     return path
 
 
@@ -117,36 +117,40 @@ def model(
         title=(target or members or Path("predictions")).name,
         **deliver.origin(device),
     )
-    chosen = kind or guess_kind(target, factory is not None)
-    if chosen not in KINDS:
-        raise ConfigError(f"--kind is '{chosen}'; expected one of {', '.join(KINDS)}")
+    target_kind = kind or guess_kind(target, factory is not None)
+    if target_kind not in KINDS:
+        raise ConfigError(f"--kind is '{target_kind}'; expected one of {', '.join(KINDS)}")
     folder = output or store.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
-    settings = replace(settings, model=_described(target, chosen))
+    settings = replace(settings, model=_description(target, target_kind))
     common: dict[str, Any] = {"batch_size": batch_size, "device": device}
-    given = {"factory": factory, "key": key, "strip_prefix": strip_prefix}
+    loader_options = {"factory": factory, "key": key, "strip_prefix": strip_prefix}
     options = Options(
         weights=common
-        | {name: value for name, value in given.items() if value is not None}
+        | {name: value for name, value in loader_options.items() if value is not None}
         | {"arguments": _arguments(arguments)},
         limits=common | {"seconds": batch_seconds, "memory_gib": memory_gib},
     )
     if factory is not None:
         _find_own_code()
-    others = None if references is None else read_references(references, None if chosen == "predictions" else kind, options)
-    if chosen == "predictions":
-        found = _predictions(target, members, nonmembers, settings, others)
+    reference_models = (
+        None if references is None else read_references(references, None if target_kind == "predictions" else kind, options)
+    )
+    if target_kind == "predictions":
+        inspection_result = _predictions(target, members, nonmembers, settings, reference_models)
     else:
-        found = _module(target, chosen, options, Sides(members=members, nonmembers=nonmembers, references=others), settings)
-    more = {"scores.parquet": _table(found), store.RECORD_KEY: settings.names.text}
-    return deliver.finish(found.report, folder, as_json, USUAL_FORMATS, more)
+        inspection_result = _module(
+            target, target_kind, options, Sides(members=members, nonmembers=nonmembers, references=reference_models), settings
+        )
+    extra_files = {"scores.parquet": _table(inspection_result), store.RECORD_KEY: settings.names.text}
+    return deliver.finish(inspection_result.report, folder, as_json, USUAL_FORMATS, extra_files)
 
 
 def _coin_seed(number: int | None, file: Path | None) -> int | None:
     """The seed of the coins from the one place that names it: the option, a file, or the environment."""
     variable = os.environ.get(SEED_VARIABLE)
-    given = {"--randomised-seed": number, "--randomised-seed-file": file, SEED_VARIABLE: variable}
-    places = [place for place, value in given.items() if value is not None]
+    sources = {"--randomised-seed": number, "--randomised-seed-file": file, SEED_VARIABLE: variable}
+    places = [place for place, value in sources.items() if value is not None]
     if len(places) > 1:
         raise ConfigError(f"the seed of the coins is given by {' and '.join(places)}; expected one of them")
     if number is not None or not places:
@@ -168,15 +172,15 @@ def read_coins(path: Path) -> Array:
     from audit.data.source import read_bytes
 
     content = read_bytes(path, "coins")
-    found: Any = read_npz(content, path) if content[:2] == b"PK" else read_table(content, path)
+    table: Any = read_npz(content, path) if content[:2] == b"PK" else read_table(content, path)
     for name in ("coins", "coin"):
-        if name in found:
-            column: Array = found[name] if isinstance(found, dict) else found[name].to_numpy()
+        if name in table:
+            column: Array = table[name] if isinstance(table, dict) else table[name].to_numpy()
             return column
-    raise DataError(f"{path} has no 'coins' ({', '.join(map(str, found))}); expected an npz array 'coins' or a column 'coin'")
+    raise DataError(f"{path} has no 'coins' ({', '.join(map(str, table))}); expected an npz array 'coins' or a column 'coin'")
 
 
-def _described(target: Path | None, kind: str) -> str:
+def _description(target: Path | None, kind: str) -> str:
     """The target in words, with the hash of its file."""
     from audit.execution import store
 
@@ -185,14 +189,14 @@ def _described(target: Path | None, kind: str) -> str:
     return f"{target.name} ({kind}, sha256 {store.file_sha256(target)})"
 
 
-def _table(found: Inspection) -> bytes:
+def _table(inspection: Inspection) -> bytes:
     """Every record with its score by every attack. Holds memberships: for internal use."""
     import io
 
     import pandas as pd
 
-    common = {"record": found.names, "label": found.labels, "member": found.included}
-    frames = [pd.DataFrame({"attack": name, **common, "score": values}) for name, values in found.scores.items()]
+    common = {"record": inspection.names, "label": inspection.labels, "member": inspection.included}
+    frames = [pd.DataFrame({"attack": name, **common, "score": values}) for name, values in inspection.scores.items()]
     buffer = io.BytesIO()
     pd.concat(frames, ignore_index=True).to_parquet(buffer, index=False)
     return buffer.getvalue()
@@ -200,12 +204,12 @@ def _table(found: Inspection) -> bytes:
 
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        values = json.loads(text or "{}")
     except ValueError as error:
         raise ConfigError(f"--arguments is no JSON: {error}; expected an object like '{{\"classes\": 10}}'") from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise ConfigError(f"--arguments is {text}; expected a JSON object like '{{\"classes\": 10}}'")
-    return found
+    return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,17 +236,17 @@ def _predictions(
     from audit.experiment import inspection
 
     paths = {"path": target, "members": members, "nonmembers": nonmembers}
-    given = {name: str(path) for name, path in paths.items() if path is not None}
-    found = plugins.build("audit.subjects", {"kind": "predictions", **given})
-    name = ", ".join(Path(path).name for path in given.values())
+    predictions = {name: str(path) for name, path in paths.items() if path is not None}
+    subject = plugins.build("audit.subjects", {"kind": "predictions", **predictions})
+    name = ", ".join(Path(path).name for path in predictions.values())
     return inspection.examine_outputs(
-        found.view,
-        found.included,
+        subject.view,
+        subject.included,
         settings,
-        inputs=found.inputs,
-        groups=found.groups,
-        index=None if target is None else np.arange(len(found.included)),
-        source=(name, found.sha256),
+        inputs=subject.inputs,
+        groups=subject.groups,
+        index=None if target is None else np.arange(len(subject.included)),
+        source=(name, subject.sha256),
         references=references,
     )
 
@@ -253,5 +257,5 @@ def _module(target: Path | None, kind: str, options: Options, sides: Sides, sett
 
     if target is None or sides.members is None or sides.nonmembers is None:
         raise ConfigError("give --target, --members and --nonmembers (or a file of predictions alone, as --target)")
-    built = plugins.build("audit.subjects", {"kind": kind, "path": str(target), **options.of(kind)})
-    return inspection.examine(built, sides.members, sides.nonmembers, settings, sides.references)
+    subject = plugins.build("audit.subjects", {"kind": kind, "path": str(target), **options.of(kind)})
+    return inspection.examine(subject, sides.members, sides.nonmembers, settings, sides.references)

@@ -34,14 +34,14 @@ def powers(
     rows = []
     for recipe, play in experiment.pairs:
         path = _path(experiment, recipe, play)
-        stated = tuple(claims.get(recipe.name, ()))
+        claims_of_training = tuple(claims.get(recipe.name, ()))
         for estimator in path.estimators:
             alone = replace(path, attacks=((estimator,),))
-            for found in simulation.detectable(alone, stated):
+            for detectable in simulation.detectable(alone, claims_of_training):
                 hours = seconds.get((recipe.name, play.name), math.nan) / 3600
-                row = {"mechanism": recipe.name, "game": play.name, **asdict(found)}
-                row |= {"runs_to_proof": _to_proof(alone, found, stated) if play.stops else None}
-                rows.append(row | _needed(alone, found, play, hours, violation))
+                row = {"mechanism": recipe.name, "game": play.name, **asdict(detectable)}
+                row |= {"runs_to_proof": _to_proof(alone, detectable, claims_of_training) if play.stops else None}
+                rows.append(row | _scores_needed(alone, detectable, play, hours, violation))
     return rows
 
 
@@ -51,52 +51,58 @@ def _path(experiment: Experiment, recipe: Recipe, play: Play) -> Any:
 
     planting = plant(experiment.dataset, play, experiment.parameters, experiment.seed.child("plan"))
     return simulation.Path(
-        attacks=tuple(planned.estimators for planned in play.attacks),
+        attacks=tuple(attack.estimators for attack in play.attacks),
         game=rules_of(play, planting, play.access),
         mechanism=recipe.mechanism,
         delta=experiment.budget.delta,
-        level=experiment.budget.each,
+        level=experiment.budget.share_of_each,
         together=play.stops,
     )
 
 
-def _needed(path: Any, found: Detectable, play: Play, hours: float, violation: float) -> dict[str, Any]:
+def _scores_needed(path: Any, detectable: Detectable, play: Play, hours: float, violation: float) -> dict[str, Any]:
     """Scores, runs and hours that catch a true epsilon of `violation` times the claim; None where nothing suffices."""
     from audit.bounds import power
 
-    if found.claim <= 0:
-        return {"violation": None, "needed": None, "needed_runs": None, "needed_hours": None, "hours": _known(hours)}
-    truth = violation * found.claim
+    if detectable.claim <= 0:
+        return {"violation": None, "needed": None, "needed_runs": None, "needed_hours": None, "hours": _known_claims(hours)}
+    truth = violation * detectable.claim
     question = power.Question(
-        delta=path.delta, confidence=path.level, claim=found.claim, power=found.power, draws=min(found.draws, FEWEST)
+        delta=path.delta,
+        confidence=path.level,
+        claim=detectable.claim,
+        power=detectable.power,
+        draws=min(detectable.draws, FEWEST),
     )
-    needed = power.scores_needed(path.estimators[0], path.game, truth, question, path.mechanism)
+    scores = power.scores_needed(path.estimators[0], path.game, truth, question, path.mechanism)
     runs, cost = None, math.nan
-    if needed is not None:
-        runs = needed if play.count == 1 else play.runs
+    if scores is not None:
+        runs = scores if play.count == 1 else play.runs
         cost = hours * (runs + play.references) / play.models
     return {
         "violation": truth,
-        "needed": needed,
+        "needed": scores,
         "needed_runs": runs,
-        "needed_hours": _known(cost),
-        "hours": _known(hours),
+        "needed_hours": _known_claims(cost),
+        "hours": _known_claims(hours),
     }
 
 
-def _to_proof(path: Any, found: Detectable, claims: Sequence[Claim]) -> float | None:
+def _to_proof(path: Any, detectable: Detectable, claims: Sequence[Claim]) -> float | None:
     """Median runs until the claim is refuted at the least epsilon that is caught; None where nothing is."""
     from audit.bounds import power
 
-    claim = next((one for one in claims if one.epsilon == found.claim), None)
-    if claim is None or math.isinf(found.epsilon):
+    claim = next((claim for claim in claims if claim.epsilon == detectable.claim), None)
+    if claim is None or math.isinf(detectable.epsilon):
         return None
-    question = power.Question(delta=path.delta, confidence=path.level, claim=found.claim, draws=PROOFS)
-    asked = power.Asked(estimator=path.estimators[0], game=path.game, question=question, mechanism=path.mechanism)
-    return power.runs_to_proof(asked, found.epsilon, claim)
+    question = power.Question(delta=path.delta, confidence=path.level, claim=detectable.claim, draws=PROOFS)
+    question_to_proof = power.PowerQuery(
+        estimator=path.estimators[0], game=path.game, question=question, mechanism=path.mechanism
+    )
+    return power.runs_to_proof(question_to_proof, detectable.epsilon, claim)
 
 
-def _known(hours: float) -> float | None:
+def _known_claims(hours: float) -> float | None:
     return None if math.isnan(hours) else hours
 
 
@@ -125,12 +131,12 @@ def show(rows: Sequence[Mapping[str, Any]], console: Any) -> None:
         return
     table = Table("mechanism", "game", "estimator", "claim", "caught from", "to catch", "scores needed", "hours")
     for row in rows:
-        caught = "nothing" if math.isinf(row["epsilon"]) else f"{up(row['epsilon'])}"
+        epsilon_text = "nothing" if math.isinf(row["epsilon"]) else f"{up(row['epsilon'])}"
         claim = f"{up(row['claim'])}" if row["claim"] > 0 else "any leakage"
         catch = "-" if row["violation"] is None else f"{up(row['violation'])}"
-        needed = "-" if row["violation"] is None else "over 200,000" if row["needed"] is None else f"{row['needed']:,}"
+        runs_text = "-" if row["violation"] is None else "over 200,000" if row["needed"] is None else f"{row['needed']:,}"
         hours = "-" if row["needed_hours"] is None else f"{row['needed_hours']:.2g}"
-        table.add_row(row["mechanism"], row["game"], row["estimator"], claim, caught, catch, needed, hours)
+        table.add_row(row["mechanism"], row["game"], row["estimator"], claim, epsilon_text, catch, runs_text, hours)
     console.print(table)
     console.print(
         f"caught from: the least true epsilon of a Gaussian mechanism that the best attack catches with {rows[0]['power']:.0%} "

@@ -14,7 +14,7 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 
 
-def print_json(found: Any) -> None:
+def print_json(values: Any) -> None:
     """Prints JSON that every parser reads: numbers that are not finite become "Infinity", "-Infinity" and "NaN".
 
     >>> print_json({"ceiling": float("inf")})
@@ -22,15 +22,15 @@ def print_json(found: Any) -> None:
      "ceiling": "Infinity"
     }
     """
-    print(json.dumps(_strict(found), indent=1, allow_nan=False))
+    print(json.dumps(_strict(values), indent=1, allow_nan=False))
 
 
 def _strict(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {name: _strict(one) for name, one in value.items()}
-    return [_strict(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _strict(item) for name, item in value.items()}
+    return [_strict(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def plain(text: object) -> str:
@@ -46,8 +46,8 @@ def plain(text: object) -> str:
 
 
 def _visible(character: str) -> str:
-    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return character.encode("unicode_escape").decode() if hidden else character
+    invisible = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return character.encode("unicode_escape").decode() if invisible else character
 
 
 def print_plain(*lines: object, file: TextIO | None = None) -> None:

@@ -22,21 +22,21 @@ def bar(text: str, total: int, *, quiet: bool = False) -> Iterator[Progress]:
         with _terminal(text, total) as advance:
             yield advance
     else:
-        with _told(lambda message: print(message, file=sys.stderr)):
+        with _log_listener(lambda message: print(message, file=sys.stderr)):
             yield _Lines(text, total)
 
 
 @contextmanager
-def _told(say: Callable[[str], None]) -> Iterator[None]:
+def _log_listener(say: Callable[[str], None]) -> Iterator[None]:
     """While it is open, what games say about stopping early is passed on."""
-    told = logging.getLogger("audit.experiment.stopping")
+    logger = logging.getLogger("audit.experiment.stopping")
     listener = logging.Handler()
     listener.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
-    told.addHandler(listener)
+    logger.addHandler(listener)
     try:
         yield
     finally:
-        told.removeHandler(listener)
+        logger.removeHandler(listener)
 
 
 @contextmanager
@@ -46,10 +46,10 @@ def _terminal(text: str, total: int) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True)) as shown:
-        task = shown.add_task(text, total=total)
-        with _told(shown.console.print):
-            yield lambda steps: shown.advance(task, steps)
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(text, total=total)
+        with _log_listener(bar.console.print):
+            yield lambda steps: bar.advance(task, steps)
 
 
 class _Lines:
@@ -61,10 +61,10 @@ class _Lines:
 
     def __call__(self, steps: int) -> None:
         self.done += steps
-        now = time.monotonic()
+        clock = time.monotonic()
         if self.done >= self.total > self.done - steps:
-            print(f"{self.text}: 100% of {self.total:,} after {now - self.started:.0f} s; statistics follow", file=sys.stderr)
-        elif now - self.last >= SECONDS_BETWEEN_LINES and self.done:
-            self.last = now
-            left = (now - self.started) / self.done * (self.total - self.done)
-            print(f"{self.text}: {self.done / self.total:.0%} of {self.total:,}, about {left:.0f} s left", file=sys.stderr)
+            print(f"{self.text}: 100% of {self.total:,} after {clock - self.started:.0f} s; statistics follow", file=sys.stderr)
+        elif clock - self.last >= SECONDS_BETWEEN_LINES and self.done:
+            self.last = clock
+            seconds = (clock - self.started) / self.done * (self.total - self.done)
+            print(f"{self.text}: {self.done / self.total:.0%} of {self.total:,}, about {seconds:.0f} s left", file=sys.stderr)

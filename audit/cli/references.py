@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MEMBERSHIP = "membership.npz"
 _FORMS = ("logits", "probabilities", "losses")
-_LEAST = float(np.finfo(np.float32).tiny)
+_FEWEST = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,35 +49,35 @@ def read_references(path: Path, kind: str | None, options: Options) -> Reference
         included = _arrays(path / MEMBERSHIP, ("included",))["included"]
         return References(included=included, models=_models(path, kind, options))
     arrays = _arrays(path, ("included",))
-    given = [form for form in _FORMS if form in arrays]
-    if len(given) != 1:
+    forms = [form for form in _FORMS if form in arrays]
+    if len(forms) != 1:
         raise DataError(f"{path} holds {', '.join(arrays)}; expected included and exactly one of {', '.join(_FORMS)}")
-    values = np.asarray(arrays[given[0]], np.float64)
-    if given[0] == "losses":
+    values = np.asarray(arrays[forms[0]], np.float64)
+    if forms[0] == "losses":
         return References(included=arrays["included"], losses=values)
-    logits = values if given[0] == "logits" else np.log(np.maximum(values, _LEAST))
+    logits = values if forms[0] == "logits" else np.log(np.maximum(values, _FEWEST))
     return References(included=arrays["included"], logits=logits)
 
 
 def _models(folder: Path, kind: str | None, options: Options) -> list[Any]:
     from audit import plugins
 
-    files = sorted(one for one in folder.iterdir() if one.is_file() and one.name != MEMBERSHIP)
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != MEMBERSHIP)
     if not files:
         raise DataError(f"{folder} holds no model beside {MEMBERSHIP}; expected one file for each row of its 'included'")
-    kinds = [kind or guess_kind(one, "factory" in options.weights) for one in files]
+    kinds = [kind or guess_kind(file, "factory" in options.weights) for file in files]
     return [
-        plugins.build("audit.subjects", {"kind": its, "path": str(one), **options.of(its)})
-        for one, its in zip(files, kinds, strict=True)
+        plugins.build("audit.subjects", {"kind": kind, "path": str(file), **options.of(kind)})
+        for file, kind in zip(files, kinds, strict=True)
     ]
 
 
-def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
+def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
     from audit.data.archives import read_npz
     from audit.data.source import read_bytes
 
-    found: dict[str, Any] = read_npz(read_bytes(path, "references"), path)
-    missing = [name for name in needed if name not in found]
+    arrays: dict[str, Any] = read_npz(read_bytes(path, "references"), path)
+    missing = [name for name in names if name not in arrays]
     if missing:
-        raise DataError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(found)}")
-    return found
+        raise DataError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(arrays)}")
+    return arrays

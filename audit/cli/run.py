@@ -59,19 +59,19 @@ def run(
     """Run the audit that a config describes. A config is code: it may name modules and functions that are executed."""
     from audit import config as configs
 
-    resolved = configs.load(config, override or ())
+    resolution = configs.load(config, override or ())
     if dry_run:
-        return show(resolved, as_json=as_json, measure=False, call_factory=False)
-    return _Run(resolved, output, resume, quiet or as_json, Entry(file=ledger, training=record), record_key).go(as_json)
+        return show(resolution, as_json=as_json, measure=False, call_factory=False)
+    return _Run(resolution, output, resume, quiet or as_json, Entry(file=ledger, training=record), record_key).go(as_json)
 
 
 class _Run:
     """One `audit run`, from a resolved config to a finished folder."""
 
     def __init__(
-        self, resolved: Resolved, output: Path | None, resume: bool, quiet: bool, entry: Entry, key: Path | None
+        self, resolution: Resolved, output: Path | None, resume: bool, quiet: bool, entry: Entry, key: Path | None
     ) -> None:
-        self.resolved, self.quiet, self.entry = resolved, quiet, entry
+        self.resolved, self.quiet, self.entry = resolution, quiet, entry
         self.final = self._folder(output, resume)
         self.resume = resume
         self.key = None if key is None else naming.read_key(key)
@@ -84,10 +84,10 @@ class _Run:
         directory, name = Path(self.resolved.config.output.directory), self.resolved.config.name
         if not resume:
             return store.new_folder(directory, name)
-        found = store.unfinished(directory, self.resolved.sha256)
-        if found is None:
+        folder = store.find_unfinished(directory, self.resolved.sha256)
+        if folder is None:
             raise ConfigError(f"no unfinished run of this config under '{directory}'; start one without --resume")
-        return found
+        return folder
 
     def go(self, as_json: bool) -> int:
         from audit.execution.store import Store
@@ -110,7 +110,7 @@ class _Run:
         from audit.experiment import assemble
         from audit.experiment import report as summary
 
-        started = time.monotonic()
+        start = time.monotonic()
         names = naming.RecordKey(store.record_key(self.key))
         experiment = replace(assemble.assemble(self.resolved.config), names=names)
         running = sources(experiment.execution.foreign)
@@ -120,22 +120,22 @@ class _Run:
         store.ensure_space(bytes_needed(experiment))
         self._say(experiment)
         LOG.info("%d models at most, %d model-steps", sum(play.models for _, play in experiment.pairs), experiment.model_steps)
-        found, played = self._audit(experiment, store)
-        LOG.info("all games played after %.0f s", time.monotonic() - started)
+        audit_report, outcomes = self._audit(experiment, store)
+        LOG.info("all games played after %.0f s", time.monotonic() - start)
         frame = self._frame(store, experiment)
-        finished = self.entry.settled(summary.report(found, frame), experiment)
-        folder, failures = self._write(finished, played, store, time.monotonic() - started)
-        code = summary.code(finished)
-        _print_outcome(finished, folder, code, as_json)
+        final_report = self.entry.settled(summary.report(audit_report, frame), experiment)
+        folder, failures = self._write(final_report, outcomes, store, time.monotonic() - start)
+        code = summary.code(final_report)
+        _print_outcome(final_report, folder, code, as_json)
         refuse_incomplete(folder, failures)
         return code
 
     def _say(self, experiment: Experiment) -> None:
         if not self.quiet:
             models = sum(play.models for _, play in experiment.pairs)
-            most = "up to " if any(play.stops for play in experiment.plays) else ""
+            qualifier = "up to " if any(play.stops for play in experiment.plays) else ""
             print_plain(
-                f"{experiment.name}: {most}{models} models, {experiment.model_steps:,} model-steps, "
+                f"{experiment.name}: {qualifier}{models} models, {experiment.model_steps:,} model-steps, "
                 f"{experiment.budget.comparisons} bounds that hold together with {experiment.budget.confidence:.0%} confidence",
                 file=sys.stderr,
             )
@@ -175,21 +175,25 @@ class _Run:
             ),
         )
 
-    def _write(self, finished: AuditReport, played: tuple[Played, ...], store: Store, seconds: float) -> tuple[Path, list[str]]:
+    def _write(
+        self, audit_report: AuditReport, playeds: tuple[Played, ...], store: Store, seconds: float
+    ) -> tuple[Path, list[str]]:
         """The finished folder, and which formats could not be rendered. What others are made from is written first."""
         import reports
         from audit.experiment import tables
 
-        files = reports.render(finished, ("json",))
+        files = reports.render(audit_report, ("json",))
         files["config.resolved.yaml"] = self.resolved.text.encode()
-        files["scores.parquet"] = tables.scores_parquet(finished, played)
-        files["environment.json"] = tables.environment(finished, seconds)
+        files["scores.parquet"] = tables.scores_parquet(audit_report, playeds)
+        files["environment.json"] = tables.environment(audit_report, seconds)
         for name, content in files.items():
             store.write(name, content)
-        others, failures = reports.attempt(finished, [name for name in self.resolved.config.output.formats if name != "json"])
-        for name, content in others.items():
+        outputs, failures = reports.attempt(
+            audit_report, [name for name in self.resolved.config.output.formats if name != "json"]
+        )
+        for name, content in outputs.items():
             store.write(name, content)
-        LOG.info("outcome %s; written: %s", finished.outcome, ", ".join(sorted([*files, *others])))
+        LOG.info("outcome %s; written: %s", audit_report.outcome, ", ".join(sorted([*files, *outputs])))
         _close(self.log)  # its checksum is taken next
         return store.finish(), failures
 

@@ -39,29 +39,29 @@ def bounds(values: Array, included: Array, question: Question) -> list[DeltaBoun
     rules = Game.of_scores(question.game, len(values), canary="scores given")
     scores = Scores(values=values, included=included, game=rules, attack="scores")
     checks.both_sides(included, "scores")
-    chosen = granted_estimators(rules, question.estimators or (defaults.for_delta(rules),))
-    level, found = budget.share(question.confidence, len(chosen)), []
-    for index, estimator in enumerate(chosen):
+    estimators = granted_estimators(rules, question.estimators or (defaults.for_delta(rules),))
+    level, bounds = budget.share(question.confidence, len(estimators)), []
+    for index, estimator in enumerate(estimators):
         rules.require(estimator.assumes, type(estimator).__name__)
         seed = Seed(question.seed).child("estimator", index)
-        found.append(claim_test.delta_bound(estimator, scores, epsilon=question.epsilon, confidence=level, seed=seed))
-    return found
+        bounds.append(claim_test.delta_bound(estimator, scores, epsilon=question.epsilon, confidence=level, seed=seed))
+    return bounds
 
 
-def show(found: Sequence[DeltaBound], question: Question, as_json: bool) -> int:
+def show(delta_bounds: Sequence[DeltaBound], question: Question, as_json: bool) -> int:
     """Prints the bounds; always 0, since nothing is claimed."""
     if as_json:
-        rows = [_row(bound) for bound in found]
+        rows = [_row(bound) for bound in delta_bounds]
         print_json({"epsilon": question.epsilon, "confidence": question.confidence, "game": question.game, "bounds": rows})
         return 0
     print_plain(f"delta at epsilon {question.epsilon:g}; all lines hold together with {question.confidence:.4g}")
-    for bound in found:
+    for bound in delta_bounds:
         inside = f" inside the family '{bound.family}'" if bound.family else ""
         print_plain(
             f"  {bound.estimator}: delta at least {_down(bound.delta)}{inside}, confidence {bound.confidence:.4g}; "
             f"ceiling {_down(bound.ceiling)}"
         )
-    if question.game == "one_run" and all(bound.ceiling < LITTLE for bound in found):
+    if question.game == "one_run" and all(bound.ceiling < LITTLE for bound in delta_bounds):
         print_plain(
             "note: even perfect scores of one run prove no more of delta; scores from trainings of their own do "
             "(--game independent_trials)"

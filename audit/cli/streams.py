@@ -8,7 +8,7 @@ import sys
 from typing import Any, TextIO
 
 
-class Guarded:
+class GuardedStream:
     """A text stream whose failing writes are remembered instead of raised; all else is the stream's own."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -36,7 +36,7 @@ class Guarded:
         return getattr(self._stream, name)
 
 
-def guard() -> tuple[Guarded, Guarded]:
+def guard() -> tuple[GuardedStream, GuardedStream]:
     """Puts guarded streams in the place of stdout and stderr; a closed one is opened on the null device.
 
     Without that the next file that the program opens would take the closed descriptor, and prints would go into it.
@@ -44,12 +44,12 @@ def guard() -> tuple[Guarded, Guarded]:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
-    found = Guarded(sys.stdout), Guarded(sys.stderr)
-    sys.stdout, sys.stderr = found  # type: ignore[assignment]
-    return found
+    guards = GuardedStream(sys.stdout), GuardedStream(sys.stderr)
+    sys.stdout, sys.stderr = guards  # type: ignore[assignment]
+    return guards
 
 
-def settle(out: Guarded, err: Guarded) -> None:
+def settle(out: GuardedStream, err: GuardedStream) -> None:
     """Flushes both at the end; says on stderr that stdout is not whole, except to a reader that left on purpose.
 
     A stream that failed goes to the null device, so that the interpreter's own last flush finds nothing to complain of.

@@ -36,8 +36,8 @@ def zoo(
         ]
         print_json({"exit_code": code, "entries": rows})
         return code
-    refuted = sum(1 for entry in entries if entry.wrong and entry.checks)
-    title = f"{refuted} of {sum(1 for entry in entries if entry.wrong)} wrong steps refuted"
+    refutations = sum(1 for entry in entries if entry.wrong and entry.checks)
+    title = f"{refutations} of {sum(1 for entry in entries if entry.wrong)} wrong steps refuted"
     cells = [
         (entry.name, entry.wrong or "correct", ", ".join(entry.checks) or "none", f"{entry.seconds:.1f}") for entry in entries
     ]

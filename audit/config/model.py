@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from audit import plugins
-from audit.core.access import KNOWN, Access
+from audit.core.access import ACCESS_BY_NAME, Access
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 from audit.core.protocols import Gate
@@ -33,8 +33,8 @@ Spec = Annotated[dict[str, Any], BeforeValidator(_spec)]
 
 
 def _access(name: str) -> str:
-    if ":" not in name and name not in KNOWN:
-        raise ValueError(f"'{name}' is no access; expected one of {', '.join(KNOWN)}, or package.module:OBJECT")
+    if ":" not in name and name not in ACCESS_BY_NAME:
+        raise ValueError(f"'{name}' is no access; expected one of {', '.join(ACCESS_BY_NAME)}, or package.module:OBJECT")
     return name
 
 
@@ -121,9 +121,11 @@ class MechanismSpec(Section):
         """The mechanism's own keys: of those that all mechanisms know, the ones that it takes or that are given."""
         package = plugins.FOLDERS["mechanisms"]
         takes, _ = plugins.keys(plugins.find(package, self.kind, "mechanisms"))
-        known = {key: getattr(self, key) for key in ("clip_norm", "noise_multiplier", "target_epsilon")}
-        kept = {key: value for key, value in known.items() if value is not None and (key in takes or key != "clip_norm")}
-        return {"kind": self.kind, **kept, **(self.model_extra or {})}
+        settings = {key: getattr(self, key) for key in ("clip_norm", "noise_multiplier", "target_epsilon")}
+        setting_values = {
+            key: value for key, value in settings.items() if value is not None and (key in takes or key != "clip_norm")
+        }
+        return {"kind": self.kind, **setting_values, **(self.model_extra or {})}
 
     @model_validator(mode="after")
     def _keys_fit(self) -> MechanismSpec:
@@ -168,10 +170,10 @@ class Policy(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _all_gates(cls, given: Any) -> Any:
+    def _all_gates(cls, entries: Any) -> Any:
         """Return the gates that there are, without a limit where none is given."""
-        known = dict.fromkeys(plugins.in_order(plugins.FOLDERS["gates"]))
-        return {**known, **given} if isinstance(given, dict) else given
+        defaults = dict.fromkeys(plugins.in_order(plugins.FOLDERS["gates"]))
+        return {**defaults, **entries} if isinstance(entries, dict) else entries
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Policy:
@@ -239,11 +241,13 @@ class Config(Section):
     @model_validator(mode="after")
     def _names_agree(self) -> Config:
         for kind, entries in (("mechanisms", self.mechanisms), ("games", self.games)):
-            given = [entry.name for entry in entries]
-            if len(set(given)) != len(given):
-                raise ValueError(f"two {kind} have the same name: {given}")
-        known = {mechanism.name for mechanism in self.mechanisms}
+            names = [entry.name for entry in entries]
+            if len(set(names)) != len(names):
+                raise ValueError(f"two {kind} have the same name: {names}")
+        training_names = {mechanism.name for mechanism in self.mechanisms}
         for game in self.games:
-            if missing := sorted(set(game.mechanisms or ()) - known):
-                raise ValueError(f"game '{game.name}' names mechanisms that do not exist: {missing}; there are {sorted(known)}")
+            if missing := sorted(set(game.mechanisms or ()) - training_names):
+                raise ValueError(
+                    f"game '{game.name}' names mechanisms that do not exist: {missing}; there are {sorted(training_names)}"
+                )
         return self

@@ -64,28 +64,28 @@ def shipped() -> tuple[str, ...]:
 
 
 def _folders() -> list[Path]:
-    here = Path(__file__).resolve().parents[1]
-    return [folder for folder in (here / "_configs", here.parent / "configs") if folder.is_dir()]
+    package = Path(__file__).resolve().parents[1]
+    return [folder for folder in (package / "_configs", package.parent / "configs") if folder.is_dir()]
 
 
 def load(name: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Resolved:
     """The config of that name or path, with `a.b=c` overrides (defaults < file < environment < overrides)."""
     path = named(name)
-    return parse(_text(path), overrides, os.environ if environment is None else environment, where=path.name)
+    return parse(_text(path), overrides, os.environ if environment is None else environment, location=path.name)
 
 
 def parse(
-    text: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None, where: str = "config"
+    text: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None, location: str = "config"
 ) -> Resolved:
     """The config that YAML text describes.
 
     Raises:
         ConfigError: not YAML, an unknown key (with the nearest match), a wrong value, a newer version.
     """
-    raw, lines = _read_yaml(text, where)
-    origins = dict.fromkeys(_paths(raw), where)
-    given = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
-    for key, value in sorted(given):
+    raw, lines = _read_yaml(text, location)
+    origins = dict.fromkeys(_paths(raw), location)
+    variables = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
+    for key, value in sorted(variables):
         path = key.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
         origins[_set(raw, path, value)] = f"environment {key}"
     for override in overrides:
@@ -93,13 +93,13 @@ def parse(
         if not separator:
             raise ConfigError(f"--set {override}: expected KEY=VALUE, for example --set delta=1e-6")
         origins[_set(raw, path, value)] = "--set"
-    config = _validate(raw, lines, origins, where)
+    config = _validate(raw, lines, origins, location)
     values = _written(config)
     canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
-    everything = tuple((path, _origin(path, origins)) for path in _paths(values))
+    setting_origins = tuple((path, _origin(path, origins)) for path in _paths(values))
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(lasting, sort_keys=True, allow_unicode=True)
-    return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), everything)
+    return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins)
 
 
 def _written(config: Config) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _written(config: Config) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}
 
 
-def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
+def options(path: Path, permitted_keys: Sequence[str]) -> dict[str, Any]:
     """The values of a YAML file that holds a command's options by name.
 
     Raises:
@@ -116,11 +116,11 @@ def options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
     """
     raw, lines = _read_yaml(_text(path), path.name)
     for key in raw:
-        if str(key).replace("-", "_") not in allowed:
-            near = difflib.get_close_matches(str(key), allowed, n=1)
+        if str(key).replace("-", "_") not in permitted_keys:
+            near = difflib.get_close_matches(str(key), permitted_keys, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             place = f"{path.name}:{lines.get(str(key), 1)}"
-            raise ConfigError(f"{place}: unknown option '{key}'.{hint} Allowed here: {', '.join(allowed)}")
+            raise ConfigError(f"{place}: unknown option '{key}'.{hint} Allowed here: {', '.join(permitted_keys)}")
     return {str(key).replace("-", "_"): value for key, value in raw.items()}
 
 
@@ -136,13 +136,13 @@ def _text(path: Path) -> str:
         raise ConfigError(f"cannot read config '{path}': {error}") from error
 
 
-def _read_yaml(text: str, where: str) -> tuple[dict[str, Any], dict[str, int]]:
+def _read_yaml(text: str, location: str) -> tuple[dict[str, Any], dict[str, int]]:
     try:
         raw, lines = yaml_text.read(text)
     except ConfigError as error:
-        raise ConfigError(f"{where}, {error}" if str(error).startswith("line") else f"{where} {error}") from error
+        raise ConfigError(f"{location}, {error}" if str(error).startswith("line") else f"{location} {error}") from error
     if not isinstance(raw, dict):
-        raise ConfigError(f"{where} holds {type(raw).__name__}; expected a mapping with version, name, data, model, ...")
+        raise ConfigError(f"{location} holds {type(raw).__name__}; expected a mapping with version, name, data, model, ...")
     return {str(key): value for key, value in raw.items()}, lines
 
 
@@ -153,9 +153,9 @@ def _set(raw: dict[str, Any], path: str, text: str) -> str:
     exact: list[str] = []
     for key in keys[:-1]:
         at = _at(place, key, path)
-        here = place[at] if isinstance(place, list) else place.get(at)
-        if not isinstance(here, dict | list):  # a plug-in written as its bare name becomes a mapping
-            place[at] = {} if here is None else {"kind": here}
+        current = place[at] if isinstance(place, list) else place.get(at)
+        if not isinstance(current, dict | list):  # a plug-in written as its bare name becomes a mapping
+            place[at] = {} if current is None else {"kind": current}
         place = place[at]
         exact.append(str(at))
     try:
@@ -181,44 +181,44 @@ def _index(place: list[Any], key: str, path: str) -> int:
     raise ConfigError(f"--set {path}: no entry '{key}'; there are {entries} (by name or by number from 0)")
 
 
-def _validate(raw: dict[str, Any], lines: Mapping[str, int], origins: Mapping[str, str], where: str) -> Config:
+def _validate(raw: dict[str, Any], lines: Mapping[str, int], origins: Mapping[str, str], location: str) -> Config:
     version = raw.get("version")
     if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
         raise ConfigError(
-            f"{where}: version {version} is newer than this program reads ({VERSION}); install a newer epsilon-audit"
+            f"{location}: version {version} is newer than this program reads ({VERSION}); install a newer epsilon-audit"
         )
     if "version" in raw and version != VERSION:
-        raise ConfigError(f"{where}: version is {version!r}; expected {VERSION}")
+        raise ConfigError(f"{location}: version is {version!r}; expected {VERSION}")
     try:
         return Config.model_validate_json(json.dumps(raw, default=str), strict=True)
     except ValidationError as error:
-        problems = [_problem(one, lines, origins, where) for one in error.errors()]
+        problems = [_problem(error, lines, origins, location) for error in error.errors()]
         raise ConfigError("\n".join(problems)) from error
 
 
-def _problem(error: Any, lines: Mapping[str, int], origins: Mapping[str, str], where: str) -> str:
+def _problem(error: Any, lines: Mapping[str, int], origins: Mapping[str, str], location: str) -> str:
     loc = [str(part) for part in error["loc"]]
     path = ".".join(loc)
-    place = _place(path, lines, origins, where)
+    place = _place(path, lines, origins, location)
     if error["type"] == "extra_forbidden":
-        allowed = _keys_at(loc[:-1])
-        near = difflib.get_close_matches(loc[-1], allowed, n=1)
+        permitted_keys = _keys_at(loc[:-1])
+        near = difflib.get_close_matches(loc[-1], permitted_keys, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        return f"{place}: unknown key '{path}'.{hint} Allowed here: {', '.join(allowed)}"
+        return f"{place}: unknown key '{path}'.{hint} Allowed here: {', '.join(permitted_keys)}"
     message = error["msg"].removeprefix("Value error, ")
-    found = "" if error["type"] in ("missing", "value_error") else f" (found {error['input']!r})"
-    return f"{place}: {path or 'config'}: {message}{found}"
+    value_text = "" if error["type"] in ("missing", "value_error") else f" (found {error['input']!r})"
+    return f"{place}: {path or 'config'}: {message}{value_text}"
 
 
-def _place(path: str, lines: Mapping[str, int], origins: Mapping[str, str], where: str) -> str:
+def _place(path: str, lines: Mapping[str, int], origins: Mapping[str, str], location: str) -> str:
     """Where a value was given: `file:line`, or the override or environment variable it came from."""
     origin = _origin(path, origins)
-    if origin not in ("default", where):
+    if origin not in ("default", location):
         return origin
     parts = path.split(".")
-    known = (lines.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
-    line = next((number for number in known if number is not None), None)
-    return f"{where}:{line}" if line else where
+    line_numbers = (lines.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
+    line = next((number for number in line_numbers if number is not None), None)
+    return f"{location}:{line}" if line else location
 
 
 def _keys_at(loc: Sequence[str]) -> list[str]:
@@ -236,7 +236,7 @@ def _keys_at(loc: Sequence[str]) -> list[str]:
 def _model_within(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_within(inner)) is not None), None)
+    return next((model for inner in get_args(annotation) if (model := _model_within(inner)) is not None), None)
 
 
 def _paths(value: Any, path: str = "") -> list[str]:

@@ -44,7 +44,7 @@ def read(text: str) -> tuple[Any, dict[str, int]]:
     try:
         _refuse_depth(text)
         node = yaml.compose(text, Loader=_Loader)
-        lines = {} if node is None else dict(_checked(node, ""))
+        lines = {} if node is None else dict(_check_pairs(node, ""))
         return yaml.load(text, Loader=_Loader), lines
     except yaml.YAMLError as error:
         raise ConfigError(f"is not YAML: {error}") from error
@@ -65,7 +65,7 @@ def _refuse_depth(text: str) -> None:
             raise ConfigError(f"line {_line(event)}: more than {MOST_NODES:,} values")
 
 
-def _checked(node: yaml.Node, path: str) -> list[tuple[str, int]]:
+def _check_pairs(node: yaml.Node, path: str) -> list[tuple[str, int]]:
     """The line of each key below a node, each key and value found to be plain."""
     if node.tag not in _PLAIN:
         raise ConfigError(
@@ -75,26 +75,26 @@ def _checked(node: yaml.Node, path: str) -> list[tuple[str, int]]:
         return _of_mapping(node, path)
     if isinstance(node, yaml.SequenceNode):
         rows = [(f"{path}.{index}", value) for index, value in enumerate(node.value)]
-        return [pair for name, value in rows for pair in [(name, _line(value)), *_checked(value, name)]]
+        return [pair for name, value in rows for pair in [(name, _line(value)), *_check_pairs(value, name)]]
     if node.tag.endswith(":int") and len(node.value) > _LONGEST_NUMBER:
         raise ConfigError(f"line {_line(node)}: a number of {len(node.value):,} digits")
     return []
 
 
 def _of_mapping(node: yaml.MappingNode, path: str) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
-    seen = set()
+    pairs: list[tuple[str, int]] = []
+    names = set()
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.tag not in _PLAIN:
             raise ConfigError(f"line {_line(key)}: a key of type {key.tag.rpartition(':')[2]}; expected a word")
         if key.value == "<<":
             raise ConfigError(f"line {_line(key)}: the merge key '<<'; write the keys out")
-        if key.value in seen:
+        if key.value in names:
             raise ConfigError(f"line {_line(key)}: key '{key.value}' is given twice; keep one")
-        seen.add(key.value)
+        names.add(key.value)
         name = f"{path}.{key.value}".lstrip(".")
-        found += [(name, _line(key)), *_checked(value, name)]
-    return found
+        pairs += [(name, _line(key)), *_check_pairs(value, name)]
+    return pairs
 
 
 def _line(node: Any) -> int:

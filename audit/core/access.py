@@ -27,13 +27,13 @@ class Access:
     FINAL_WEIGHTS: ClassVar[Access]
     ALL_STEPS: ClassVar[Access]
 
-    def shows(self, other: Access) -> bool:
-        """True where an adversary with this access is given all that `other` gives.
+    def shows(self, access: Access) -> bool:
+        """True where an adversary with this access is given all that `access` gives.
 
         >>> Access.FINAL_WEIGHTS.shows(Access.LABEL_ONLY), Access.LABEL_ONLY.shows(Access.FINAL_MODEL)
         (True, False)
         """
-        return other.released <= self.released
+        return access.released <= self.released
 
     @property
     def words(self) -> str:
@@ -47,20 +47,20 @@ class Access:
         >>> Access.named("final_model").released == Access.FINAL_MODEL.released
         True
         """
-        return KNOWN.get(name) or cls(name=name, released=frozenset({name}))
+        return ACCESS_BY_NAME.get(name) or cls(name=name, released=frozenset({name}))
 
 
-def _each_more(*levels: tuple[str, frozenset[str]]) -> dict[str, Access]:
+def _cumulative(*levels: tuple[str, frozenset[str]]) -> dict[str, Access]:
     """Accesses by name, each with all that those before it release."""
-    found: dict[str, Access] = {}
-    released: frozenset[str] = frozenset()
-    for name, more in levels:
-        released |= more
-        found[name] = Access(name=name, released=released)
-    return found
+    levels_by_name: dict[str, Access] = {}
+    signals: frozenset[str] = frozenset()
+    for name, level_signals in levels:
+        signals |= level_signals
+        levels_by_name[name] = Access(name=name, released=signals)
+    return levels_by_name
 
 
-KNOWN = _each_more(
+ACCESS_BY_NAME = _cumulative(
     ("label_only", frozenset({"labels", "label_queries"})),
     ("final_model", frozenset({"losses", "outputs", "queries"})),
     ("final_weights", frozenset({"weights"})),
@@ -68,10 +68,10 @@ KNOWN = _each_more(
 )
 """Accesses by name, from least to most. A line here adds one; a config may also name `package.module:OBJECT`."""
 
-Access.LABEL_ONLY = KNOWN["label_only"]
-Access.FINAL_MODEL = KNOWN["final_model"]
-Access.FINAL_WEIGHTS = KNOWN["final_weights"]
-Access.ALL_STEPS = KNOWN["all_steps"]
+Access.LABEL_ONLY = ACCESS_BY_NAME["label_only"]
+Access.FINAL_MODEL = ACCESS_BY_NAME["final_model"]
+Access.FINAL_WEIGHTS = ACCESS_BY_NAME["final_weights"]
+Access.ALL_STEPS = ACCESS_BY_NAME["all_steps"]
 
 
 def least(sources: frozenset[str], within: Access) -> Access | None:
@@ -80,5 +80,5 @@ def least(sources: frozenset[str], within: Access) -> Access | None:
     >>> least(frozenset({"outputs"}), Access.ALL_STEPS).name
     'final_model'
     """
-    fitting = [one for one in (*KNOWN.values(), within) if sources <= one.released and within.shows(one)]
+    fitting = [access for access in (*ACCESS_BY_NAME.values(), within) if sources <= access.released and within.shows(access)]
     return min(fitting, key=lambda access: len(access.released), default=None)

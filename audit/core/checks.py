@@ -76,16 +76,16 @@ def without_nan(array: NDArray[Any], name: str) -> NDArray[Any]:
     """`array` itself, or `DataError` naming the first NaN (infinities are allowed)."""
     bad = np.isnan(array)
     if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise DataError(f"{name} has {int(bad.sum())} NaN, the first at index {where}; remove or repair those values")
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise DataError(f"{name} has {int(bad.sum())} NaN, the first at index {index}; remove or repair those values")
     return array
 
 
-def both_sides(included: NDArray[Any], who: str) -> None:
+def both_sides(included: NDArray[Any], user: str) -> None:
     """Nothing, or `DataError` unless there is at least one member and one nonmember."""
     members = int(np.count_nonzero(included))
     if members in (0, len(included)):
         raise DataError(
-            f"{who} got {members} member scores and {len(included) - members} nonmember scores; it needs at least one of "
+            f"{user} got {members} member scores and {len(included) - members} nonmember scores; it needs at least one of "
             "each: check the coins, or plant more canaries"
         )

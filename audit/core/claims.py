@@ -130,8 +130,8 @@ class Certificate:
     def kept(self) -> bool:
         """Whether the count is one that the promise explains: not above its mean by three standard deviations."""
         mean = self.repetitions * self.nominal
-        spread = math.sqrt(mean * max(0.0, 1 - self.nominal))
-        return self.wrong <= mean + 3 * spread
+        std = math.sqrt(mean * max(0.0, 1 - self.nominal))
+        return self.wrong <= mean + 3 * std
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ class Records:
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
             raise DataError(f"{len(self.inputs)} inputs but {len(self.labels)} labels; expected as many of each")
-        for one in fields(self):
-            object.__setattr__(self, one.name, checks.frozen(getattr(self, one.name)))
+        for field in fields(self):
+            object.__setattr__(self, field.name, checks.frozen(getattr(self, field.name)))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -88,10 +88,10 @@ class Canaries:
     def __post_init__(self) -> None:
         if self.copies < 1 or (self.copies > 1 and self.records is None):
             raise DataError(f"canaries '{self.kind}' in {self.copies} copies; expected 1, or more where they are records")
-        given = [x for x in (self.records, self.coordinates, self.directions) if x is not None]
-        if len(given) != 1:
+        parts = [x for x in (self.records, self.coordinates, self.directions) if x is not None]
+        if len(parts) != 1:
             raise DataError(
-                f"canaries '{self.kind}' carry {len(given)} forms; expected exactly one of records, coordinates, directions"
+                f"canaries '{self.kind}' carry {len(parts)} forms; expected exactly one of records, coordinates, directions"
             )
 
     def __len__(self) -> int:

@@ -37,7 +37,7 @@ _LEAVES = (NonPrivate, Gaussian, Laplace, RandomizedResponse, Exponential, Appro
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (*_LEAVES, *_NODES)}
 _FLAT: dict[str, Callable[..., Event]] = {"DpSgd": dp_sgd, "NonPrivate": sgd}
 """Files write the two usual trainings as one flat object, as they always did, so that hashes over files stay."""
-_OMITTED: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
+_OMISSIONS: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
 """Fields of leaves that files name only where they are not this."""
 
 
@@ -57,9 +57,9 @@ def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
 def dp_events(event: Event, library: ModuleType | Any) -> Any:
     """The event in the vocabulary of dp-accounting, whose module is handed in; numbers as they are, without conversion."""
 
-    def without(node: Event, inner: Any, built: Callable[[], Any]) -> Any:
+    def without(node: Event, inner: Any, build: Callable[[], Any]) -> Any:
         """What is shown as it is costs everything, however it is sampled: the library has no rate for it."""
-        return inner if is_non_private(node) else built()
+        return inner if is_non_private(node) else build()
 
     makers: dict[type, Callable[..., Any]] = {
         NonPrivate: lambda leaf: library.NonPrivateDpEvent(),
@@ -90,8 +90,8 @@ def number(value: Any) -> Any:
     return value
 
 
-def decode(stored: Mapping[str, Any], *, unchecked: bool = False) -> Event:
-    """Return the event that a JSON object describes; `unchecked` leaves out its own validation.
+def decode(tree: Mapping[str, Any], *, skip_validation: bool = False) -> Event:
+    """Return the event that a JSON object describes; `skip_validation` leaves out its own validation.
 
     Raises:
         DataError: an unknown kind, or other fields than the kind has.
@@ -100,33 +100,33 @@ def decode(stored: Mapping[str, Any], *, unchecked: bool = False) -> Event:
     >>> decode({"kind": "DpSgd", "noise_multiplier": 2.0, "clip_norm": 1.0, "sample_rate": 0.1, "steps": 5}).count
     5
     """
-    name = stored.get("kind")
-    build = _FLAT[name] if name in _FLAT and "steps" in stored else _KINDS.get(str(name))
+    name = tree.get("kind")
+    build = _FLAT[name] if name in _FLAT and "steps" in tree else _KINDS.get(str(name))
     if build is None:
         raise DataError(f"an event of kind {name!r}; expected one of {', '.join(sorted({*_KINDS, *_FLAT}))}")
-    values = {key: _value(key, value, unchecked) for key, value in stored.items() if key != "kind"}
+    values = {key: _value(key, value, skip_validation) for key, value in tree.items() if key != "kind"}
     try:
-        return _unchecked(build, values) if unchecked else build(**values)
+        return _without_validation(build, values) if skip_validation else build(**values)
     except (TypeError, KeyError) as error:
-        raise DataError(f"cannot read {dict(stored)} as an event: {error}") from error
+        raise DataError(f"cannot read {dict(tree)} as an event: {error}") from error
 
 
-def _value(key: str, value: Any, unchecked: bool) -> Any:
+def _value(key: str, value: Any, skip_validation: bool) -> Any:
     if key == "mechanism":
-        return decode(value, unchecked=unchecked)
+        return decode(value, skip_validation=skip_validation)
     if key == "unit":
         if value not in get_args(Unit):
             raise DataError(f"an event about one {value!r}; expected one of {', '.join(get_args(Unit))}")
         return value
-    return tuple(decode(part, unchecked=unchecked) for part in value) if key == "parts" else number(value)
+    return tuple(decode(part, skip_validation=skip_validation) for part in value) if key == "parts" else number(value)
 
 
-def _unchecked(build: Any, values: Mapping[str, Any]) -> Event:
+def _without_validation(build: Any, values: Mapping[str, Any]) -> Event:
     if build in (dp_sgd, sgd):
         own = {key: value for key, value in values.items() if key not in ("sample_rate", "steps")}
-        leaf = _unchecked(Gaussian if build is dp_sgd else NonPrivate, own)
-        step = _unchecked(PoissonSampled, {"mechanism": leaf, "sample_rate": values["sample_rate"]})
-        return _unchecked(Repeated, {"mechanism": step, "count": values["steps"]})
+        leaf = _without_validation(Gaussian if build is dp_sgd else NonPrivate, own)
+        step = _without_validation(PoissonSampled, {"mechanism": leaf, "sample_rate": values["sample_rate"]})
+        return _without_validation(Repeated, {"mechanism": step, "count": values["steps"]})
     event: Event = object.__new__(build)
     for field in dataclasses.fields(build):
         default = {} if field.default is dataclasses.MISSING else {field.name: field.default}
@@ -142,20 +142,20 @@ def encode(event: Event) -> dict[str, Any]:
             return {**flat, "sample_rate": plain(rate), "steps": plain(count), **_units(leaf.unit)}
         case Repeated(mechanism=PoissonSampled(mechanism=NonPrivate() as bare, sample_rate=rate), count=count):
             return {"kind": "NonPrivate", "sample_rate": plain(rate), "steps": plain(count), **_units(bare.unit)}
-    stored: dict[str, Any] = {"kind": type(event).__name__}
+    tree: dict[str, Any] = {"kind": type(event).__name__}
     for field in dataclasses.fields(event):  # type: ignore[arg-type]
         value = getattr(event, field.name)
         if field.name == "mechanism":
-            stored[field.name] = encode(value)
+            tree[field.name] = encode(value)
         elif field.name == "parts":
-            stored[field.name] = [encode(part) for part in value]
-        elif field.name not in _OMITTED or value != _OMITTED[field.name]:
-            stored[field.name] = plain(value)
-    return stored
+            tree[field.name] = [encode(part) for part in value]
+        elif field.name not in _OMISSIONS or value != _OMISSIONS[field.name]:
+            tree[field.name] = plain(value)
+    return tree
 
 
 def _units(unit: str) -> dict[str, str]:
-    return {} if unit == _OMITTED["unit"] else {"unit": unit}
+    return {} if unit == _OMISSIONS["unit"] else {"unit": unit}
 
 
 def plain(value: Any) -> Any:

@@ -170,11 +170,11 @@ def phases(event: Event) -> tuple[Phase, ...]:
         case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
             return ((noise, rate, 1),)
         case Repeated(mechanism=inner, count=count):
-            each = phases(inner)
-            if len(each) == 1:
-                noise, rate, number = each[0]
+            parts = phases(inner)
+            if len(parts) == 1:
+                noise, rate, number = parts[0]
                 return ((noise, rate, number * count),)
-            return each * count
+            return parts * count
         case Composed():
             return tuple(phase for part in event.parts for phase in phases(part))
     raise UnsupportedMechanism(f"{event} is not made of DP-SGD phases only, and this accountant knows nothing else")
@@ -186,10 +186,10 @@ def single_phase(event: Event) -> Phase:
     Raises:
         UnsupportedMechanism: it is made of several, or of something else.
     """
-    each = phases(event)
-    if len(each) == 1:
-        return each[0]
-    raise UnsupportedMechanism(f"{event} has {len(each)} phases; this accountant takes exactly one")
+    parts = phases(event)
+    if len(parts) == 1:
+        return parts[0]
+    raise UnsupportedMechanism(f"{event} has {len(parts)} phases; this accountant takes exactly one")
 
 
 def first_steps(event: Event, count: int) -> Event:
@@ -206,12 +206,12 @@ def first_steps(event: Event, count: int) -> Event:
             full = Repeated(mechanism=inner, count=whole)
             return Composed(parts=(full, first_steps(inner, rest))) if rest else full
         case Composed():
-            taken, done = [], 0
+            parts, step_count = [], 0
             for part in event.parts:
-                if done < count:
-                    taken.append(first_steps(part, count - done))
-                done += steps(part)
-            return Composed(parts=tuple(taken))
+                if step_count < count:
+                    parts.append(first_steps(part, count - step_count))
+                step_count += steps(part)
+            return Composed(parts=tuple(parts))
         case PoissonSampled() | SampledWithoutReplacement() | Grouped():
             return replace(event, mechanism=first_steps(event.mechanism, count))
     return Composed(parts=())

@@ -62,4 +62,4 @@ class Watched:
     @property
     def proved(self) -> int | None:
         """Models after which the first claim was refuted, or None."""
-        return min((one.proved for one in self.evidence if one.proved is not None), default=None)
+        return min((evidence.proved for evidence in self.evidence if evidence.proved is not None), default=None)

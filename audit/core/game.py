@@ -91,43 +91,43 @@ class Game:
         """What holds in this game by construction."""
         if self.inclusion is not Inclusion.COINS:
             return frozenset()
-        granted = set()
+        assumptions = set()
         if self.inclusion_probability == 0.5:
-            granted.add(Assumption.INDEPENDENT_COINS)
+            assumptions.add(Assumption.INDEPENDENT_COINS)
         if self.canaries == 1 or self.independent_noise:
-            granted.add(Assumption.INDEPENDENT_TRIALS)
-        return frozenset(granted)
+            assumptions.add(Assumption.INDEPENDENT_TRIALS)
+        return frozenset(assumptions)
 
-    def require(self, assumes: frozenset[Assumption], who: str) -> None:
-        """Nothing, or `AssumptionError` naming what `who` assumes and this game does not grant."""
+    def require(self, assumes: frozenset[Assumption], user: str) -> None:
+        """Nothing, or `AssumptionError` naming what `user` assumes and this game does not grant."""
         missing = sorted(assumes - self.grants)
         if missing:
             raise AssumptionError(
-                f"{who} assumes {', '.join(missing)}, which this game does not grant ({self.describe()}); "
+                f"{user} assumes {', '.join(missing)}, which this game does not grant ({self.describe()}); "
                 "choose an estimator that assumes less, or change the game"
             )
 
     def describe(self) -> str:
         """The game in one sentence, for reports and messages."""
-        decided = (
+        decision = (
             f"each planted by an independent coin with probability {self.inclusion_probability:g}"
             if self.inclusion is Inclusion.COINS
             else "membership fixed by a data split, not by coins"
         )
-        seen = {
+        adversary = {
             Access.LABEL_ONLY: "the predicted labels of the final model",
             Access.FINAL_MODEL: "the outputs of the final model",
             Access.FINAL_WEIGHTS: "the final weights",
             Access.ALL_STEPS: "every noisy step, knowing all other records and which of them each step used",
         }.get(self.access, f"what '{self.access.words}' releases")
-        what = self.canary or "canaries"
-        what += f", {self.copies} copies of each" if self.copies > 1 else ""
+        canary_name = self.canary or "canaries"
+        canary_name += f", {self.copies} copies of each" if self.copies > 1 else ""
         neighbours = {
             Adjacency.ADD_REMOVE: "add or remove one record",
             Adjacency.REPLACE_ONE: "replace one record",
             Adjacency.ZERO_OUT: "zero out one record",
         }[self.adjacency]
         return (
-            f"{self.canaries} {what} in each of {self.runs} training run(s), {decided}; the adversary sees {seen} "
+            f"{self.canaries} {canary_name} in each of {self.runs} training run(s), {decision}; the adversary sees {adversary} "
             f"and {self.references} reference model(s) of its own; neighbouring data sets: {neighbours}"
         )

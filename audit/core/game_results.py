@@ -148,17 +148,17 @@ class GameResult:
 
     def for_any_mechanism(self) -> GameResult:
         """The same without the bounds inside a family, whose epsilon is not that of a run outside of it."""
-        attacks = tuple(replace(one, bounds=_for_any_mechanism(one.bounds)) for one in self.attacks)
-        watched = self.watched
-        if watched is not None:
-            watched = replace(watched, bounds=_for_any_mechanism(watched.bounds))
-        return replace(self, attacks=attacks, watched=watched)
+        attacks = tuple(replace(attack, bounds=_for_any_mechanism(attack.bounds)) for attack in self.attacks)
+        stopping = self.watched
+        if stopping is not None:
+            stopping = replace(stopping, bounds=_for_any_mechanism(stopping.bounds))
+        return replace(self, attacks=attacks, watched=stopping)
 
     @property
     def controls(self) -> tuple[NegativeControl, ...]:
         """All negative controls that were made."""
-        found = [attack.control for attack in self.attacks] + [self.watched.control if self.watched is not None else None]
-        return tuple(control for control in found if control is not None)
+        checks = [attack.control for attack in self.attacks] + [self.watched.control if self.watched is not None else None]
+        return tuple(control for control in checks if control is not None)
 
 
 def _for_any_mechanism(bounds: tuple[LowerBound, ...]) -> tuple[LowerBound, ...]:

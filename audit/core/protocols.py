@@ -130,11 +130,11 @@ class Needs:
         """Keys of all signals that it may look at; a view for it holds no others."""
         return frozenset(signal.key for signal in (*self.signals, *self.instead, *self.optional))
 
-    def of(self, released: Set[str]) -> frozenset[Signal] | None:
+    def of(self, signals: Set[str]) -> frozenset[Signal] | None:
         """The signals to read where this much is released; None where it does not do."""
-        if self.sources <= released:
+        if self.sources <= signals:
             return frozenset((*self.signals, *self.optional))
-        if self.instead and all(signal.source in released for signal in self.instead):
+        if self.instead and all(signal.source in signals for signal in self.instead):
             return frozenset(self.instead)
         return None
 
@@ -233,7 +233,7 @@ class Executor(Protocol):
     """
 
     def map(
-        self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
+        self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]: ...
 
 
@@ -252,7 +252,7 @@ class Renderer(Protocol):
 class ExecutionCheck(Protocol):
     """Holds one thing that a trainer measured of itself against the event that was accounted for."""
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]: ...
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]: ...
 
 
 class AttackClass(Protocol):
@@ -280,7 +280,7 @@ class Gate(Protocol):
 
     def found(self, results: Sequence[MechanismResult]) -> float | None: ...
 
-    def met(self, found: float | None) -> bool: ...
+    def met(self, value: float | None) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

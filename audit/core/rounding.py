@@ -94,8 +94,8 @@ def power(value: float, digits: int = 3) -> str:
         return "0"
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    raised = f"10{str(int(exponent)).translate(_RAISED)}"
-    return raised if mantissa == "1" else f"{mantissa} × {raised}"
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa} × {power}"
 
 
 def percent(rate: float | None, digits: int = 1, side: str = "near") -> str:
@@ -106,8 +106,8 @@ def percent(rate: float | None, digits: int = 1, side: str = "near") -> str:
     """
     if rate is None:
         return NOTHING
-    cut = {"down": ROUND_FLOOR, "up": ROUND_CEILING, "near": ROUND_HALF_EVEN}[side]
-    return f"{_cut(rate, digits, cut, 100)}{SPACE}%"
+    direction = {"down": ROUND_FLOOR, "up": ROUND_CEILING, "near": ROUND_HALF_EVEN}[side]
+    return f"{_cut(rate, digits, direction, 100)}{SPACE}%"
 
 
 def rate(value: float | None, size: int, side: str = "near") -> str:
@@ -150,16 +150,16 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def elide(text: str, most: int) -> str:
-    """`text` cut in its middle to `most` letters, for places that cannot grow.
+def elide(text: str, limit: int) -> str:
+    """`text` cut in its middle to `limit` letters, for places that cannot grow.
 
     >>> elide("attack_with_a_long_name", 13), elide("lira", 13)
     ('attack…g_name', 'lira')
     """
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    tail = (most - 1) // 2
-    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+    tail = (limit - 1) // 2
+    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def plural(number: int, noun: str) -> str:
@@ -172,5 +172,5 @@ def plural(number: int, noun: str) -> str:
 
 
 def _cut(value: float, digits: int, side: str, scale: int = 1) -> str:
-    cut = (Decimal(repr(float(value))) * scale).quantize(Decimal(1).scaleb(-digits), rounding=side)
-    return f"{cut if cut else abs(cut):,f}".replace("-", "−")
+    quantity = (Decimal(repr(float(value))) * scale).quantize(Decimal(1).scaleb(-digits), rounding=side)
+    return f"{quantity if quantity else abs(quantity):,f}".replace("-", "−")

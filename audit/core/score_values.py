@@ -40,10 +40,12 @@ def ordered(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
     >>> ordered([np.array([2**60, 2**60 + 1]), np.array([5])]).tolist()
     [1.0, 2.0, 0.0]
     """
-    large = any(one.dtype.kind in "iu" and len(one) and max(int(one.max()), -int(one.min())) > EXACT for one in arrays)
+    large = any(
+        array.dtype.kind in "iu" and len(array) and max(int(array.max()), -int(array.min())) > EXACT for array in arrays
+    )
     if not large:
-        return np.concatenate([one.astype(np.float64) for one in arrays])
-    if any(one.dtype.kind == "f" for one in arrays):
+        return np.concatenate([array.astype(np.float64) for array in arrays])
+    if any(array.dtype.kind == "f" for array in arrays):
         raise DataError("whole numbers beyond 2^53 beside fractions lose digits; give scores of one type")
-    whole = np.array([int(value) for one in arrays for value in one.tolist()], dtype=object)
+    whole = np.array([int(value) for array in arrays for value in array.tolist()], dtype=object)
     return np.asarray(np.unique(whole, return_inverse=True)[1], dtype=np.float64)

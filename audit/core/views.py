@@ -44,8 +44,8 @@ class View:
         >>> View.of(losses=np.zeros(3)).get("losses").shape
         (3,)
         """
-        given = {name: array for name, array in signals.items() if array is not None}
-        return cls(signals=given, labels=labels, included=included, mechanism=mechanism)
+        arrays = {name: array for name, array in signals.items() if array is not None}
+        return cls(signals=arrays, labels=labels, included=included, mechanism=mechanism)
 
     def __len__(self) -> int:
         """Number of models."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.data.source import DAMAGED
+from audit.data.source import DAMAGE
 
 
 def read_npz(content: bytes, place: Path) -> dict[str, Array]:
@@ -27,7 +27,7 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except DAMAGED as error:
+    except DAMAGE as error:
         reason = (
             "it holds pickled Python objects, which could run code; store plain numbers or text"
             if "allow_pickle" in str(error)
@@ -36,13 +36,13 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
         raise DataError(f"{place} cannot be read as npz: {reason}. Expected a file written by numpy.savez") from error
 
 
-def only_keys(found: dict[str, Array], required: tuple[str, ...], optional: tuple[str, ...], place: Path) -> None:
+def only_keys(arrays: dict[str, Array], names: tuple[str, ...], optional: tuple[str, ...], place: Path) -> None:
     """Nothing, or `DataError` naming the arrays that are missing or not understood."""
-    missing = [name for name in required if name not in found]
-    extra = [name for name in found if name not in required + optional]
+    missing = [name for name in names if name not in arrays]
+    extra = [name for name in arrays if name not in names + optional]
     if missing or extra:
         wrong = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"also has {', '.join(extra)}"] * bool(extra)
         raise DataError(
-            f"{place} holds the arrays {', '.join(sorted(found)) or '(none)'}: it {' and '.join(wrong)}. Expected "
-            f"{', '.join(required)} and optionally {', '.join(optional)}; rename them or leave them out"
+            f"{place} holds the arrays {', '.join(sorted(arrays)) or '(none)'}: it {' and '.join(wrong)}. Expected "
+            f"{', '.join(names)} and optionally {', '.join(optional)}; rename them or leave them out"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import DataError
-from audit.data.source import DAMAGED
+from audit.data.source import DAMAGE
 
 
 def read_table(content: bytes, place: Path, *, columns: list[str] | None = None, separator: str = ",", skip: int = 0) -> Any:
@@ -30,7 +30,7 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
                 frame = _csv(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content, columns, separator, skip)
         text = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
         frame = frame.astype(dict.fromkeys(text, object))  # decodes every cell here, where a damaged one is an error
-    except (*DAMAGED, pa.ArrowException, pd.errors.ParserWarning) as error:
+    except (*DAMAGE, pa.ArrowException, pd.errors.ParserWarning) as error:
         raise DataError(
             f"{place} cannot be read as a table: {str(error).strip()}. Expected CSV (plain or gzipped, columns separated by "
             f"{separator!r}) or Parquet"

@@ -12,9 +12,9 @@ from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
 from audit.data import typed
-from audit.data.source import STANDARDISED, VOCABULARY, Part, Scaling, Source
+from audit.data.source import STANDARDISATION, VOCABULARY, Part, Scaling, Source
 
-__all__ = ["STANDARDISED", "VOCABULARY", "load"]
+__all__ = ["STANDARDISATION", "VOCABULARY", "load"]
 
 
 PACKAGE = "audit.data.readers"
@@ -40,7 +40,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
     Returns:
         Inputs are float32: images `(C, H, W)`, digits divided by 16 and other images scaled to [-1, 1] by public
         constants. Where a table's columns were standardised with statistics of the train split, which no
-        accountant covers, `source` contains `STANDARDISED`.
+        accountant covers, `source` contains `STANDARDISATION`.
 
     Raises:
         ConfigError: an unknown key (with the nearest match) or a value of the wrong kind.
@@ -54,20 +54,20 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
     counts = {part: typed.records(part, spec.get(part)) for part in _SPLIT}
     source = reader.read()
     generator = seed.child("split").numpy()
-    chosen = _split(source, counts, generator)
-    scaling = source.scaling.fit(source.main.inputs[chosen["train"]])
-    held = source.main if source.test is None else source.test
+    rows = _split(source, counts, generator)
+    scaling = source.scaling.fit(source.main.inputs[rows["train"]])
+    test_source = source.main if source.test is None else source.test
     dataset = Dataset(
         name=str(spec.get("name", spec["kind"])),
         source=source.origin,
         sha256=source.sha256,
         classes=source.classes,
-        train=_take(source.main, chosen["train"], scaling),
-        pool=_take(source.main, chosen["pool"], scaling),
-        test=_take(held, chosen["test"], scaling),
-        pool_index=chosen["pool"],
-        groups=None if source.main.groups is None else source.main.groups[chosen["pool"]],
-        unaccounted=tuple(f"inputs {text}" for text in (STANDARDISED, VOCABULARY) if text in source.origin),
+        train=_take(source.main, rows["train"], scaling),
+        pool=_take(source.main, rows["pool"], scaling),
+        test=_take(test_source, rows["test"], scaling),
+        pool_index=rows["pool"],
+        groups=None if source.main.groups is None else source.main.groups[rows["pool"]],
+        unaccounted=tuple(f"inputs {text}" for text in (STANDARDISATION, VOCABULARY) if text in source.origin),
     )
     _demand_two_classes(dataset)
     return dataset
@@ -78,10 +78,10 @@ def _reader(spec: Mapping[str, Any]) -> Reader:
     own = {key: value for key, value in spec.items() if key not in _COMMON or key == "kind"}
     kind = own.get("kind")
     if isinstance(kind, str):
-        allowed, _ = plugins.keys(plugins.find(PACKAGE, kind, "data"))
+        allowed_keys, _ = plugins.keys(plugins.find(PACKAGE, kind, "data"))
         for key in own:
-            if key not in (*_COMMON, *allowed):
-                near, takes = plugins.hint(key, _COMMON + allowed), ", ".join((*_COMMON, *allowed))
+            if key not in (*_COMMON, *allowed_keys):
+                near, takes = plugins.hint(key, _COMMON + allowed_keys), ", ".join((*_COMMON, *allowed_keys))
                 raise ConfigError(f"data: unknown key '{key}' for kind '{kind}'.{near} It takes: {takes}")
     reader: Reader = plugins.build(PACKAGE, own, "data")
     return reader
@@ -91,28 +91,28 @@ def _split(source: Source, counts: dict[str, int | None], generator: np.random.G
     """Row numbers of each part: `test` from the source's own test part where it has one, else from the same rows."""
     if source.test is None:
         return _draw(len(source.main), counts, generator)
-    chosen = _draw(len(source.main), {part: counts[part] for part in ("train", "pool")}, generator)
-    return chosen | _draw(len(source.test), {"test": counts["test"]}, generator)
+    rows = _draw(len(source.main), {part: counts[part] for part in ("train", "pool")}, generator)
+    return rows | _draw(len(source.test), {"test": counts["test"]}, generator)
 
 
 def _draw(size: int, counts: dict[str, int | None], generator: np.random.Generator) -> dict[str, Array]:
-    named = ", ".join(f"{part} {'null' if count is None else count}" for part, count in counts.items())
+    quotas = ", ".join(f"{part} {'null' if count is None else count}" for part, count in counts.items())
     rest = [part for part, count in counts.items() if count is None]
     if len(rest) > 1:
         raise ConfigError(
-            f"data: {named}, to be drawn from the same {size} records; at most one of them can be null ('the rest'), "
+            f"data: {quotas}, to be drawn from the same {size} records; at most one of them can be null ('the rest'), "
             f"so give a count for {' or '.join(rest)}"
         )
-    asked = sum(count for count in counts.values() if count is not None)
-    if asked > size:
-        raise DataError(f"data: {named} ask for {asked} records, but there are {size}; ask for fewer")
+    total = sum(count for count in counts.values() if count is not None)
+    if total > size:
+        raise DataError(f"data: {quotas} ask for {total} records, but there are {size}; ask for fewer")
     order = generator.permutation(size)
-    chosen, start = {}, 0
+    rows, start = {}, 0
     for part, count in counts.items():
-        stop = start + (size - asked if count is None else count)
-        chosen[part] = order[start:stop]
+        stop = start + (size - total if count is None else count)
+        rows[part] = order[start:stop]
         start = stop
-    return chosen
+    return rows
 
 
 def _take(part: Part, rows: Array, scaling: Scaling) -> Records:

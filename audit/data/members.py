@@ -52,10 +52,10 @@ def gather(members: Side, nonmembers: Side) -> Evidence:
     """
     sides, files = [], []
     for side, name in ((members, "members"), (nonmembers, "nonmembers")):
-        arrays, where, content = _read(side, name)
+        arrays, location, content = _read(side, name)
         if content is not None:
-            files.append((where, content))
-        sides.append(_checked(arrays, where))
+            files.append((location, content))
+        sides.append(_check_side(arrays, location))
     _refuse_unlike(sides[0]["x"], sides[1]["x"])
     if sides[0]["x"].shape[1:] != sides[1]["x"].shape[1:]:
         raise DataError(
@@ -65,22 +65,22 @@ def gather(members: Side, nonmembers: Side) -> Evidence:
     for key in ("group", "index"):
         if (sides[0][key] is None) != (sides[1][key] is None):
             raise DataError(f"one of members and nonmembers has '{key}', the other has not; give it in both or in neither")
-    joined: dict[str, Any] = {
+    merged_arrays: dict[str, Any] = {
         key: None if sides[0][key] is None else np.concatenate([side[key] for side in sides]) for key in sides[0]
     }
-    present = np.unique(joined["y"])
+    present = np.unique(merged_arrays["y"])
     if len(present) < 2:
         raise DataError(f"all records have the label {present[0]}; expected at least two classes (is y the right array?)")
     counts = [len(side["y"]) for side in sides]
     return Evidence(
-        inputs=joined["x"],
-        labels=joined["y"],
+        inputs=merged_arrays["x"],
+        labels=merged_arrays["y"],
         included=np.arange(sum(counts)) < counts[0],
         rows=np.arange(sum(counts)),
-        index=joined["index"],
-        groups=joined["group"],
+        index=merged_arrays["index"],
+        groups=merged_arrays["group"],
         name=", ".join(name for name, _ in files) if files else "arrays in memory",
-        sha256=combined_sha256(files) if files else array_sha256(joined["x"], joined["y"]),
+        sha256=combined_sha256(files) if files else array_sha256(merged_arrays["x"], merged_arrays["y"]),
     )
 
 
@@ -88,9 +88,9 @@ def _refuse_unlike(members: Array, nonmembers: Array) -> None:
     """Nothing, or `DataError` where one side is whole numbers and the other is not: they were scaled in different ways."""
     whole = [side.dtype.kind in "biu" for side in (members, nonmembers)]
     if whole[0] != whole[1]:
-        found = [f"{side.dtype} ({float(side.min()):g} to {float(side.max()):g})" for side in (members, nonmembers)]
+        ranges = [f"{side.dtype} ({float(side.min()):g} to {float(side.max()):g})" for side in (members, nonmembers)]
         raise DataError(
-            f"members have x of type {found[0]}, nonmembers of type {found[1]}; expected the same type and scale on both "
+            f"members have x of type {ranges[0]}, nonmembers of type {ranges[1]}; expected the same type and scale on both "
             "sides, exactly as the model takes them"
         )
 
@@ -99,35 +99,35 @@ def _read(side: Side, name: str) -> tuple[dict[str, Array], str, bytes | None]:
     if isinstance(side, str | Path):
         place = Path(side)
         content = read_bytes(place, name)
-        found = read_npz(content, place)
-        only_keys(found, ("x", "y"), ("exact", "group", "index"), place)
-        return found, place.name, content
+        arrays = read_npz(content, place)
+        only_keys(arrays, ("x", "y"), ("exact", "group", "index"), place)
+        return arrays, place.name, content
     if isinstance(side, Records):
         return {"x": side.inputs, "y": side.labels}, name, None
     if isinstance(side, Mapping):
-        found = {key: np.asarray(value) for key, value in side.items()}
-        only_keys(found, ("x", "y"), ("exact", "group", "index"), Path(name))
-        return found, name, None
+        arrays = {key: np.asarray(value) for key, value in side.items()}
+        only_keys(arrays, ("x", "y"), ("exact", "group", "index"), Path(name))
+        return arrays, name, None
     if isinstance(side, tuple) and len(side) == 2:
         return {"x": np.asarray(side[0]), "y": np.asarray(side[1])}, name, None
     raise DataError(f"{name} are given as {type(side).__name__}; expected a path of an npz file with x and y, or (x, y)")
 
 
-def _checked(arrays: Mapping[str, Array], where: str) -> dict[str, Any]:
+def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
     inputs, labels = arrays["x"], arrays["y"]
     if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
-        raise DataError(f"{where}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
+        raise DataError(f"{location}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
     if len(inputs) == 0:
-        raise DataError(f"{where}: no record; expected at least one member and one nonmember")
+        raise DataError(f"{location}: no record; expected at least one member and one nonmember")
     for key in ("y", "group", "index"):
         if arrays.get(key) is not None and len(arrays[key]) != len(inputs):
-            raise DataError(f"{where}: {len(inputs)} records in x but {len(arrays[key])} in {key}; expected as many of each")
+            raise DataError(f"{location}: {len(inputs)} records in x but {len(arrays[key])} in {key}; expected as many of each")
     index = arrays.get("index")
     if index is not None and (index.ndim != 1 or index.dtype.kind not in "iu"):
-        raise DataError(f"{where}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
+        raise DataError(f"{location}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
     return {
-        "x": inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{where}: x"),
-        "y": class_labels(labels, None, f"{where}: y"),
+        "x": inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{location}: x"),
+        "y": class_labels(labels, None, f"{location}: y"),
         "group": None if arrays.get("group") is None else np.asarray(arrays["group"]).astype(str),
         "index": index,
     }
@@ -144,35 +144,35 @@ def without_overlap(evidence: Evidence, overlap: str, *, by_coins: bool) -> Evid
     """
     _, content, counts = np.unique(_hashes(evidence), return_inverse=True, return_counts=True)
     members = np.bincount(content, weights=evidence.included, minlength=len(counts))
-    on_both = (members > 0) & (members < counts)
-    shared = on_both[content] & ~evidence.included
-    if not shared.any():
+    on_both_sides = (members > 0) & (members < counts)
+    overlap_mask = on_both_sides[content] & ~evidence.included
+    if not overlap_mask.any():
         return evidence
     if overlap == "refuse":
-        first = int(np.flatnonzero(shared)[0])
+        first = int(np.flatnonzero(overlap_mask)[0])
         twin = int(np.flatnonzero((content == content[first]) & evidence.included)[0])
         side = int(evidence.included.sum())
         raise DataError(
-            f"{int(shared.sum())} nonmembers are equal to members (nonmember {first - side} is member {twin}), so the model "
-            "was trained on them; remove them, or leave them out by overlap 'drop' (--drop-overlap)"
+            f"{int(overlap_mask.sum())} nonmembers are equal to members (nonmember {first - side} is member {twin}), so the "
+            "model was trained on them; remove them, or leave them out by overlap 'drop' (--drop-overlap)"
         )
-    kept = counts[content] == 1 if by_coins else ~shared
-    if not (evidence.included & kept).any() or not (~evidence.included & kept).any():
+    mask = counts[content] == 1 if by_coins else ~overlap_mask
+    if not (evidence.included & mask).any() or not (~evidence.included & mask).any():
         raise DataError("nothing is left on one side after dropping records that are on both; the files overlap as a whole")
-    return _taken(evidence, kept)
+    return _take(evidence, mask)
 
 
-def _taken(evidence: Evidence, kept: Array) -> Evidence:
+def _take(evidence: Evidence, mask: Array) -> Evidence:
     return Evidence(
-        inputs=evidence.inputs[kept],
-        labels=evidence.labels[kept],
-        included=evidence.included[kept],
-        rows=evidence.rows[kept],
-        index=None if evidence.index is None else evidence.index[kept],
-        groups=None if evidence.groups is None else evidence.groups[kept],
+        inputs=evidence.inputs[mask],
+        labels=evidence.labels[mask],
+        included=evidence.included[mask],
+        rows=evidence.rows[mask],
+        index=None if evidence.index is None else evidence.index[mask],
+        groups=None if evidence.groups is None else evidence.groups[mask],
         name=evidence.name,
         sha256=evidence.sha256,
-        dropped=int((~kept).sum()),
+        dropped=int((~mask).sum()),
     )
 
 

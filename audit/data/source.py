@@ -16,7 +16,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 
-DAMAGED = (
+DAMAGE = (
     ValueError,
     TypeError,
     LookupError,
@@ -35,7 +35,7 @@ DAMAGED = (
     tokenize.TokenError,
 )
 """What parsers of other libraries raise on damaged files: seen by flipping bytes, not only as documented."""
-STANDARDISED = "standardised with the mean and standard deviation of the train split"
+STANDARDISATION = "standardised with the mean and standard deviation of the train split"
 VOCABULARY = "categories taken from the files"
 
 
@@ -80,9 +80,9 @@ class Scaling:
         columns = list(self.fitted)
         offset, unit = self.offset.copy(), self.unit.copy()
         with np.errstate(over="ignore", invalid="ignore"):  # `apply` refuses what becomes of an overflow
-            spread = train[:, columns].std(axis=0, dtype=np.float64)
+            std = train[:, columns].std(axis=0, dtype=np.float64)
             offset[columns] = train[:, columns].mean(axis=0, dtype=np.float64)
-        unit[columns] = np.where(spread > 0, spread, 1.0)
+        unit[columns] = np.where(std > 0, std, 1.0)
         return replace(self, offset=offset, unit=unit)
 
     def apply(self, inputs: Array) -> Array:
@@ -99,7 +99,7 @@ class Scaling:
         return finite_inputs(out, "the data, as float32,")
 
 
-UNSCALED = Scaling(offset=np.zeros(()), unit=np.ones(()))
+NO_SCALING = Scaling(offset=np.zeros(()), unit=np.ones(()))
 PIXELS = Scaling(offset=np.array(127.5), unit=np.array(127.5))
 """uint8 images to [-1, 1]: divided by 255, then centred."""
 
@@ -123,18 +123,18 @@ class Source:
     test: Part | None = None
 
 
-def read_bytes(path: Path, what: str) -> bytes:
+def read_bytes(path: Path, purpose: str) -> bytes:
     """The whole file, or `DataError` saying what was looked for."""
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
         raise DataError(
-            f"{what}: no file {path}; nothing is ever downloaded, so put the file there or correct 'root' and 'path'"
+            f"{purpose}: no file {path}; nothing is ever downloaded, so put the file there or correct 'root' and 'path'"
         ) from error
     except OSError as error:
-        raise DataError(f"{what}: cannot read {path} ({error.strerror}); expected a readable file") from error
+        raise DataError(f"{purpose}: cannot read {path} ({error.strerror}); expected a readable file") from error
     if not content:
-        raise DataError(f"{what}: {path} is empty; expected data (was its download or copy cut short?)")
+        raise DataError(f"{purpose}: {path} is empty; expected data (was its download or copy cut short?)")
     return content
 
 
@@ -155,58 +155,58 @@ def array_sha256(*arrays: Array) -> str:
     return digest.hexdigest()
 
 
-def finite_inputs(inputs: Array, where: str) -> Array:
+def finite_inputs(inputs: Array, location: str) -> Array:
     """`inputs` itself, or `DataError` naming how many values are not finite and the first record that has one."""
     if inputs.dtype.kind == "f":
         bad = ~np.isfinite(inputs)
         if bad.any():
             row = int(np.argwhere(bad)[0][0])
             raise DataError(
-                f"{where} has {int(bad.sum())} values that are NaN or infinite, the first in record {row}; "
+                f"{location} has {int(bad.sum())} values that are NaN or infinite, the first in record {row}; "
                 "remove or repair those records"
             )
     return inputs
 
 
-def class_labels(labels: Array, classes: int | None, where: str) -> Array:
+def class_labels(labels: Array, classes: int | None, location: str) -> Array:
     """`labels` as int64 in `0 .. classes-1`, or `DataError` naming the first that is not.
 
     Args:
         classes: how many there are, or None where the labels themselves decide.
     """
     if labels.ndim != 1:
-        raise DataError(f"{where} has shape {labels.shape}; expected one label per record, (n,)")
+        raise DataError(f"{location} has shape {labels.shape}; expected one label per record, (n,)")
     if labels.dtype.kind not in "iufb":
-        raise DataError(f"{where} has type {labels.dtype}; expected integer class labels 0, 1, 2, ...")
+        raise DataError(f"{location} has type {labels.dtype}; expected integer class labels 0, 1, 2, ...")
     bad = ~np.isfinite(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), bool)
     if not bad.any():
         bad = labels != np.floor(labels) if labels.dtype.kind == "f" else bad
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise DataError(
-            f"{where}: label {labels[first]} of record {first} is no integer; expected classes 0, 1, 2, ... "
+            f"{location}: label {labels[first]} of record {first} is no integer; expected classes 0, 1, 2, ... "
             "(for a continuous target set 'task: regression')"
         )
     top = np.inf if classes is None else classes
     outside = (labels < 0) | (labels >= top)
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
-        allowed = "0 or above" if classes is None else f"in 0 .. {classes - 1}"
-        raise DataError(f"{where}: label {labels[first]} of record {first} is out of range; expected classes {allowed}")
+        range_text = "0 or above" if classes is None else f"in 0 .. {classes - 1}"
+        raise DataError(f"{location}: label {labels[first]} of record {first} is out of range; expected classes {range_text}")
     return labels.astype(np.int64)
 
 
-def target_values(labels: Array, where: str) -> Array:
+def target_values(labels: Array, location: str) -> Array:
     """Regression targets as finite float64 `(n,)`."""
     if labels.ndim != 1 or labels.dtype.kind not in "iufb":
-        raise DataError(f"{where} has shape {labels.shape} and type {labels.dtype}; expected one number per record, (n,)")
-    return finite_inputs(labels.astype(np.float64), where)
+        raise DataError(f"{location} has shape {labels.shape} and type {labels.dtype}; expected one number per record, (n,)")
+    return finite_inputs(labels.astype(np.float64), location)
 
 
-def choice(value: object, allowed: tuple[str, ...], key: str) -> str:
+def choice(value: object, choices: tuple[str, ...], key: str) -> str:
     """`value` itself, or `ConfigError` naming what is allowed."""
-    if value not in allowed:
-        raise ConfigError(f"{key} is {value!r}; expected one of {', '.join(allowed)}")
+    if value not in choices:
+        raise ConfigError(f"{key} is {value!r}; expected one of {', '.join(choices)}")
     return str(value)
 
 
@@ -218,14 +218,16 @@ def locate(root: str, path: str) -> Path:
     return Path(root).expanduser() / Path(path).expanduser()
 
 
-def memberships(column: Array, where: str) -> Array:
+def memberships(column: Array, location: str) -> Array:
     """`column` as `(n,)` bool, or `DataError` where it is not made of two truth values with both sides present."""
     flags = np.asarray(column)
     if flags.ndim != 1 or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
-        shown = ", ".join(str(value) for value in np.unique(flags.astype(str))[:4])
-        raise DataError(f"{where} holds {shown} with shape {flags.shape}; expected true or false (1 or 0) for each record")
+        examples = ", ".join(str(value) for value in np.unique(flags.astype(str))[:4])
+        raise DataError(
+            f"{location} holds {examples} with shape {flags.shape}; expected true or false (1 or 0) for each record"
+        )
     flags = flags.astype(bool)
     if flags.all() or not flags.any():
         side = "members" if flags.all() else "nonmembers"
-        raise DataError(f"{where} marks {side} only ({len(flags)} records); expected both members and nonmembers")
+        raise DataError(f"{location} marks {side} only ({len(flags)} records); expected both members and nonmembers")
     return flags

@@ -8,13 +8,13 @@ from typing import Any
 from audit.core.errors import ConfigError
 
 
-def _expect(key: str, value: Any, fits: bool, expected: str) -> None:
+def _expect(key: str, value: Any, fits: bool, expectation: str) -> None:
     if not fits:
-        raise ConfigError(f"data.{key} is {value!r}; expected {expected}")
+        raise ConfigError(f"data.{key} is {value!r}; expected {expectation}")
 
 
-def _count(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _count(value: Any, smallest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= smallest
 
 
 def text(**values: Any) -> None:
@@ -54,12 +54,12 @@ def label_list(value: Any) -> None:
 
 def class_count(value: Any) -> None:
     """Raise where `classes` is neither a number of at least 2 nor None."""
-    expected = "a number of at least 2, or null for the largest label plus one"
-    _expect("classes", value, value is None or _count(value, 2), expected)
+    expectation = "a number of at least 2, or null for the largest label plus one"
+    _expect("classes", value, value is None or _count(value, 2), expectation)
 
 
 def records(key: str, value: Any) -> int | None:
     """Return a number of records, or None for the rest."""
-    expected = "a number of records of at least 0, or null for the rest"
-    _expect(key, value, value is None or _count(value, 0), expected)
+    expectation = "a number of records of at least 0, or null for the rest"
+    _expect(key, value, value is None or _count(value, 0), expectation)
     return None if value is None else int(value)

@@ -15,7 +15,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.clipping import Clip, Clipped
+from audit.engine.clipping import Clip, Clipping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class Quantile:
         if self.count_noise is not None:
             checks.nonnegative(self.count_noise, "count_noise")
 
-    def noise_on_count(self, mechanism: NoisySteps, expected: float) -> float:
-        """Standard deviation of the noise on the count of a batch of `expected` examples."""
+    def noise_on_count(self, mechanism: NoisySteps, expected_batch: float) -> float:
+        """Standard deviation of the noise on the count of a batch of `expected_batch` examples."""
         if self.count_noise is not None:
             return self.count_noise
-        return 0.0 if mechanism.noise_multiplier == 0 else max(expected / 20.0, 2.0 * mechanism.noise_multiplier)
+        return 0.0 if mechanism.noise_multiplier == 0 else max(expected_batch / 20.0, 2.0 * mechanism.noise_multiplier)
 
 
 def noise_on_sum(total: float, count: float) -> float:
@@ -94,11 +94,11 @@ class AdaptiveNorms:
     """
 
     def __init__(
-        self, options: Quantile, mechanism: NoisySteps, expected: float, seeds: tuple[Seed, ...], like: Tensor
+        self, options: Quantile, mechanism: NoisySteps, expected_batch: float, seeds: tuple[Seed, ...], like: Tensor
     ) -> None:
         self._options = options
-        self._expected = max(expected, 1e-300)
-        self.count_noise = options.noise_on_count(mechanism, expected)
+        self._expected = max(expected_batch, 1e-300)
+        self.count_noise = options.noise_on_count(mechanism, expected_batch)
         self.multiplier = noise_on_sum(mechanism.noise_multiplier, self.count_noise)
         self.norms = torch.full((len(seeds), 1), mechanism.clip_norm, dtype=like.dtype, device=like.device)
         self._drawn = torch.stack([_normal(seed, mechanism.steps) for seed in seeds], dim=1).to(like.device)
@@ -111,18 +111,18 @@ class AdaptiveNorms:
         """Clipping at the norms of this step."""
         return Clip(norm=self.norms)
 
-    def see(self, clipped: Clipped, mask: Tensor) -> None:
+    def see(self, clipping: Clipping, mask: Tensor) -> None:
         """Counts the real rows of one pass."""
-        kept = (clipped.norms <= self.norms).double() - 0.5
-        self._halves += torch.where(mask & clipped.norms.isfinite(), kept, 0.0).sum(1)
+        below = (clipping.norms <= self.norms).double() - 0.5
+        self._halves += torch.where(mask & clipping.norms.isfinite(), below, 0.0).sum(1)
 
     def step(self) -> None:
         """Releases the noisy counts of the step and moves the clip norms."""
         noisy = self._halves + self.count_noise * self._drawn[self._step]
         self._squares += (noisy - self._halves).square()
         share = noisy / self._expected + 0.5
-        moved = torch.exp(-self._options.rate * (share - self._options.target))
-        self.norms = self.norms * moved.to(self.norms.dtype).unsqueeze(1)
+        factor = torch.exp(-self._options.rate * (share - self._options.target))
+        self.norms = self.norms * factor.to(self.norms.dtype).unsqueeze(1)
         self._halves = torch.zeros_like(self._halves)
         self._step += 1
 
@@ -130,8 +130,8 @@ class AdaptiveNorms:
         """`(N,)` std of the noise that the released counts really had, over the accounted one; empty without such noise."""
         if self.count_noise == 0 or self._step == 0:
             return np.empty(0)
-        found: NDArray[np.float64] = (self._squares / self._step).sqrt().cpu().numpy() / self.count_noise
-        return found
+        noise: NDArray[np.float64] = (self._squares / self._step).sqrt().cpu().numpy() / self.count_noise
+        return noise
 
     def effective(self, sum_multiplier: float) -> float:
         """What a realised noise multiplier of the sums amounts to, together with the count."""

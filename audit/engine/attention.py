@@ -71,11 +71,11 @@ class AttentionLayer(nn.Module):
         if key_padding_mask is not None:
             scores = scores + _added(key_padding_mask, scores.dtype)[:, None, None]
         weights = torch.softmax(scores, dim=-1)
-        mixed = self.out_proj((weights @ parts[2]).transpose(1, 2).flatten(2))
-        seen = None
+        context = self.out_proj((weights @ parts[2]).transpose(1, 2).flatten(2))
+        attention = None
         if need_weights:
-            seen = weights.mean(1) if average_attn_weights else weights
-        return mixed, seen
+            attention = weights.mean(1) if average_attn_weights else weights
+        return context, attention
 
 
 def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -87,6 +87,6 @@ def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _part(values: Mapping[str, Tensor], slots: Mapping[str, Slot], prefix: str) -> tuple[dict[str, Tensor], dict[str, Slot]]:
     """Those whose name starts with `prefix`, by what comes after it."""
-    cut = len(prefix)
-    own = {name[cut:]: value for name, value in values.items() if name.startswith(prefix)}
-    return own, {name[cut:]: slot for name, slot in slots.items() if name.startswith(prefix)}
+    length = len(prefix)
+    own = {name[length:]: value for name, value in values.items() if name.startswith(prefix)}
+    return own, {name[length:]: slot for name, slot in slots.items() if name.startswith(prefix)}

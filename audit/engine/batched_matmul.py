@@ -17,21 +17,21 @@ _WORTH_A_CALL = 4_000_000
 
 def rowwise(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """`(N, m, o)` = `left` `(N, m, k)` @ `right` `(N, o, k)` transposed, plus `bias` `(N, o)`; differentiable in `left`."""
-    if not _one_call_each(left, left.shape[1] * left.shape[2] * right.shape[1]):
+    if not _loop_is_faster(left, left.shape[1] * left.shape[2] * right.shape[1]):
         if bias is None:
             return torch.bmm(left, right.transpose(1, 2))
         return torch.baddbmm(bias.unsqueeze(1), left, right.transpose(1, 2))
-    made: Tensor = _Rowwise.apply(left, right, bias)
-    return made
+    product: Tensor = _Rowwise.apply(left, right, bias)
+    return product
 
 
 def add_outer(total: Tensor, signal: Tensor, columns: Tensor) -> None:
     """Adds `signal` `(N, m, o)` transposed @ `columns` `(N, m, k)` to `total` `(N, o, k)`."""
-    if not _one_call_each(columns, signal.numel() // signal.shape[0] * columns.shape[2]):
+    if not _loop_is_faster(columns, signal.numel() // signal.shape[0] * columns.shape[2]):
         total.baddbmm_(signal.transpose(1, 2), columns)
         return
-    for place, one, other in zip(total, signal, columns, strict=True):
-        place.add_(_linear(one.t(), other.t(), None))
+    for place, signal_block, column in zip(total, signal, columns, strict=True):
+        place.add_(_linear(signal_block.t(), column.t(), None))
 
 
 def steady_bmm(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
@@ -44,7 +44,7 @@ def steady_bmm(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor
     return torch.bmm(left, right, out=out)
 
 
-def _one_call_each(like: Tensor, multiplications: int) -> bool:
+def _loop_is_faster(like: Tensor, multiplications: int) -> bool:
     return (
         2 * multiplications >= _WORTH_A_CALL
         and like.device.type == "cpu"
@@ -55,8 +55,8 @@ def _one_call_each(like: Tensor, multiplications: int) -> bool:
 
 
 def _linear(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    made: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
-    return made
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
+    return product
 
 
 class _Rowwise(torch.autograd.Function):
@@ -65,14 +65,14 @@ class _Rowwise(torch.autograd.Function):
         ctx.save_for_backward(right)
         biases = [None] * len(left) if bias is None else list(bias)
         out = left.new_empty(left.shape[0], left.shape[1], right.shape[1])
-        for place, one, other, shift in zip(out, left, right, biases, strict=True):
-            place.copy_(_linear(one, other, shift))
+        for place, block, weight_block, shift in zip(out, left, right, biases, strict=True):
+            place.copy_(_linear(block, weight_block, shift))
         return out
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
         (right,) = ctx.saved_tensors
-        made = signal.new_empty(signal.shape[0], signal.shape[1], right.shape[2])
-        for place, one, other in zip(made, signal, right, strict=True):
-            place.copy_(_linear(one, other.t(), None))
-        return made, None, None
+        gradient = signal.new_empty(signal.shape[0], signal.shape[1], right.shape[2])
+        for place, block, weight_block in zip(gradient, signal, right, strict=True):
+            place.copy_(_linear(block, weight_block.t(), None))
+        return gradient, None, None

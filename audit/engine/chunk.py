@@ -44,7 +44,7 @@ def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Measured:
+class _Measurements:
     """What really happened, gathered while it happens."""
 
     batch_sizes: np.ndarray
@@ -110,9 +110,9 @@ class Chunk:
         initial = None
         if "weights" in job.access.released:
             trainable = {slot.name for slot in self.models.layout.slots}
-            initial = {name: value for name, value in _exported(self.models).items() if name in trainable}
+            initial = {name: value for name, value in _export(self.models).items() if name in trainable}
         flat = self.models.flat
-        measured = _Measured(
+        measurements = _Measurements(
             batch_sizes=np.zeros((count, steps), dtype=np.int64),
             noise_norms=flat.new_zeros(steps, count),
             largest=flat.new_zeros(count),
@@ -127,24 +127,24 @@ class Chunk:
             self.included,
             as_gradients=self.planted is not None,
         )
-        report = _Throttled(progress, count)
+        report = _ThrottledProgress(progress, count)
         checkpoints = []
         within = self.law.block_steps
         for step in range(steps):
             if within == self.law.block_steps:
                 block, within = sampler.block(), 0
                 self.passes.load(block)
-            seen = self._step(block, within, measured, step)
-            if products is not None and seen is not None:
-                products[step] = seen
+            step_products = self._step(block, within, measurements, step)
+            if products is not None and step_products is not None:
+                products[step] = step_products
             if step + 1 in job.checkpoints:
-                checkpoints.append(_exported(self.models))
+                checkpoints.append(_export(self.models))
             within += 1
             report.step()
         report.flush()
-        return replace(self._result(initial, products, measured), checkpoints=tuple(checkpoints))
+        return replace(self._result(initial, products, measurements), checkpoints=tuple(checkpoints))
 
-    def _step(self, block: Block, within: int, measured: _Measured, step: int) -> Tensor | None:
+    def _step(self, block: Block, within: int, measurements: _Measurements, step: int) -> Tensor | None:
         """One step of every model; the products of the gradient canaries where there are any."""
         clip_norm = None if self.private is None else self.private.clip_norm
         total = self.total.zero_()
@@ -153,107 +153,107 @@ class Chunk:
         self.augmentation.start_step(step)
         if self.models.random:
             self.models.begin([seed.child("dropout", step) for seed in self.seeds])
-        self._add_records((step, within), total, measured)
+        self._add_records((step, within), total, measurements)
         counts = block.counts[within]
         ordinary = total
         if self.planted is not None and block.extra is not None:
-            taken = self.passes.extra_of(within)
+            canary_mask = self.passes.extra_of(within)
             ordinary = total.clone()
-            norms = self.planted.add_sum(taken, clip_norm, total)
+            norms = self.planted.add_sum(canary_mask, clip_norm, total)
             counts = counts + block.extra[within].sum(1)
             if clip_norm is not None:
-                torch.maximum(measured.largest, norms.amax(1) / clip_norm, out=measured.largest)
-        measured.batch_sizes[:, step] = counts
-        noisy = self._noisy(total, measured.noise_norms[step])
+                torch.maximum(measurements.largest, norms.amax(1) / clip_norm, out=measurements.largest)
+        measurements.batch_sizes[:, step] = counts
+        noisy = self._noisy(total, measurements.noise_norms[step])
         if self.adaptive is not None:
             self.adaptive.step()
-        seen = None
+        products = None
         if self.planted is not None and "steps" in self.job.access.released:
-            seen = self.planted.products(noisy - ordinary)
+            products = self.planted.products(noisy - ordinary)
         self.optimizer.step(self.models.flat, noisy.div_(max(self.law.mean, 1e-300)))
         if self.averaged is not None:
             self.averaged.step(self.models.flat)
-        return seen
+        return products
 
-    def _noisy(self, total: Tensor, added: Tensor) -> Tensor:
-        """`total` with noise; the norm of what was really added, at the first clip norm, goes to `added` `(N,)`."""
+    def _noisy(self, total: Tensor, noise_norms: Tensor) -> Tensor:
+        """`total` with noise; the norm of what was really added, at the first clip norm, goes to `noise_norms` `(N,)`."""
         if self.private is None or self.noise is None:
             return total
         if self.adaptive is None:
             scale = self.private.noise_multiplier * self.private.clip_norm
             noisy = torch.add(total, self.noise.step(), alpha=scale, out=self.noisy)
-            torch.linalg.vector_norm(torch.sub(noisy, total, out=self.added), dim=1, out=added)
+            torch.linalg.vector_norm(torch.sub(noisy, total, out=self.added), dim=1, out=noise_norms)
             return noisy
         norms = self.adaptive.norms
         noisy = torch.add(total, self.noise.step() * (self.adaptive.multiplier * norms), out=self.noisy)
         difference = torch.sub(noisy, total, out=self.added).mul_(self.private.clip_norm / norms)
-        torch.linalg.vector_norm(difference, dim=1, out=added)
+        torch.linalg.vector_norm(difference, dim=1, out=noise_norms)
         return noisy
 
-    def _add_records(self, at: tuple[int, int], total: Tensor, measured: _Measured) -> None:
+    def _add_records(self, at: tuple[int, int], total: Tensor, measurements: _Measurements) -> None:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
-        for number, (chosen, mask) in enumerate(self.passes.of_step(at[1])):
+        for number, (rows_at, mask) in enumerate(self.passes.of_step(at[1])):
             due = number == 0 and self.recomputation is not None and self.recomputation.due(at[0])
-            rows = None if isinstance(self.models, ChainGradients) and not due else self._rows(chosen, mask)
+            rows = None if isinstance(self.models, ChainGradients) and not due else self._rows(rows_at, mask)
             if due and rows is not None and self.recomputation is not None:
                 with full_precision(self.models):
                     self._recompute(self.recomputation, at[0], rows)
             if isinstance(self.models, ChainGradients):
-                clipped = self.models.add_chosen((self.inputs, self.labels), chosen, mask, (self.clip, total))
+                clipping = self.models.add_chosen((self.inputs, self.labels), rows_at, mask, (self.clip, total))
             elif rows is not None:
-                clipped = self.models.add_sum(rows, self.clip, total)
-            if clipped is not None and self.clip is not None:
-                torch.maximum(measured.largest, (clipped.left / self.clip.norm).amax(1), out=measured.largest)
+                clipping = self.models.add_sum(rows, self.clip, total)
+            if clipping is not None and self.clip is not None:
+                torch.maximum(measurements.largest, (clipping.left / self.clip.norm).amax(1), out=measurements.largest)
                 if self.adaptive is not None:
-                    self.adaptive.see(clipped, mask)
-                if not clipped.finite:
-                    measured.skipped += (mask & ~clipped.norms.isfinite()).sum(1)
+                    self.adaptive.see(clipping, mask)
+                if not clipping.finite:
+                    measurements.skipped += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _recompute(self, check: Recomputation, step: int, rows: Rows) -> None:
         """Holds the engine's gradients for `rows` against plain autograd, before the step; the models are left as they are."""
         if self.clip is not None:
             check.compare(step, self.models, rows, self.clip)
             return
-        kept = {name: value.clone() for name, value in self.models.state().items()}
-        expected, total = check.sums(self.models, rows), torch.zeros_like(self.models.flat)
+        state = {name: value.clone() for name, value in self.models.state().items()}
+        sums, total = check.sums(self.models, rows), torch.zeros_like(self.models.flat)
         self.models.add_sum(rows, None, total)
         for name, value in self.models.state().items():
-            value.copy_(kept[name])  # a layer with a state of its own (BatchNorm) has moved it
-        check.compare_sums(step, expected, self.models, total)
+            value.copy_(state[name])  # a layer with a state of its own (BatchNorm) has moved it
+        check.compare_sums(step, sums, self.models, total)
 
-    def _rows(self, chosen: Tensor, mask: Tensor) -> Rows:
-        labels = self.labels.index_select(0, chosen)
+    def _rows(self, rows_at: Tensor, mask: Tensor) -> Rows:
+        labels = self.labels.index_select(0, rows_at)
         return Rows(
-            inputs=self.augmentation.views(self.inputs.index_select(0, chosen)),
+            inputs=self.augmentation.views(self.inputs.index_select(0, rows_at)),
             labels=labels.repeat_interleave(self.copies) if self.copies > 1 else labels,
             mask=mask,
             copies=self.copies,
         )
 
-    def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measured: _Measured) -> TrainedModels:
+    def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measurements: _Measurements) -> TrainedModels:
         draws = self.models.layout.parameters * self.job.steps if self.private is not None else 0
         multiplier = np.zeros(len(self.seeds))
         if self.private is not None and draws:
-            squares = measured.noise_norms.double().square().sum(0)
+            squares = measurements.noise_norms.double().square().sum(0)
             multiplier = np.sqrt(squares.cpu().numpy() / draws) / self.private.clip_norm
             if self.adaptive is not None:
-                multiplier = np.array([self.adaptive.effective(one) for one in multiplier])
-        executed = Executed(
+                multiplier = np.array([self.adaptive.effective(noise) for noise in multiplier])
+        execution = Executed(
             steps=self.job.steps,
-            batch_sizes=measured.batch_sizes,
+            batch_sizes=measurements.batch_sizes,
             population=len(self.job.dataset.train) + self.included.sum(axis=1),
             noise_multiplier=multiplier,
             noise_draws=draws,
-            largest_norm=measured.largest.double().cpu().numpy(),
-            skipped=measured.skipped.cpu().numpy(),
+            largest_norm=measurements.largest.double().cpu().numpy(),
+            skipped=measurements.skipped.cpu().numpy(),
             recomputed=np.full(len(self.seeds), -1.0) if self.recomputation is None else self.recomputation.errors,
             count_noise=np.empty(0) if self.adaptive is None else self.adaptive.realised_count_noise(),
         )
         if self.averaged is not None:
             self.models.flat.copy_(self.averaged.average)
         return TrainedModels(
-            weights=_exported(self.models),
-            executed=executed,
+            weights=_export(self.models),
+            executed=execution,
             initial=initial,
             products=None if products is None else products.permute(1, 2, 0).contiguous().cpu().numpy(),
             extra=self._extra(),
@@ -266,7 +266,7 @@ class Chunk:
         return extra
 
 
-class _Throttled:
+class _ThrottledProgress:
     """Passes progress on at most ten times a second."""
 
     def __init__(self, progress: Progress, models: int) -> None:
@@ -284,5 +284,5 @@ class _Throttled:
         self._waiting, self._last = 0, time.monotonic()
 
 
-def _exported(models: Gradients) -> dict[str, Any]:
+def _export(models: Gradients) -> dict[str, Any]:
     return {name: value.detach().cpu().numpy().copy() for name, value in models.state().items()}

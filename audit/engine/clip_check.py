@@ -17,7 +17,7 @@ from audit.engine.clipping import Clip, Gradients, Rows
 RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
 _MODELS = 8
 _EARLY_STEP = 2
-_UNCLIPPED = 1e30
+_NO_CLIP = 1e30
 _FLOOR = 1e-2
 
 
@@ -39,11 +39,11 @@ def plain_gradient(
     own = {name: value.detach().clone() for name, value in values.items()}
     leaves = {name: own[name].requires_grad_() for name in names}
     outputs = torch.func.functional_call(module, own, (example[0],))
-    wanted = example[1]
-    if wanted.dtype == torch.int64:
-        loss = F.cross_entropy(outputs, wanted, reduction=reduction)
+    label = example[1]
+    if label.dtype == torch.int64:
+        loss = F.cross_entropy(outputs, label, reduction=reduction)
     else:
-        loss = F.mse_loss(outputs.reshape(len(wanted)), wanted, reduction=reduction)
+        loss = F.mse_loss(outputs.reshape(len(label)), label, reduction=reduction)
     shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
     unit = (outputs * shifts).sum() / math.sqrt(outputs.numel())
     gradients = _derivatives(loss, leaves)
@@ -68,14 +68,14 @@ def clipped_alone(gradients: Mapping[str, Tensor], clip: Clip) -> dict[str, Tens
     for name in gradients:
         groups.setdefault(name.rpartition(".")[0] if clip.per_layer else "", []).append(name)
     bound = float(clip.norm) / math.sqrt(len(groups))
-    clipped = {}
+    clipped_gradients = {}
     for group in groups.values():
         length = norm_of({name: gradients[name] for name in group})
         for name in group:
-            clipped[name] = gradients[name] * min(1.0, bound / length) if length else gradients[name]
-    if not all(bool(gradient.isfinite().all()) for gradient in clipped.values()):
-        return {name: torch.zeros_like(gradient) for name, gradient in clipped.items()}
-    return clipped
+            clipped_gradients[name] = gradients[name] * min(1.0, bound / length) if length else gradients[name]
+    if not all(bool(gradient.isfinite().all()) for gradient in clipped_gradients.values()):
+        return {name: torch.zeros_like(gradient) for name, gradient in clipped_gradients.items()}
+    return clipped_gradients
 
 
 class Recomputation:
@@ -100,35 +100,35 @@ class Recomputation:
 
     def _chosen(self, rows: Rows) -> dict[int, int]:
         """Model to the row that is recomputed of it."""
-        chosen: dict[int, int] = {}
+        rows_by_model: dict[int, int] = {}
         for model, (coin, place) in enumerate(self._draws):
             real = rows.mask[model].nonzero().flatten().tolist()
             if coin < self._share and real:
-                chosen[model] = real[int(place * len(real))]
-        return chosen
+                rows_by_model[model] = real[int(place * len(real))]
+        return rows_by_model
 
     def sums(self, engine: Gradients, rows: Rows) -> dict[int, tuple[dict[str, Tensor], float]]:
         """By model the sum of the gradients of all its `rows`; to be asked for before the engine makes them."""
         module = self._module.to(engine.flat.device, engine.flat.dtype)
-        found = {}
+        sums_by_model = {}
         for model in self._chosen(rows):
             mask = rows.mask[model].repeat_interleave(rows.copies)
-            each, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
+            section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = {name: value[model] for name, value in engine.state().items()}
-            sample = (rows.inputs[each][real], rows.labels[each][real])
+            sample = (rows.inputs[section][real], rows.labels[section][real])
             gradients, floor = plain_gradient(module, values, sample, reduction="sum")
-            found[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
-        return found
+            sums_by_model[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
+        return sums_by_model
 
     def compare_sums(
-        self, step: int, expected: Mapping[int, tuple[dict[str, Tensor], float]], engine: Gradients, total: Tensor
+        self, step: int, sums: Mapping[int, tuple[dict[str, Tensor], float]], engine: Gradients, total: Tensor
     ) -> None:
-        """Holds the engine's sums `(N, width)` over a pass against those `expected`.
+        """Holds the engine's sums `(N, width)` over a pass against those `sums`.
 
         Raises:
             ExecutionMismatch: they differ by more than rounding at an early step.
         """
-        for model, (plain, floor) in expected.items():
+        for model, (plain, floor) in sums.items():
             self._note(step, model, _apart(engine, total, model, plain) / max(norm_of(plain), floor, 1e-30))
 
     def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip) -> None:
@@ -137,24 +137,24 @@ class Recomputation:
         Raises:
             ExecutionMismatch: the engine's differs by more than rounding at an early step.
         """
-        chosen = self._chosen(rows)
-        if not chosen:
+        rows_by_model = self._chosen(rows)
+        if not rows_by_model:
             return
         mask = torch.zeros_like(rows.mask)
-        for model, row in chosen.items():
+        for model, row in rows_by_model.items():
             mask[model, row] = True
         alone = Rows(inputs=rows.inputs, labels=rows.labels, mask=mask, copies=rows.copies)
-        clipped, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
-        engine.add_sum(alone, clip, clipped)
-        engine.add_sum(_single_rows(rows, chosen), Clip(norm=_UNCLIPPED), whole)
+        own_total, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
+        engine.add_sum(alone, clip, own_total)
+        engine.add_sum(_single_rows(rows, rows_by_model), Clip(norm=_NO_CLIP), whole)
         module = self._module.to(engine.flat.device, engine.flat.dtype)
-        for model, row in chosen.items():
+        for model, row in rows_by_model.items():
             first = (model * rows.mask.shape[1] + row) * rows.copies
             example = (rows.inputs[first : first + rows.copies], rows.labels[first : first + rows.copies])
             plain, floor = plain_gradient(module, {name: value[model] for name, value in engine.state().items()}, example)
             own = clip.of_model(model)
-            error = _apart(engine, clipped, model, clipped_alone(plain, own)) / float(own.norm)
-            finite = clipped_alone(plain, Clip(norm=_UNCLIPPED))
+            error = _apart(engine, own_total, model, clipped_alone(plain, own)) / float(own.norm)
+            finite = clipped_alone(plain, Clip(norm=_NO_CLIP))
             if math.isfinite(floor):
                 error = max(error, _apart(engine, whole, model, finite) / max(norm_of(finite), floor, 1e-30))
             self._note(step, model, error)
@@ -170,11 +170,11 @@ class Recomputation:
             )
 
 
-def _single_rows(rows: Rows, chosen: Mapping[int, int]) -> Rows:
+def _single_rows(rows: Rows, rows_by_model: Mapping[int, int]) -> Rows:
     """One row of each model: the chosen one, or the first, which does not count."""
-    models, each = rows.mask.shape
-    places = torch.tensor([model * each + chosen.get(model, 0) for model in range(models)], device=rows.mask.device)
-    real = torch.tensor([[model in chosen] for model in range(models)], device=rows.mask.device)
+    models, row_count = rows.mask.shape
+    places = torch.tensor([model * row_count + rows_by_model.get(model, 0) for model in range(models)], device=rows.mask.device)
+    real = torch.tensor([[model in rows_by_model] for model in range(models)], device=rows.mask.device)
     views = (places.unsqueeze(1) * rows.copies + torch.arange(rows.copies, device=rows.mask.device)).flatten()
     return Rows(inputs=rows.inputs[views], labels=rows.labels[views], mask=real, copies=rows.copies)
 

@@ -50,7 +50,7 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Clipped:
+class Clipping:
     """What happened to each row, `(N, rows)`: its gradient's norm before clipping and after.
 
     `finite` says that all norms are known to be; those of padding count too.
@@ -77,7 +77,7 @@ class Gradients(Protocol):
 
     def forward(self, inputs: Tensor) -> Tensor: ...
 
-    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None: ...
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None: ...
 
     def state(self) -> dict[str, Tensor]: ...
 
@@ -101,8 +101,8 @@ def loss_slopes(outputs: Tensor, labels: Tensor) -> Tensor:
         slopes /= slopes.sum(1, keepdim=True)
     else:
         slopes = torch.softmax(outputs, 1)
-    one = torch.full((1, 1), -1.0, dtype=slopes.dtype, device=slopes.device)
-    return slopes.scatter_add_(1, labels.unsqueeze(1), one.expand(len(labels), 1))
+    slope = torch.full((1, 1), -1.0, dtype=slopes.dtype, device=slopes.device)
+    return slopes.scatter_add_(1, labels.unsqueeze(1), slope.expand(len(labels), 1))
 
 
 def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tens
     return (clip_norm / norms).clamp_(max=1.0).nan_to_num_(nan=0.0).mul_(mask)
 
 
-def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipped, dict[str, Tensor]]:
+def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipping, dict[str, Tensor]]:
     """What clipping does to rows whose layers have these squared norms `(N, rows)`, and the factor of each layer.
 
     Args:
@@ -121,13 +121,13 @@ def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, laye
     """
     norms = functools.reduce(torch.add, squares.values()).sqrt()
     if not clip.per_layer:
-        shared = clip_factors(norms, clip.norm, mask)
-        left = (norms * shared).nan_to_num_(nan=0.0)
-        return Clipped(norms=norms, left=left, finite=all_finite(norms)), dict.fromkeys(squares, shared)
+        shared_factors = clip_factors(norms, clip.norm, mask)
+        clipped_norms = (norms * shared_factors).nan_to_num_(nan=0.0)
+        return Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms)), dict.fromkeys(squares, shared_factors)
     real = mask & norms.isfinite()
     factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
     parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
-    return Clipped(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=all_finite(norms)), factors
+    return Clipping(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=all_finite(norms)), factors
 
 
 def all_finite(values: Tensor) -> bool:
@@ -137,9 +137,9 @@ def all_finite(values: Tensor) -> bool:
     return math.isfinite(float(values.sum()))
 
 
-def accumulate(squares: dict[str, Tensor], layer: str, found: Tensor) -> None:
-    """Adds `found` to the squared norms of `layer`."""
-    squares[layer] = squares[layer] + found if layer in squares else found
+def accumulate(squares: dict[str, Tensor], layer: str, addition: Tensor) -> None:
+    """Adds `addition` to the squared norms of `layer`."""
+    squares[layer] = squares[layer] + addition if layer in squares else addition
 
 
 def owner(parameter: str) -> str:
@@ -151,11 +151,11 @@ def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.de
     """Parameters and buffers of `modules`, name to `(N, ...)`; floating ones as `dtype`. A shared one appears once."""
     first = dict(modules[0].named_parameters()) | dict(modules[0].named_buffers())
     tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
-    stacked = {}
+    columns = {}
     for name, value in first.items():
         column = torch.stack([table[name].detach() for table in tables])
-        stacked[name] = column.to(device, dtype if value.is_floating_point() else value.dtype)
-    return stacked
+        columns[name] = column.to(device, dtype if value.is_floating_point() else value.dtype)
+    return columns
 
 
 def flat_storage(layout: Layout, state: Mapping[str, Tensor]) -> Tensor:

@@ -26,27 +26,29 @@ def library(source: str) -> ctypes.CDLL | None:
     It is compiled once a process, for its processor, into a folder that is gone when this returns: nothing is kept
     that another program could change. `CC` in the environment names the compiler.
     """
-    found = compiler()
-    if found is None:
+    compiler_command = compiler()
+    if compiler_command is None:
         log.warning("no C compiler was found (looked for %s); going on with torch's kernels", ", ".join(_COMPILERS))
         return None
     file = Path(__file__).with_name(source)
     with tempfile.TemporaryDirectory(prefix="epsilon-audit-") as folder:
         target = Path(folder) / (file.stem + ".so")
-        command = [*found, *_FLAGS, "-o", str(target), "-x", "c", str(file), "-lm"]
+        command = [*compiler_command, *_FLAGS, "-o", str(target), "-x", "c", str(file), "-lm"]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS)
             return ctypes.CDLL(str(target))
         except (OSError, subprocess.SubprocessError) as error:
-            said = str(getattr(error, "stderr", None) or error).strip().splitlines()
-            log.warning("%s could not be compiled (%s); going on with torch's kernels", file.name, said[0] if said else error)
+            message = str(getattr(error, "stderr", None) or error).strip().splitlines()
+            log.warning(
+                "%s could not be compiled (%s); going on with torch's kernels", file.name, message[0] if message else error
+            )
             return None
 
 
 def compiler() -> list[str] | None:
     """The command of a C compiler, or None where there is none."""
-    named = os.environ.get("CC")
-    if named:
-        return shlex.split(named)
-    found = next((path for path in map(shutil.which, _COMPILERS) if path), None)
-    return None if found is None else [found]
+    variable = os.environ.get("CC")
+    if variable:
+        return shlex.split(variable)
+    path = next((path for path in map(shutil.which, _COMPILERS) if path), None)
+    return None if path is None else [path]

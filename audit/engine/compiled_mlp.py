@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.core.errors import DataError
-from audit.engine.clipping import Clip, Clipped, Rows, all_finite
+from audit.engine.clipping import Clip, Clipping, Rows, all_finite
 from audit.engine.compile_c import library
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layer_map import has_hooks
@@ -54,8 +54,8 @@ class Chain:
     @property
     def operations(self) -> int:
         """Floating-point operations of one example: forward, signals back, clipped sum."""
-        each = [left * right for left, right in pairwise(self.sizes)]
-        return 2 * (3 * sum(each) - each[0])
+        products = [left * right for left, right in pairwise(self.sizes)]
+        return 2 * (3 * sum(products) - products[0])
 
 
 def chain_of(module: nn.Module) -> Chain | None:
@@ -65,14 +65,14 @@ def chain_of(module: nn.Module) -> Chain | None:
     (4, 8, 3)
     >>> chain_of(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3)))
     """
-    found = _steps(module)
-    if found is None:
+    chain = _steps(module)
+    if chain is None:
         return None
-    while found and found[0] == FLATTENS:
-        found = found[1:]
-    paths, between = found[::2], found[1::2]
+    while chain and chain[0] == FLATTENS:
+        chain = chain[1:]
+    paths, between = chain[::2], chain[1::2]
     activations = set(between)
-    if len(found) % 2 == 0 or len(activations) > 1 or not activations <= {"relu", "tanh"}:
+    if len(chain) % 2 == 0 or len(activations) > 1 or not activations <= {"relu", "tanh"}:
         return None
     linear = [layer for layer in map(dict(module.named_modules()).get, paths) if type(layer) is nn.Linear]
     layout = Layout.of(module)
@@ -100,15 +100,15 @@ def _steps(module: nn.Module) -> list[str] | None:
         graph = torch.fx.symbolic_trace(module).graph
     except (torch.fx.proxy.TraceError, TypeError, RuntimeError, AttributeError, ValueError, KeyError, IndexError):
         return None  # what the code of a forward pass may raise on a stand-in for its input
-    nodes, found = list(graph.nodes), []
+    nodes, names = list(graph.nodes), []
     for before, node in pairwise(nodes):
         inputs = node.all_input_nodes
         if inputs != [before] or node.op in ("placeholder", "get_attr"):
             return None
         if node.op != "output":
-            found.append(_name(module, node))
-    returned = nodes[-1].args[0] is nodes[-2]
-    return found if returned and nodes[0].op == "placeholder" else None
+            names.append(_name(module, node))
+    returns_last = nodes[-1].args[0] is nodes[-2]
+    return names if returns_last and nodes[0].op == "placeholder" else None
 
 
 def _name(module: nn.Module, node: torch.fx.Node) -> str:
@@ -139,7 +139,7 @@ class ChainGradients(TapeGradients):
     Rows of padding cost nothing, batches are read where the records lie, and models share no arithmetic.
     """
 
-    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], chain: Chain, compiled: ctypes.CDLL) -> None:
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], chain: Chain, cdll: ctypes.CDLL) -> None:
         super().__init__(module, state)
         self._sizes, self._weights, self._biases = map(_numbers, (chain.sizes, chain.weights, chain.biases))
         self._chain = _Chain(
@@ -147,47 +147,47 @@ class ChainGradients(TapeGradients):
             sizes=self._sizes, weights=self._weights, biases=self._biases,
         )  # fmt: skip
         self._outputs = chain.sizes[-1]
-        self._sums = compiled.chain_sums
+        self._sums = cdll.chain_sums
         self._sums.restype, self._sums.argtypes = None, _ARGUMENTS
-        compiled.chain_workspace.restype = ctypes.c_int64
-        self._work = torch.zeros(compiled.chain_workspace(ctypes.byref(self._chain)))
+        cdll.chain_workspace.restype = ctypes.c_int64
+        self._work = torch.zeros(cdll.chain_workspace(ctypes.byref(self._chain)))
         self._known: Tensor | None = None
 
-    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         if rows.copies != 1:
             return super().add_sum(rows, clip, total)
         return self.add_chosen((rows.inputs, rows.labels), torch.arange(len(rows.labels)), rows.mask, (clip, total))
 
     def add_chosen(
-        self, data: tuple[Tensor, Tensor], chosen: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
-    ) -> Clipped | None:
-        """`add_sum` for the records of `data` whose numbers are `chosen` `(N * rows,)`, read where they lie.
+        self, data: tuple[Tensor, Tensor], indices: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
+    ) -> Clipping | None:
+        """`add_sum` for the records of `data` whose numbers are `indices` `(N * rows,)`, read where they lie.
 
         Args:
             data: inputs `(records, ...)` and labels.
-            chosen: numbers of records, model-major.
+            indices: numbers of records, model-major.
             mask: `(N, rows)` which of them are real.
             into: how to clip, and the flat `(N, width)` sum.
         """
         (inputs, labels), (clip, total) = data, into
         self._check(inputs, labels)
-        inputs, labels, chosen, mask = (value.contiguous() for value in (inputs, labels, chosen, mask))
-        norms, left = torch.empty(2, *mask.shape)
+        inputs, labels, indices, mask = (value.contiguous() for value in (inputs, labels, indices, mask))
+        norms, clipped_norms = torch.empty(2, *mask.shape)
         bounds = None
         if clip is not None:
             bounds = clip.norm.flatten() if isinstance(clip.norm, Tensor) else torch.full((self.models,), float(clip.norm))
         self._chain.classes = int(labels.dtype == torch.int64)
-        before, after = (self.flat, total, inputs, labels, chosen, mask), (norms, left, self._work)
+        before, after = (self.flat, total, inputs, labels, indices, mask), (norms, clipped_norms, self._work)
         self._sums(
             ctypes.byref(self._chain),
             self.models,
-            *(one.data_ptr() for one in before),
+            *(tensor.data_ptr() for tensor in before),
             mask.shape[1],
             None if bounds is None else bounds.data_ptr(),
             clip is not None and clip.per_layer,
-            *(one.data_ptr() for one in after),
+            *(tensor.data_ptr() for tensor in after),
         )
-        return None if clip is None else Clipped(norms=norms, left=left, finite=all_finite(norms))
+        return None if clip is None else Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms))
 
     def _check(self, inputs: Tensor, labels: Tensor) -> None:
         """Nothing, or an error where compiled code would leave its memory; once for each tensor of labels."""
@@ -226,5 +226,5 @@ def compiled_chain(module: nn.Module, state: Mapping[str, Tensor]) -> ChainGradi
     chain, first = chain_of(module), next(iter(state.values()))
     if chain is None or first.device.type != "cpu" or first.dtype != torch.float32:
         return None
-    compiled = library(SOURCE)
-    return None if compiled is None else ChainGradients(module, state, chain, compiled)
+    code = library(SOURCE)
+    return None if code is None else ChainGradients(module, state, chain, code)

@@ -10,23 +10,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.engine.convolution_patches import Geometry, ImageProducts, PatchRows, numbers_at_once
+from audit.engine.convolution_patches import Geometry, ImageProducts, PatchRows, numbers_in_cache
 from audit.engine.layers import EnsembleLayer, MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
 _MANY_CHANNELS = 16
 _FEW_POSITIONS = 16
 _PATCH_NUMBERS = 1 << 21
-_ROUNDED = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
+_ROUNDING = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
 
 
 class _PatchProduct(torch.autograd.Function):
     """`ImageProducts.product`, differentiable in the images before their padding."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, padded: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, inputs: Tensor, padded_images: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
         ctx.layer = layer
-        return layer.product(padded, bias)
+        return layer.product(padded_images, bias)
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
@@ -52,22 +52,24 @@ class ConvLayer(MatrixLayer):
         return self.values["weight"].flatten(2)
 
     def to_weight(self, gradient: Tensor) -> Tensor:
-        shaped: Tensor = gradient.unflatten(-1, self.inner)
-        return shaped
+        weight_gradient: Tensor = gradient.unflatten(-1, self.inner)
+        return weight_gradient
 
     def forward(self, inputs: Tensor) -> Tensor:
         inputs = self.tape.factor(inputs)
-        padded = self.geometry.padded(inputs.detach())
-        out_h, out_w = self.geometry.out(*padded.shape[2:])
+        padded_images = self.geometry.padded(inputs.detach())
+        out_h, out_w = self.geometry.out(*padded_images.shape[2:])
         if self.groups == 1 and out_h * out_w < _FEW_POSITIONS:
             patches = PatchRows.apply(inputs, self.geometry)
             rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
             return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
         arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w, inputs.dtype)
-        made: Tensor = _PatchProduct.apply(inputs, padded, self.bias(), arithmetic).unflatten(0, (self.tape.models, -1))
+        product: Tensor = _PatchProduct.apply(inputs, padded_images, self.bias(), arithmetic).unflatten(
+            0, (self.tape.models, -1)
+        )
         if self.slots:
-            made = self.tape.record(self, padded.unflatten(0, (self.tape.models, -1)), made)
-        return made.view(-1, self.outputs, out_h, out_w)
+            product = self.tape.record(self, padded_images.unflatten(0, (self.tape.models, -1)), product)
+        return product.view(-1, self.outputs, out_h, out_w)
 
     def _arithmetic(self, shape: torch.Size, positions: int, dtype: torch.dtype) -> ImageProducts:
         weight = self.weight_rows().to(dtype).unflatten(1, (self.groups, -1))
@@ -76,14 +78,14 @@ class ConvLayer(MatrixLayer):
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         if use.saved.dim() == 3:
             return super().squared_norms(use, signal, rows)
-        one_image_each = use.saved.shape[1] == rows and self.groups == 1 and "weight" in self.slots
-        if not one_image_each or not self.takes_ghost(signal.shape[3], math.prod(self.inner)):
+        single_image = use.saved.shape[1] == rows and self.groups == 1 and "weight" in self.slots
+        if not single_image or not self.takes_ghost(signal.shape[3], math.prod(self.inner)):
             return self._whole_norms(use, signal, rows)
         arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
         bias = 1.0 if "bias" in self.slots else 0.0
-        squares, lost = arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias)
+        squares, cancellation = arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias)
         squares = squares.view(-1, rows)
-        return squares if lost is None else self._without_cancellation(use, signal, squares, lost)
+        return squares if cancellation is None else self._without_cancellation(use, signal, squares, cancellation)
 
     def _positions(self, use: Use, signal: Tensor, examples: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         if use.saved.dim() == 3:
@@ -94,15 +96,15 @@ class ConvLayer(MatrixLayer):
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         if use.saved.dim() == 3:
             return super()._raw_gradients(use, signal, rows)
-        models, made = self.tape.models, {}
+        models, gradients = self.tape.models, {}
         if "weight" in self.slots:
             arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
-            found = arithmetic.gradients(use.saved.flatten(0, 1), signal.flatten(0, 1))
-            copies = found.view(models, rows, -1, *found.shape[1:])
-            made["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
+            products = arithmetic.gradients(use.saved.flatten(0, 1), signal.flatten(0, 1))
+            copies = products.view(models, rows, -1, *products.shape[1:])
+            gradients["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
         if "bias" in self.slots:
-            made["bias"] = signal.reshape(models, rows, -1, self.outputs, signal.shape[3]).sum((2, 4))
-        return made
+            gradients["bias"] = signal.reshape(models, rows, -1, self.outputs, signal.shape[3]).sum((2, 4))
+        return gradients
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if use.saved.dim() == 5 and use.cancelled is not None:
@@ -111,8 +113,8 @@ class ConvLayer(MatrixLayer):
             use.gradients = self._raw_gradients(use, signal, signal.shape[1] if factors is None else factors.shape[1])
         if factors is None and use.gradients:
             for role, gradient in use.gradients.items():
-                summed = gradient.sum(1)
-                self.slots[role].view(total).add_(self.to_weight(summed) if role == "weight" else summed)
+                total_gradient = gradient.sum(1)
+                self.slots[role].view(total).add_(self.to_weight(total_gradient) if role == "weight" else total_gradient)
             return
         super().add_weighted(use, signal, factors, total)
 
@@ -132,54 +134,54 @@ class DirectConvLayer(EnsembleLayer):
 
     def forward(self, inputs: Tensor) -> Tensor:
         inputs, weight = self.tape.factor(inputs), self.tape.factor(self.values["weight"])
-        made: Tensor = _Direct.apply(inputs, weight, self.bias(), self.geometry)
-        return self.tape.record(self, inputs, made) if self.slots else made
+        product: Tensor = _Direct.apply(inputs, weight, self.bias(), self.geometry)
+        return self.tape.record(self, inputs, product) if self.slots else product
 
     def _few(self, rows: int, positions: int) -> int:
-        fitting = numbers_at_once(self.values["weight"].device, _PATCH_NUMBERS)
+        fitting = numbers_in_cache(self.values["weight"].device, _PATCH_NUMBERS)
         return max(1, min(rows, fitting // (positions * math.prod(self.inner))))
 
-    def _gradients(self, saved: Tensor, signal: Tensor, rows: int) -> dict[str, Tensor]:
+    def _gradients(self, inputs: Tensor, signal: Tensor, rows: int) -> dict[str, Tensor]:
         """Role to `(rows, ...)`; the weight's as `(rows, outputs, patch)`."""
-        made = {}
+        gradients = {}
         signals = signal.flatten(2).unflatten(0, (rows, -1)).transpose(1, 2).flatten(2)
         if "weight" in self.slots:
-            patches = self.geometry.patches(self.geometry.padded(saved), positions_first=True)
-            made["weight"] = torch.bmm(signals, patches.reshape(rows, -1, patches.shape[2]))
+            patches = self.geometry.patches(self.geometry.padded(inputs), positions_first=True)
+            gradients["weight"] = torch.bmm(signals, patches.reshape(rows, -1, patches.shape[2]))
         if "bias" in self.slots:
-            made["bias"] = signals.sum(2)
-        return made
+            gradients["bias"] = signals.sum(2)
+        return gradients
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         total = self.tape.models * rows
         copies = len(signal) // total
-        few = self._few(total, copies * signal.shape[2] * signal.shape[3])
+        batch = self._few(total, copies * signal.shape[2] * signal.shape[3])
         parts = []
-        for start in range(0, total, few):
-            stop = min(start + few, total)
+        for start in range(0, total, batch):
+            stop = min(start + batch, total)
             piece = slice(start * copies, stop * copies)
-            found = self._gradients(use.saved[piece], signal[piece], stop - start)
-            parts.append(torch.stack([gradient.flatten(1).square().sum(1) for gradient in found.values()]).sum(0))
+            gradients_by_role = self._gradients(use.saved[piece], signal[piece], stop - start)
+            parts.append(torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients_by_role.values()]).sum(0))
         squares = torch.cat(parts).view(self.tape.models, rows)
         if squares.dtype == torch.float64 or squares.device.type != "cpu":
             return squares
         sizes = use.saved.view(total, -1).square().sum(1) * signal.reshape(total, -1).square().sum(1)
-        lost = squares.flatten() < _ROUNDED * math.prod(self.geometry.kernel) * sizes
-        if not bool(lost.any()):
+        cancellation = squares.flatten() < _ROUNDING * math.prod(self.geometry.kernel) * sizes
+        if not bool(cancellation.any()):
             return squares
-        examples = lost.nonzero().flatten()
+        examples = cancellation.nonzero().flatten()
         views = use.saved.view(total, copies, *use.saved.shape[1:])[examples].flatten(0, 1)
         own = signal.reshape(total, copies, *signal.shape[1:])[examples].flatten(0, 1)
         gradients = self._gradients(views.double(), own.double(), len(examples))
         if "weight" in gradients:
             gradients["weight"] = gradients["weight"].unflatten(-1, self.inner)
-        return use.keep(examples, {role: one.to(signal.dtype) for role, one in gradients.items()}, signal, squares)
+        return use.keep(examples, {role: gradient.to(signal.dtype) for role, gradient in gradients.items()}, signal, squares)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
-        found = self._gradients(use.saved, signal, self.tape.models * rows)
-        if "weight" in found:
-            found["weight"] = found["weight"].unflatten(-1, self.inner)
-        return {role: gradient.unflatten(0, (self.tape.models, rows)) for role, gradient in found.items()}
+        gradients_by_role = self._gradients(use.saved, signal, self.tape.models * rows)
+        if "weight" in gradients_by_role:
+            gradients_by_role["weight"] = gradients_by_role["weight"].unflatten(-1, self.inner)
+        return {role: gradient.unflatten(0, (self.tape.models, rows)) for role, gradient in gradients_by_role.items()}
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if factors is not None:
@@ -191,13 +193,13 @@ class DirectConvLayer(EnsembleLayer):
         if "weight" in self.slots:
             place, models = self.slots["weight"].view(total), self.tape.models
             if in_one_call(signal):
-                both = (in_groups(signal, models), in_groups(use.saved, models))
+                operands = (in_groups(signal, models), in_groups(use.saved, models))
                 kernels = self.values["weight"].flatten(0, 1)
-                place.add_(self.geometry.backward(*both, kernels, (False, True), models)[1].view(place.shape))
+                place.add_(self.geometry.backward(*operands, kernels, (False, True), models)[1].view(place.shape))
                 return
-            weights, kept = self.values["weight"], use.saved.unflatten(0, (self.tape.models, -1))
-            for model, one in enumerate(signal.unflatten(0, (self.tape.models, -1))):
-                place[model] += self.geometry.backward(one, kept[model], weights[model], (False, True))[1]
+            weights, patches = self.values["weight"], use.saved.unflatten(0, (self.tape.models, -1))
+            for model, model_signal in enumerate(signal.unflatten(0, (self.tape.models, -1))):
+                place[model] += self.geometry.backward(model_signal, patches[model], weights[model], (False, True))[1]
 
 
 def in_one_call(like: Tensor) -> bool:
@@ -207,8 +209,8 @@ def in_one_call(like: Tensor) -> bool:
 
 def in_groups(images: Tensor, models: int) -> Tensor:
     """`(rows, models * channels, h, w)` from `(models * rows, channels, h, w)`."""
-    grouped: Tensor = images.unflatten(0, (models, -1)).transpose(0, 1).flatten(1, 2)
-    return grouped
+    group_images: Tensor = images.unflatten(0, (models, -1)).transpose(0, 1).flatten(1, 2)
+    return group_images
 
 
 def out_of_groups(images: Tensor, models: int) -> Tensor:
@@ -226,31 +228,31 @@ class _Direct(torch.autograd.Function):
         ctx.geometry = geometry
         if in_one_call(inputs):
             shifts = None if bias is None else bias.flatten()
-            grouped, kernels = in_groups(inputs, len(weight)), weight.flatten(0, 1)
+            group_images, kernels = in_groups(inputs, len(weight)), weight.flatten(0, 1)
             shape = (geometry.stride, geometry.padding, geometry.dilation, len(weight))
-            return out_of_groups(F.conv2d(grouped, kernels, shifts, *shape), len(weight))
+            return out_of_groups(F.conv2d(group_images, kernels, shifts, *shape), len(weight))
         biases = [None] * len(weight) if bias is None else list(bias)
         parts = inputs.unflatten(0, (len(weight), -1))
         options = (geometry.stride, geometry.padding, geometry.dilation)
-        made = [F.conv2d(one, kernel, shift, *options) for one, kernel, shift in zip(parts, weight, biases, strict=True)]
-        return torch.cat(made)
+        products = [F.conv2d(part, kernel, shift, *options) for part, kernel, shift in zip(parts, weight, biases, strict=True)]
+        return torch.cat(products)
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
         if in_one_call(signal):
             models = len(weight)
-            both = (in_groups(signal, models), in_groups(inputs, models))
-            back = ctx.geometry.backward(*both, weight.flatten(0, 1), (True, False), models)[0]
+            operands = (in_groups(signal, models), in_groups(inputs, models))
+            back = ctx.geometry.backward(*operands, weight.flatten(0, 1), (True, False), models)[0]
             return out_of_groups(back, models), None, None, None
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
-        return torch.cat([ctx.geometry.backward(*one, (True, False))[0] for one in parts]), None, None, None
+        return torch.cat([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
 
 
 def convolution_layer(plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
     """The faster of the two ways for the channels of `plain`."""
-    many = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS and plain.groups == 1
-    return (DirectConvLayer if many else ConvLayer)(plain, tape, values, slots)
+    wide = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS and plain.groups == 1
+    return (DirectConvLayer if wide else ConvLayer)(plain, tape, values, slots)
 
 
 def geometry_of(plain: nn.Conv2d) -> Geometry:

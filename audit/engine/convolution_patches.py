@@ -19,9 +19,9 @@ from audit.engine.sampling import ALIGNMENT
 _CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
 
 
-def numbers_at_once(device: torch.device, cached: int) -> int:
-    """How many numbers of patches to make at a time: those that stay in the `cached` of a CPU, on a device one GB."""
-    return cached if device.type == "cpu" else _DEVICE_NUMBERS
+def numbers_in_cache(device: torch.device, cpu_numbers: int) -> int:
+    """How many numbers of patches to make at a time: those that stay in the `cpu_numbers` of a CPU, on a device one GB."""
+    return cpu_numbers if device.type == "cpu" else _DEVICE_NUMBERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +58,17 @@ class Geometry:
             return F.fold(columns, (height, width), *options)
         full = (shape[0], height + 2 * top, width + 2 * left)
         places = _places(self, full, positions_first, patches.device)
-        padded = patches.new_zeros(patches.shape[0], math.prod(full))
-        padded.index_add_(1, places.flatten(), patches.flatten(1))
-        return padded.view(-1, *full)[:, :, top : top + height, left : left + width]
+        padded_rows = patches.new_zeros(patches.shape[0], math.prod(full))
+        padded_rows.index_add_(1, places.flatten(), patches.flatten(1))
+        return padded_rows.view(-1, *full)[:, :, top : top + height, left : left + width]
 
     def backward(
-        self, signal: Tensor, inputs: Tensor, weight: Tensor, wanted: tuple[bool, bool], models: int = 1
+        self, signal: Tensor, inputs: Tensor, weight: Tensor, gradients_of: tuple[bool, bool], models: int = 1
     ) -> tuple[Tensor, Tensor]:
-        """Derivatives by inputs and weight, those that are `wanted`, of one model or several whose channels lie in groups."""
-        options = (self.stride, self.padding, self.dilation, False, (0, 0), models, (*wanted, False))
-        found: list[Tensor] = torch.ops.aten.convolution_backward(signal, inputs, weight, None, *options)
-        return found[0], found[1]
+        """Return derivatives by inputs and weight, where `gradients_of` asks, of one model or several in channel groups."""
+        options = (self.stride, self.padding, self.dilation, False, (0, 0), models, (*gradients_of, False))
+        gradients: list[Tensor] = torch.ops.aten.convolution_backward(signal, inputs, weight, None, *options)
+        return gradients[0], gradients[1]
 
 
 @functools.lru_cache(maxsize=128)
@@ -79,8 +79,8 @@ def _places(geometry: Geometry, shape: tuple[int, int, int], positions_first: bo
     rows = dil_h * torch.arange(geometry.kernel[0]).view(-1, 1) + geometry.stride[0] * torch.arange(out_h)
     cols = dil_w * torch.arange(geometry.kernel[1]).view(-1, 1) + geometry.stride[1] * torch.arange(out_w)
     planes = height * width * torch.arange(channels).view(-1, 1, 1, 1, 1)
-    found = planes + width * rows.view(1, -1, 1, out_h, 1) + cols.view(1, 1, -1, 1, out_w)
-    table = found.reshape(channels * geometry.kernel[0] * geometry.kernel[1], out_h * out_w)
+    places = planes + width * rows.view(1, -1, 1, out_h, 1) + cols.view(1, 1, -1, 1, out_w)
+    table = places.reshape(channels * geometry.kernel[0] * geometry.kernel[1], out_h * out_w)
     return (table.t().contiguous() if positions_first else table).to(device)
 
 
@@ -112,61 +112,63 @@ class ImageProducts:
         A part is some of one model's images, a multiple of 16, or all images of some models.
         """
         models, groups, _, columns = self.weight.shape
-        each = images // models
+        images_per_model = images // models
         numbers = groups * columns * self.positions
-        fitting = numbers_at_once(self.weight.device, _CACHED_NUMBERS)
-        few = max(ALIGNMENT, fitting // numbers // ALIGNMENT * ALIGNMENT)
-        for model in range(0, models, max(1, few // each)):
-            last = min(models, model + max(1, few // each))
-            for start in range(0, each, few):
-                part = min(few, each - start) if few < each else each
+        fitting = numbers_in_cache(self.weight.device, _CACHED_NUMBERS)
+        batch = max(ALIGNMENT, fitting // numbers // ALIGNMENT * ALIGNMENT)
+        for model in range(0, models, max(1, batch // images_per_model)):
+            last = min(models, model + max(1, batch // images_per_model))
+            for start in range(0, images_per_model, batch):
+                part = min(batch, images_per_model - start) if batch < images_per_model else images_per_model
                 weight = self.weight[model:last].unsqueeze(1).expand(-1, part, -1, -1, -1).flatten(0, 2)
-                begin = model * each + start
+                begin = model * images_per_model + start
                 yield slice(begin, begin + (last - model) * part), weight
 
-    def patches(self, padded: Tensor) -> Tensor:
+    def patches(self, padded_images: Tensor) -> Tensor:
         """`(images * groups, columns, P)`."""
-        found = self.geometry.patches(padded, positions_first=False)
-        return found.view(-1, self.weight.shape[3], self.positions)
+        patches = self.geometry.patches(padded_images, positions_first=False)
+        return patches.view(-1, self.weight.shape[3], self.positions)
 
-    def product(self, padded: Tensor, bias: Tensor | None) -> Tensor:
+    def product(self, padded_images: Tensor, bias: Tensor | None) -> Tensor:
         """The result `(images, outputs, P)`; `bias` is `(N, outputs)`."""
         models, groups, outputs, _ = self.weight.shape
-        images = padded.shape[0]
-        made = padded.new_empty(images * groups, outputs, self.positions)
-        shifted = made.view(images, groups * outputs, self.positions)
+        images = padded_images.shape[0]
+        product = padded_images.new_empty(images * groups, outputs, self.positions)
+        view = product.view(images, groups * outputs, self.positions)
         for part, weight in self.blocks(images):
-            steady_bmm(weight, self.patches(padded[part]), made[part.start * groups : part.stop * groups])
+            steady_bmm(weight, self.patches(padded_images[part]), product[part.start * groups : part.stop * groups])
             if bias is not None:
                 own = bias[part.start * models // images : -(-part.stop * models // images)]
-                shifted[part].unflatten(0, (own.shape[0], -1)).add_(own.view(-1, 1, groups * outputs, 1))
-        return shifted
+                view[part].unflatten(0, (own.shape[0], -1)).add_(own.view(-1, 1, groups * outputs, 1))
+        return view
 
     def back(self, signal: Tensor) -> Tensor:
         """The derivative by the images, of a signal `(images, outputs, P)`."""
         groups, outputs, columns = self.weight.shape[1:]
         parts = []
         for part, weight in self.blocks(signal.shape[0]):
-            one = signal[part].reshape(-1, outputs, signal.shape[2])
-            made = steady_bmm(weight.transpose(1, 2), one).view(-1, groups * columns, signal.shape[2])
-            parts.append(self.geometry.unpatched(made, self.shape, positions_first=False))
+            signals = signal[part].reshape(-1, outputs, signal.shape[2])
+            column_gradient = steady_bmm(weight.transpose(1, 2), signals).view(-1, groups * columns, signal.shape[2])
+            parts.append(self.geometry.unpatched(column_gradient, self.shape, positions_first=False))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def gradients(self, padded: Tensor, signal: Tensor) -> Tensor:
+    def gradients(self, padded_images: Tensor, signal: Tensor) -> Tensor:
         """`(images, outputs, columns)` weight gradient of each image."""
         groups, outputs, columns = self.weight.shape[1:]
-        made = padded.new_empty(padded.shape[0] * groups, outputs, columns)
-        for part, _ in self.blocks(padded.shape[0]):
-            one = signal[part].reshape(-1, outputs, signal.shape[2])
-            place = made[part.start * groups : part.stop * groups]
-            steady_bmm(one, self.patches(padded[part]).transpose(1, 2), place)
-        return made.view(padded.shape[0], groups * outputs, columns)
+        gradient = padded_images.new_empty(padded_images.shape[0] * groups, outputs, columns)
+        for part, _ in self.blocks(padded_images.shape[0]):
+            signals = signal[part].reshape(-1, outputs, signal.shape[2])
+            place = gradient[part.start * groups : part.stop * groups]
+            steady_bmm(signals, self.patches(padded_images[part]).transpose(1, 2), place)
+        return gradient.view(padded_images.shape[0], groups * outputs, columns)
 
-    def ghost_norms(self, padded: Tensor, signal: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
+    def ghost_norms(self, padded_images: Tensor, signal: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
         """`(images,)` squared norms by Gram matrices of one group, and where they are lost in rounding; see `ghost_squares`."""
-        found, lost = [], []
-        for part, _ in self.blocks(padded.shape[0]):
-            squares, cancelled = ghost_squares(self.patches(padded[part]).transpose(1, 2), signal[part].transpose(1, 2), bias)
-            found.append(squares)
-            lost.append(torch.zeros_like(squares, dtype=torch.bool) if cancelled is None else cancelled)
-        return torch.cat(found), torch.cat(lost) if any(bool(one.any()) for one in lost) else None
+        squares_parts, cancellations = [], []
+        for part, _ in self.blocks(padded_images.shape[0]):
+            squares, cancellation = ghost_squares(
+                self.patches(padded_images[part]).transpose(1, 2), signal[part].transpose(1, 2), bias
+            )
+            squares_parts.append(squares)
+            cancellations.append(torch.zeros_like(squares, dtype=torch.bool) if cancellation is None else cancellation)
+        return torch.cat(squares_parts), torch.cat(cancellations) if any(bool(mask.any()) for mask in cancellations) else None

@@ -51,8 +51,8 @@ def one_precision(device: torch.device) -> Iterator[None]:
 
 def describe(device: str) -> tuple[str, int]:
     """The device in words, and the number of CPU threads torch uses."""
-    found = find_device(device)
-    name = torch.cuda.get_device_name(found) if found.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
+    torch_device = find_device(device)
+    name = torch.cuda.get_device_name(torch_device) if torch_device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
     return name, torch.get_num_threads()
 
 
@@ -61,8 +61,8 @@ def survey() -> list[tuple[str, str, bool, bool]]:
     value = float((torch.ones(8, 8) @ torch.ones(8, 8)).sum())
     rows = [("cpu", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", value == 512.0, True)]
     command = compiler()
-    found = "none; compile: on and auto leave all to torch" if command is None else shlex.join(command)
-    rows.append(("C compiler", found, command is not None, False))
+    compiler_text = "none; compile: on and auto leave all to torch" if command is None else shlex.join(command)
+    rows.append(("C compiler", compiler_text, command is not None, False))
     if not torch.cuda.is_available():
         return [*rows, ("cuda", "no usable device", False, False)]
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))

@@ -76,24 +76,26 @@ class Augmentation:
     def views(self, inputs: Tensor) -> Tensor:
         """`(N * rows * copies, ...)` from `(N * rows, ...)`; copies of one record are neighbours."""
         technique = self._technique
-        made = inputs.repeat_interleave(technique.copies, dim=0) if technique.copies > 1 else inputs
+        copies = inputs.repeat_interleave(technique.copies, dim=0) if technique.copies > 1 else inputs
         if not technique.augments:
-            return made
-        each = len(made) // len(self._seeds)
-        draws = torch.cat([torch.rand(each, 3, generator=generator) for generator in self._generators]).to(made.device)
+            return copies
+        images_per_model = len(copies) // len(self._seeds)
+        draws = torch.cat([torch.rand(images_per_model, 3, generator=generator) for generator in self._generators]).to(
+            copies.device
+        )
         if technique.flip:
-            made = torch.where((draws[:, 0] < 0.5).view(-1, 1, 1, 1), made.flip(-1), made)
-        return self._shifted(made, draws) if technique.shift else made
+            copies = torch.where((draws[:, 0] < 0.5).view(-1, 1, 1, 1), copies.flip(-1), copies)
+        return self._shift(copies, draws) if technique.shift else copies
 
-    def _shifted(self, images: Tensor, draws: Tensor) -> Tensor:
+    def _shift(self, images: Tensor, draws: Tensor) -> Tensor:
         reach = self._technique.shift
         height, width = images.shape[2:]
-        padded = torch.nn.functional.pad(images, (reach, reach, reach, reach))
+        padded_images = torch.nn.functional.pad(images, (reach, reach, reach, reach))
         down, right = (draws[:, column].mul(2 * reach + 1).long().clamp(max=2 * reach) for column in (1, 2))
         rows = (down.unsqueeze(1) + torch.arange(height, device=images.device)).unsqueeze(2)
         cols = (right.unsqueeze(1) + torch.arange(width, device=images.device)).unsqueeze(1)
-        which = torch.arange(len(images), device=images.device).view(-1, 1, 1)
-        return padded.permute(0, 2, 3, 1)[which, rows, cols].permute(0, 3, 1, 2).contiguous()
+        image = torch.arange(len(images), device=images.device).view(-1, 1, 1)
+        return padded_images.permute(0, 2, 3, 1)[image, rows, cols].permute(0, 3, 1, 2).contiguous()
 
 
 class AveragedWeights:

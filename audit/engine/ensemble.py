@@ -17,7 +17,7 @@ from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import Chunk, training_tensors
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
-from audit.engine.sampling import ALIGNMENT, aligned
+from audit.engine.sampling import ALIGNMENT, align_up
 from audit.engine.schedule import Settings, arrange
 from audit.models.build import stream_is_held
 
@@ -47,7 +47,7 @@ def train(
     References:
         Abadi et al. 2016, arXiv 1607.00133; Bu et al. 2022, arXiv 2210.00038 (sums without per-example gradients).
     """
-    chosen = settings or Settings()
+    options = settings or Settings()
     device = find_device(job.device)
     total = len(job.seeds)
     if job.included.shape != (total, len(job.canaries)):
@@ -55,20 +55,20 @@ def train(
             f"coins of shape {job.included.shape} for {total} models and {len(job.canaries)} canaries; "
             "expected one row a model and one column a canary"
         )
-    arrangement = arrange(job, chosen, technique)
-    data = training_tensors(job, chosen.dtype, device)
+    arrangement = arrange(job, options, technique)
+    data = training_tensors(job, options.dtype, device)
     parts = [slice(start, min(start + arrangement.model_chunk, total)) for start in range(0, total, arrangement.model_chunk)]
 
     def run(part: slice, report: Progress) -> TrainedModels:
-        def some(few: slice, rows: int, hear: Progress) -> TrainedModels:
-            return Chunk(job, few, data, replace(arrangement, rows=rows), technique or Technique()).run(hear)
+        def run_part(models: slice, rows: int, hear: Progress) -> TrainedModels:
+            return Chunk(job, models, data, replace(arrangement, rows=rows), technique or Technique()).run(hear)
 
-        return _fitting(some, part, arrangement.rows, report)
+        return _fitting(run_part, part, arrangement.rows, report)
 
     if arrangement.workers == 1 or stream_is_held():  # the stream's holder must not wait for threads that ask for it
         with one_precision(device):
-            return joined([run(part, progress) for part in parts])
-    return joined(_on_threads(run, parts, arrangement.workers, progress))
+            return join([run(part, progress) for part in parts])
+    return join(_on_threads(run, parts, arrangement.workers, progress))
 
 
 def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
@@ -77,50 +77,50 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
     A model does not depend on its neighbours, so fewer at once leave the result the same to the last bit. Fewer rows add an
     example's gradient to the sum in another order: the same mechanism, and the same result to rounding.
     """
-    waiting, done, ahead, heard = [(slice(part.start, part.stop), rows)], [], 0, 0
+    waiting, finished_parts, ahead, steps_counted = [(slice(part.start, part.stop), rows)], [], 0, 0
 
     def hear(steps: int) -> None:
-        nonlocal ahead, heard
-        heard += steps
-        known = min(ahead, steps)  # steps that a try which failed has reported already
-        ahead -= known
-        if steps > known:
-            progress(steps - known)
+        nonlocal ahead, steps_counted
+        steps_counted += steps
+        repeats = min(ahead, steps)  # steps that a try which failed has reported already
+        ahead -= repeats
+        if steps > repeats:
+            progress(steps - repeats)
 
     while waiting:
-        few, width = waiting.pop()
-        heard = 0
+        models, width = waiting.pop()
+        steps_counted = 0
         try:
-            done.append(run(few, width, hear))
+            finished_parts.append(run(models, width, hear))
             continue
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
-            if few.stop - few.start == 1 and width <= ALIGNMENT:
+            if models.stop - models.start == 1 and width <= ALIGNMENT:
                 error.add_note(
                     f"one model alone does not fit into memory, not even with {width} rows at once: "
                     "take a smaller model, or another device"
                 )
                 raise
         # the error and the frames that it holds are gone by now
-        ahead += heard
-        waiting += _smaller(few, width)
+        ahead += steps_counted
+        waiting += _smaller(models, width)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-    return joined(done)
+    return join(finished_parts)
 
 
-def _smaller(few: slice, rows: int) -> list[tuple[slice, int]]:
-    """What to try in place of the models `few` with `rows` rows at once, last first."""
-    if few.stop - few.start == 1:
-        less = aligned(rows // 2)
+def _smaller(models: slice, rows: int) -> list[tuple[slice, int]]:
+    """What to try in place of the models `models` with `rows` rows at once, last first."""
+    if models.stop - models.start == 1:
+        half_rows = align_up(rows // 2)
         log.warning(
-            "memory ran out with one model and %d rows at once; going on with %d, which may change last bits", rows, less
+            "memory ran out with one model and %d rows at once; going on with %d, which may change last bits", rows, half_rows
         )
-        return [(few, less)]
-    middle = (few.start + few.stop) // 2
-    log.warning("memory ran out with %d models at once; going on with %d", few.stop - few.start, middle - few.start)
-    return [(slice(middle, few.stop), rows), (slice(few.start, middle), rows)]
+        return [(models, half_rows)]
+    middle = (models.start + models.stop) // 2
+    log.warning("memory ran out with %d models at once; going on with %d", models.stop - models.start, middle - models.start)
+    return [(slice(middle, models.stop), rows), (slice(models.start, middle), rows)]
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
@@ -138,11 +138,11 @@ def _on_threads(
     """
     stop, lock, threads = threading.Event(), threading.Lock(), torch.get_num_threads()
 
-    def report(done: int) -> None:
+    def report(steps_finished: int) -> None:
         if stop.is_set():
             raise _StoppedError
         with lock:
-            progress(done)
+            progress(steps_finished)
 
     torch.set_num_threads(max(1, threads // workers))
     try:
@@ -161,31 +161,31 @@ class _StoppedError(Exception):
     """Ends the other chunks after one has failed or the user has interrupted."""
 
 
-def joined(parts: Sequence[TrainedModels]) -> TrainedModels:
+def join(parts: Sequence[TrainedModels]) -> TrainedModels:
     """The models of several trainings of one kind as one value, in order."""
     if len(parts) == 1:
         return parts[0]
 
-    def merged(pick: Callable[[TrainedModels], Mapping[str, Any]]) -> dict[str, Any]:
+    def merge(pick: Callable[[TrainedModels], Mapping[str, Any]]) -> dict[str, Any]:
         return {name: np.concatenate([pick(part)[name] for part in parts]) for name in pick(parts[0])}
 
-    done = [part.executed for part in parts]
-    executed = Executed(
-        steps=done[0].steps,
-        batch_sizes=np.concatenate([one.batch_sizes for one in done]),
-        population=np.concatenate([one.population for one in done]),
-        noise_multiplier=np.concatenate([one.noise_multiplier for one in done]),
-        noise_draws=done[0].noise_draws,
-        largest_norm=np.concatenate([one.largest_norm for one in done]),
-        skipped=np.concatenate([one.skipped for one in done]),
-        recomputed=np.concatenate([one.recomputed for one in done]),
-        count_noise=np.concatenate([one.count_noise for one in done]),
+    executions = [part.executed for part in parts]
+    execution = Executed(
+        steps=executions[0].steps,
+        batch_sizes=np.concatenate([part.batch_sizes for part in executions]),
+        population=np.concatenate([part.population for part in executions]),
+        noise_multiplier=np.concatenate([part.noise_multiplier for part in executions]),
+        noise_draws=executions[0].noise_draws,
+        largest_norm=np.concatenate([part.largest_norm for part in executions]),
+        skipped=np.concatenate([part.skipped for part in executions]),
+        recomputed=np.concatenate([part.recomputed for part in executions]),
+        count_noise=np.concatenate([part.count_noise for part in executions]),
     )
     first = parts[0]
     return TrainedModels(
-        weights=merged(lambda part: part.weights),
-        executed=executed,
-        initial=None if first.initial is None else merged(lambda part: part.initial or {}),
+        weights=merge(lambda part: part.weights),
+        executed=execution,
+        initial=None if first.initial is None else merge(lambda part: part.initial or {}),
         products=None
         if first.products is None
         else np.concatenate([part.products for part in parts if part.products is not None]),
@@ -193,5 +193,5 @@ def joined(parts: Sequence[TrainedModels]) -> TrainedModels:
             {name: np.concatenate([part.checkpoints[at][name] for part in parts]) for name in first.checkpoints[at]}
             for at in range(len(first.checkpoints))
         ),
-        extra=merged(lambda part: part.extra),
+        extra=merge(lambda part: part.extra),
     )

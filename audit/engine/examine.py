@@ -22,12 +22,12 @@ from audit.core.seeds import Seed
 from audit.engine.held_draws import HeldDraws
 from audit.engine.layer_map import is_dropout
 from audit.engine.modes import Modes
-from audit.models.build import refuse_mixing_layers, seeded
+from audit.models.build import refuse_mixing_layers, seeded_stream
 
 # what the code of a user's forward() may raise
 CODE_ERRORS = (RuntimeError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError)
-_SAME = {torch.float64: 1e-6, torch.float32: 1e-3}
-_MOVED = 0.1
+_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
+_STEP = 0.1
 _ALONE = 4
 
 
@@ -78,13 +78,13 @@ def examine(module: nn.Module, records: Tensor, classes: int, *, private: bool) 
             f"the model ({type(module).__name__}) cannot be copied, as many models at once need it: {error}"
         ) from error
     move(trial, Seed(0).child("examine"))
-    _refuse_outputs(_tried(trial, records), records, classes)
+    _refuse_outputs(_try_forward(trial, records), records, classes)
     stateful = _changed_buffers(trial, records, private)
     _refuse_hidden_state(trial, records)
     draws, free = _draws(trial, records)
     if free and private:
         raise UnsupportedMechanism(
-            f"{_named(trial)}: forward() draws random numbers by {', '.join(free)}, so it cannot be tried out whether it "
+            f"{_layer_paths(trial)}: forward() draws random numbers by {', '.join(free)}, so it cannot be tried out whether it "
             "mixes the records of a batch, which no clipping of one record's gradient would bound; use dropout, or draws that "
             "fill a tensor (torch.rand, bernoulli_)"
         )
@@ -110,39 +110,39 @@ def move(module: nn.Module, seed: Seed) -> None:
 def step_off(value: Tensor, stream: torch.Generator) -> Tensor:
     """A random direction of a tenth of the size of `value`, elementwise; 0.1 where it is all zero."""
     size = float(value.detach().double().square().mean().sqrt()) if value.numel() else 0.0
-    drawn = torch.randn(value.shape, generator=stream, dtype=torch.float64).to(value.device, value.dtype)
-    return drawn * (_MOVED * size if size > 0 else _MOVED)
+    noise = torch.randn(value.shape, generator=stream, dtype=torch.float64).to(value.device, value.dtype)
+    return noise * (_STEP * size if size > 0 else _STEP)
 
 
 def _refuse_parts(module: nn.Module) -> None:
     """Nothing, or `ConfigError` naming the first parameter or layer that cannot be trained as one of many."""
     for path, layer in module.named_modules():
-        where = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
+        layer_name = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
         for name, parameter in layer.named_parameters(recurse=False):
             if isinstance(parameter, UninitializedParameter):
-                raise ConfigError(f"{where}: '{name}' has no shape yet; run one batch through the model in the factory")
+                raise ConfigError(f"{layer_name}: '{name}' has no shape yet; run one batch through the model in the factory")
             if parameter.requires_grad and parameter.is_complex():
                 raise ConfigError(
-                    f"{where}: '{name}' is complex, and clipping is of real numbers; hold its real and imaginary part as two "
-                    "parameters and join them by torch.complex in forward()"
+                    f"{layer_name}: '{name}' is complex, and clipping is of real numbers; hold its real and imaginary part "
+                    "as two parameters and join them by torch.complex in forward()"
                 )
         if "forward" in vars(layer):
             raise ConfigError(
-                f"{where}: forward() was replaced on the object, which refers to this one model wherever it is copied; "
+                f"{layer_name}: forward() was replaced on the object, which refers to this one model wherever it is copied; "
                 "return the plain module, or put the change into a subclass"
             )
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise ConfigError(f"the model ({type(module).__name__}) has no trainable parameter")
 
 
-def _named(module: nn.Module) -> str:
+def _layer_paths(module: nn.Module) -> str:
     return f"the model ({type(module).__name__})"
 
 
-def _tried(module: nn.Module, records: Tensor) -> Tensor:
+def _try_forward(module: nn.Module, records: Tensor) -> Tensor:
     """Outputs for `records`; an error of the model's code becomes a sentence that names the layer and the line."""
     try:
-        with torch.no_grad(), seeded(Seed(0)):
+        with torch.no_grad(), seeded_stream(Seed(0)):
             outputs: Tensor = module(records)
     except CODE_ERRORS as error:
         raise ConfigError(failure(module, records, error)) from error
@@ -152,17 +152,20 @@ def _tried(module: nn.Module, records: Tensor) -> Tensor:
 def failure(module: nn.Module, records: Tensor, error: Exception) -> str:
     """A sentence on where the code of `module` failed with `error`."""
     paths = {id(layer): (path, layer) for path, layer in module.named_modules()}
-    where, line, trace = _named(module), "", error.__traceback__
+    layer_name, line, trace = _layer_paths(module), "", error.__traceback__
     while trace is not None:
-        found = paths.get(id(trace.tb_frame.f_locals.get("self")))
+        failing_path = paths.get(id(trace.tb_frame.f_locals.get("self")))
         code = trace.tb_frame.f_code
-        if found is not None and code.co_name not in ("_call_impl", "_wrapped_call_impl"):
-            path, layer = found
-            where = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
+        if failing_path is not None and code.co_name not in ("_call_impl", "_wrapped_call_impl"):
+            path, layer = failing_path
+            layer_name = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
             line = f", {Path(code.co_filename).name} line {trace.tb_lineno}"
         trace = trace.tb_next
     reason = str(error).strip().partition("\n")[0] or "no reason given"
-    return f"{where} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in {code_name(line)})"
+    return (
+        f"{layer_name} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in "
+        f"{code_name(line)})"
+    )
 
 
 def code_name(line: str) -> str:
@@ -171,14 +174,14 @@ def code_name(line: str) -> str:
 
 
 def _refuse_outputs(outputs: object, records: Tensor, classes: int) -> None:
-    wanted = f"({len(records)}, {classes})" if classes else f"({len(records)},) or ({len(records)}, 1)"
+    expectation = f"({len(records)}, {classes})" if classes else f"({len(records)},) or ({len(records)}, 1)"
     if not isinstance(outputs, Tensor):
-        raise ConfigError(f"the model returns {type(outputs).__name__}; expected one tensor of shape {wanted}")
+        raise ConfigError(f"the model returns {type(outputs).__name__}; expected one tensor of shape {expectation}")
     fits = outputs.dim() == 2 and len(outputs) == len(records) and outputs.shape[1] >= classes if classes else (
         outputs.numel() == len(records) and outputs.dim() >= 1 and len(outputs) == len(records)
     )  # fmt: skip
     if not fits or not outputs.is_floating_point():
-        raise ConfigError(f"the model returns {outputs.dtype} of shape {tuple(outputs.shape)}; expected numbers, {wanted}")
+        raise ConfigError(f"the model returns {outputs.dtype} of shape {tuple(outputs.shape)}; expected numbers, {expectation}")
 
 
 def _buffers(module: nn.Module) -> dict[str, Tensor]:
@@ -188,56 +191,57 @@ def _buffers(module: nn.Module) -> dict[str, Tensor]:
 def _changed_buffers(module: nn.Module, records: Tensor, private: bool) -> tuple[str, ...]:
     """Names of the buffers that one batch in training mode changes; they are as before afterwards."""
     before = {name: (value, value.clone()) for name, value in _buffers(module).items()}
-    _tried(module, records)
+    _try_forward(module, records)
     after = _buffers(module)
     rebound = [name for name, value in after.items() if name not in before or before[name][0] is not value]
-    changed = [name for name, (value, kept) in before.items() if not torch.equal(value, kept)]
-    for name in (*changed, *rebound):
+    changes = [name for name, (value, copy) in before.items() if not torch.equal(value, copy)]
+    for name in (*changes, *rebound):
         path = name.rpartition(".")[0]
-        where = f"layer '{path or '(the model itself)'}' ({type(module.get_submodule(path)).__name__})"
+        layer_name = f"layer '{path or '(the model itself)'}' ({type(module.get_submodule(path)).__name__})"
         if private:
             raise UnsupportedMechanism(
-                f"{where} changes its buffer '{name}' with every batch in training mode, which would be released without "
+                f"{layer_name} changes its buffer '{name}' with every batch in training mode, which would be released without "
                 "clipping and noise; make it a constant, keep the layer in evaluation mode, or leave it out"
             )
         if name in rebound:
             raise ConfigError(
-                f"{where} puts another tensor in the place of its buffer '{name}', which many models at once cannot follow; "
-                "change it in place (copy_, add_)"
+                f"{layer_name} puts another tensor in the place of its buffer '{name}', which many models at once cannot "
+                "follow; change it in place (copy_, add_)"
             )
-    for value, kept in before.values():
+    for value, earlier in before.values():
         with torch.no_grad():
-            value.copy_(kept)
-    return tuple(changed)
+            value.copy_(earlier)
+    return tuple(changes)
 
 
 def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
     """Nothing, or `ConfigError` where calls that should agree do not: a second one, and one that is handed the same numbers."""
-    kept = {name: value.clone() for name, value in _buffers(module).items()}
+    copies = {name: value.clone() for name, value in _buffers(module).items()}
 
     def fresh() -> dict[str, Tensor]:
-        return {name: value.clone() for name, value in kept.items()}
+        return {name: value.clone() for name, value in copies.items()}
 
-    def called(values: dict[str, Tensor]) -> Tensor:
-        with torch.no_grad(), seeded(Seed(0)):
+    def output_of(values: dict[str, Tensor]) -> Tensor:
+        with torch.no_grad(), seeded_stream(Seed(0)):
             outputs: Tensor = torch.func.functional_call(module, values, (records,))
         return outputs
 
     parameters = {name: value.detach().clone() for name, value in module.named_parameters()}
-    first, second = called(fresh()), called(fresh())
+    first, second = output_of(fresh()), output_of(fresh())
     if not _alike(first, second):
         raise ConfigError(
-            f"{_named(module)} gives other outputs when it is called again with the same batch and the same random stream: it "
-            "keeps a state outside of its buffers, or draws from a stream that is not torch's; results could not be repeated"
+            f"{_layer_paths(module)} gives other outputs when it is called again with the same batch and the same random "
+            "stream: it keeps a state outside of its buffers, or draws from a stream that is not torch's; results could not "
+            "be repeated"
         )
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(step_off(parameter, torch.Generator().manual_seed(1)) if parameter.requires_grad else 0)
     try:
-        if not _alike(called({**parameters, **fresh()}), first):
+        if not _alike(output_of({**parameters, **fresh()}), first):
             raise ConfigError(
-                f"{_named(module)} computes with parameters of another object (a function that holds one of its kind), which "
-                "many models at once cannot follow; compute with the module's own parameters in forward()"
+                f"{_layer_paths(module)} computes with parameters of another object (a function that holds one of its kind), "
+                "which many models at once cannot follow; compute with the module's own parameters in forward()"
             )
     finally:
         with torch.no_grad():
@@ -248,9 +252,9 @@ def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
 def _draws(module: nn.Module, records: Tensor) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Random operations outside of dropout layers, and those among them whose draws cannot be held still."""
     steady = without_dropout(module)
-    with HeldDraws() as held:
-        _tried(steady, records)
-    return tuple(sorted(held.drawn)), tuple(sorted(held.free))
+    with HeldDraws() as draws:
+        _try_forward(steady, records)
+    return tuple(sorted(draws.drawn)), tuple(sorted(draws.free))
 
 
 def without_dropout(module: nn.Module) -> nn.Module:
@@ -262,19 +266,19 @@ def _mixes(module: nn.Module, records: Tensor) -> str | None:
     """How the output of a record was seen to depend on the others, in training or evaluation mode; None where it does not."""
     if len(records) < 2:
         return None
-    sharp, batch = _doubled(module, records)
+    sharp, batch = _double(module, records)
     modes, buffers = Modes(sharp), _buffers(sharp)
 
     def run(part: Tensor) -> Tensor:
-        with torch.no_grad(), seeded(Seed(0)), HeldDraws():
+        with torch.no_grad(), seeded_stream(Seed(0)), HeldDraws():
             values = {name: value.clone() for name, value in buffers.items()}
             outputs: Tensor = torch.func.functional_call(sharp, values, (part,))
         return outputs
 
     for mode in ("training", "evaluation"):
-        found = _dependence(run, batch)
-        if found is not None:
-            return f"{found}, in {mode} mode"
+        dependence = _dependence(run, batch)
+        if dependence is not None:
+            return f"{dependence}, in {mode} mode"
         modes.evaluate()
     return None
 
@@ -287,12 +291,12 @@ def _dependence(run: Callable[[Tensor], Tensor], batch: Tensor) -> str | None:
         ("half the batch", lambda: torch.cat([run(batch[:half]), run(batch[half:])]), whole),
         ("a record alone", lambda: torch.cat([run(row.unsqueeze(0)) for row in batch[:_ALONE]]), whole[:_ALONE]),
     )
-    for words, trial, expected in trials:
+    for words, trial, reference in trials:
         try:
             outputs = trial()
         except CODE_ERRORS as error:
             return f"{words}: {str(error).partition(chr(10))[0]}"
-        if not _alike(outputs, expected):
+        if not _alike(outputs, reference):
             return f"{words} gives other outputs"
     return None
 
@@ -301,18 +305,18 @@ def _alike(left: Tensor, right: Tensor) -> bool:
     """True where two outputs differ by rounding alone, measured by the numbers themselves and by the size of all."""
     if left.shape != right.shape:
         return False
-    share = _SAME.get(left.dtype, 3e-2)
+    share = _TOLERANCE.get(left.dtype, 3e-2)
     finite = right[right.isfinite()]
     size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
     return torch.allclose(left, right, rtol=share, atol=share * size, equal_nan=True)
 
 
-def _doubled(module: nn.Module, records: Tensor) -> tuple[nn.Module, Tensor]:
+def _double(module: nn.Module, records: Tensor) -> tuple[nn.Module, Tensor]:
     """Module and records in double precision, or as they are where the module's code insists on its own."""
     sharp = copy.deepcopy(module).double()
     batch = records.double() if records.is_floating_point() else records
     try:
-        with torch.no_grad(), seeded(Seed(0)):
+        with torch.no_grad(), seeded_stream(Seed(0)):
             wide = sharp(batch).dtype == torch.float64
     except CODE_ERRORS:
         return module, records

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.engine.clipping import Clip, Clipped, Gradients, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
+from audit.engine.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
 from audit.engine.layer_map import dropout_layer, ensemble_layer, has_random_layers
 from audit.engine.layers import EnsembleLayer, Tape, Use
 from audit.engine.modes import Modes
@@ -44,29 +44,29 @@ class TapeGradients:
 
     def _replaced(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
         trainable = {slot.name: slot for slot in self.layout.slots}
-        made: dict[int, nn.Module] = {}
+        memo: dict[int, nn.Module] = {}
         for layer in module.modules():
             dropout = dropout_layer(layer, self.tape)
             if dropout is not None:
-                made[id(layer)] = dropout
+                memo[id(layer)] = dropout
             whole = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
             own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=whole)}
             if own:
                 values = {role: self._state[name] for role, name in own.items()}
                 slots = {role: trainable[name] for role, name in own.items() if name in trainable}
-                made[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
+                memo[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
         # deep copy with a memo: wherever the module refers to a replaced layer, the copy refers to its replacement
-        copied = copy.deepcopy(module, dict(made))
+        model_copy = copy.deepcopy(module, dict(memo))
         reference = next(iter(self._state.values()))
-        for buffer in copied.buffers():
+        for buffer in model_copy.buffers():
             if buffer.is_floating_point():
                 buffer.data = buffer.data.to(reference.device, self.flat.dtype)
             else:
                 buffer.data = buffer.data.to(reference.device)
-        for layer in copied.modules():
+        for layer in model_copy.modules():
             if not isinstance(layer, EnsembleLayer) and getattr(layer, "inplace", False) is True:
                 setattr(layer, "inplace", False)  # noqa: B010
-        return copied
+        return model_copy
 
     def begin(self, seeds: Sequence[Seed]) -> None:
         """Starts the models' streams for the random layers of one step."""
@@ -88,19 +88,19 @@ class TapeGradients:
             out: Tensor = self.module(inputs)
         return out
 
-    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
-        uses, signals = self._signals(rows, masked=clip is None)
+        uses, signals = self._signals(rows, use_mask=clip is None)
         count = rows.mask.shape[1]
         if clip is None:
             for use, signal in zip(uses, signals, strict=True):
                 use.layer.add_weighted(use, signal, None, total)
             return None
-        shared = self._shared_uses(uses)
+        multiple_uses = self._shared_uses(uses)
         whole: dict[str, Tensor] = {}
         squares: dict[str, Tensor] = {}
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
-            if number in shared:
+            if number in multiple_uses:
                 for role, gradient in use.layer.example_gradients(use, signal, count).items():
                     name = use.layer.slots[role].name
                     whole[name] = whole[name] + gradient if name in whole else gradient
@@ -108,20 +108,20 @@ class TapeGradients:
                 accumulate(squares, layer_of(use), use.layer.squared_norms(use, signal, count))
         for name, gradient in whole.items():
             accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
-        clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
-        if not clipped.finite:
-            signals = _without(uses, signals, whole, clipped.norms.isfinite())
+        clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
+        if not clipping.finite:
+            signals = _without(uses, signals, whole, clipping.norms.isfinite())
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
-            if number not in shared:
+            if number not in multiple_uses:
                 use.layer.add_weighted(use, signal, factors[layer_of(use)], total)
         for slot in self.layout.slots:
             if slot.name in whole:
                 weights = factors[owner(slot.name)]
                 slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, whole[slot.name]))
-        return clipped
+        return clipping
 
-    def _signals(self, rows: Rows, *, masked: bool) -> tuple[list[Use], list[Tensor]]:
-        """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `masked`."""
+    def _signals(self, rows: Rows, *, use_mask: bool) -> tuple[list[Use], list[Tensor]]:
+        """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `use_mask`."""
         self._modes.train()
         self.tape.active, self.tape.uses, self.tape.batch = True, [], len(rows.inputs)
         try:
@@ -132,18 +132,20 @@ class TapeGradients:
         if not outputs.requires_grad:  # nothing that is trained takes part
             return [], []
         slopes = loss_slopes(outputs.detach().to(self.flat.dtype), rows.labels)
-        if masked:
+        if use_mask:
             weight = rows.mask.flatten() if rows.copies == 1 else rows.mask.flatten().repeat_interleave(rows.copies)
             slopes *= weight.view(-1, *(1,) * (slopes.dim() - 1))
         if rows.copies > 1:
             slopes /= rows.copies
         slopes = slopes.to(outputs.dtype)
-        found = torch.autograd.grad(outputs, [use.edge for use in uses], grad_outputs=slopes, allow_unused=True)
-        kept = [(use, signal.to(self.flat.dtype)) for use, signal in zip(uses, found, strict=True) if signal is not None]
-        for use, _ in kept:
+        gradients = torch.autograd.grad(outputs, [use.edge for use in uses], grad_outputs=slopes, allow_unused=True)
+        used_signals = [
+            (use, signal.to(self.flat.dtype)) for use, signal in zip(uses, gradients, strict=True) if signal is not None
+        ]
+        for use, _ in used_signals:
             if use.saved.is_floating_point():
                 use.saved = use.saved.to(self.flat.dtype)  # norms and sums are of what the products saw, but not in their type
-        return [use for use, _ in kept], [signal for _, signal in kept]
+        return [use for use, _ in used_signals], [signal for _, signal in used_signals]
 
     def _shared_uses(self, uses: list[Use]) -> set[int]:
         times: dict[str, int] = {}

@@ -26,32 +26,32 @@ class PlantedGradients:
         self.coordinates: Tensor | None = None
         self.directions: Tensor | None = None
         if canaries.coordinates is not None:
-            chosen = np.asarray(canaries.coordinates, dtype=np.int64)
-            if chosen.min(initial=0) < 0 or chosen.max(initial=0) >= layout.parameters:
+            coordinates = np.asarray(canaries.coordinates, dtype=np.int64)
+            if coordinates.min(initial=0) < 0 or coordinates.max(initial=0) >= layout.parameters:
                 raise DataError(
-                    f"canaries '{canaries.kind}' name coordinates up to {int(chosen.max())} "
+                    f"canaries '{canaries.kind}' name coordinates up to {int(coordinates.max())} "
                     f"but the model has {layout.parameters} parameters; make them for this model"
                 )
-            self.coordinates = columns[torch.from_numpy(chosen)].to(like.device)
+            self.coordinates = columns[torch.from_numpy(coordinates)].to(like.device)
             self.norms = torch.ones(self.count, dtype=like.dtype, device=like.device)
         elif canaries.directions is not None:
-            given = canaries.directions
-            if given.shape[1] != layout.parameters:
+            directions = canaries.directions
+            if directions.shape[1] != layout.parameters:
                 raise DataError(
-                    f"canaries '{canaries.kind}' have directions of length {given.shape[1]} "
+                    f"canaries '{canaries.kind}' have directions of length {directions.shape[1]} "
                     f"but the model has {layout.parameters} parameters; make them for this model"
                 )
             flat = torch.zeros(self.count, layout.width, dtype=like.dtype)
-            flat[:, columns] = torch.from_numpy(np.array(given)).to(like.dtype)
+            flat[:, columns] = torch.from_numpy(np.array(directions)).to(like.dtype)
             self.directions = flat.to(like.device)
             self.norms = self.directions.norm(dim=1)
         else:
             raise DataError(f"canaries '{canaries.kind}' are records; they take part as data")
 
-    def add_sum(self, taken: Tensor, clip_norm: float | None, total: Tensor) -> Tensor:
-        """Adds the gradients of the canaries `taken` `(N, m)` to `total` and returns their clipped norms `(N, m)`."""
-        norms = (self.norms * self.scale).expand(taken.shape)
-        factors = taken.to(norms.dtype) if clip_norm is None else clip_factors(norms, clip_norm, taken)
+    def add_sum(self, canary_mask: Tensor, clip_norm: float | None, total: Tensor) -> Tensor:
+        """Adds the gradients of the canaries `canary_mask` `(N, m)` to `total` and returns their clipped norms `(N, m)`."""
+        norms = (self.norms * self.scale).expand(canary_mask.shape)
+        factors = canary_mask.to(norms.dtype) if clip_norm is None else clip_factors(norms, clip_norm, canary_mask)
         weights = factors * self.scale
         if self.coordinates is not None:
             total.index_add_(1, self.coordinates, weights)

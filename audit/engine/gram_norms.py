@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-CANCELLED = 2.0**-8  # share of a sum's terms that has to be left of it for single precision to hold its size
+CANCELLATION = 2.0**-8  # share of a sum's terms that has to be left of it for single precision to hold its size
 
 
 def ghost_squares(inputs: Tensor, signals: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
@@ -20,13 +20,13 @@ def ghost_squares(inputs: Tensor, signals: Tensor, bias: float) -> tuple[Tensor,
         bias: 1 where a bias takes part, else 0.
     """
     if inputs.device.type != "cpu":  # no look at numbers in between: double precision has room for what cancels
-        inputs, signals, wanted = inputs.double(), signals.double(), inputs.dtype
+        inputs, signals, dtype = inputs.double(), signals.double(), inputs.dtype
         gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
-        return gram.sum((1, 2)).clamp_(min=0.0).to(wanted), None
+        return gram.sum((1, 2)).clamp_(min=0.0).to(dtype), None
     gram, slopes = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias), torch.bmm(signals, signals.transpose(1, 2))
     sizes = (gram.diagonal(dim1=1, dim2=2) * slopes.diagonal(dim1=1, dim2=2)).clamp_(min=0.0).sqrt_().sum(1).square_()
     squares = gram.mul_(slopes).sum((1, 2)).clamp_(min=0.0)
     if squares.dtype == torch.float64:
         return squares, None
-    lost = squares < CANCELLED * sizes
-    return squares, lost if bool(lost.any()) else None
+    cancellation = squares < CANCELLATION * sizes
+    return squares, cancellation if bool(cancellation.any()) else None

@@ -45,11 +45,11 @@ class HeldDraws(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        given = dict(kwargs or {})
+        arguments = dict(kwargs or {})
         if torch.Tag.nondeterministic_seeded not in func.tags:
-            return func(*args, **given)
+            return func(*args, **arguments)
         before = torch.get_rng_state()  # the tag says "may draw": fused attention carries it without any dropout
-        result = func(*args, **given)
+        result = func(*args, **arguments)
         if torch.equal(before, torch.get_rng_state()):
             return result
         name = func.overloadpacket.__name__

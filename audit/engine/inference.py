@@ -25,7 +25,7 @@ def batched_logits(
     *,
     batch_size: int = BATCH_SIZE,
     device: str = "cpu",
-    fixed: bool = False,
+    fixed_dtype: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Array:
     """What `call` gives for `inputs`, `(n, classes)` float32.
@@ -33,7 +33,7 @@ def batched_logits(
     Args:
         call: the model: a batch in, a batch of outputs out.
         inputs: `(n, ...)`.
-        fixed: the model takes batches of exactly `batch_size`; the last one is filled up with copies of its last record.
+        fixed_dtype: the model takes batches of exactly `batch_size`; the last one is filled up with copies of its last record.
         dtype: what the model takes; None gives whole numbers as int64 (tokens, categories) where the model takes those, and
             float32 otherwise.
 
@@ -44,59 +44,64 @@ def batched_logits(
         raise ConfigError(f"batch_size is {batch_size}; expected at least 1")
     place = find_device(device)
     if dtype is None:
-        dtype = _accepted(call, inputs[:batch_size], place) if inputs.dtype.kind in "biu" and not fixed else torch.float32
-    found = []
+        dtype = (
+            _accepted_type(call, inputs[:batch_size], place)
+            if inputs.dtype.kind in "biu" and not fixed_dtype
+            else torch.float32
+        )
+    parts = []
     for start in range(0, len(inputs), batch_size):
         piece = _batch(inputs[start : start + batch_size], place, dtype)
         rows = len(piece)
-        if fixed and rows < batch_size:
+        if fixed_dtype and rows < batch_size:
             piece = torch.cat([piece, piece[-1:].expand(batch_size - rows, *piece.shape[1:])])
-        found.append(_outputs(_called(call, piece), len(piece))[:rows])
-    return np.concatenate(found) if found else np.empty((0, 0), np.float32)
+        parts.append(_outputs(_call(call, piece), len(piece))[:rows])
+    return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
 
-def logits_of(found: Any) -> torch.Tensor:
+def logits_of(outputs: Any) -> torch.Tensor:
     """The tensor of logits in what a model returned: itself, alone in a tuple, or under the name `logits`.
 
     Raises:
         DataError: there is none.
     """
-    if isinstance(found, tuple | list) and len(found) == 1:
-        found = found[0]
-    if isinstance(found, dict) and "logits" in found:
-        found = found["logits"]
-    found = getattr(found, "logits", found)  # the outputs of Hugging Face's models
-    if not isinstance(found, torch.Tensor):
+    if isinstance(outputs, tuple | list) and len(outputs) == 1:
+        outputs = outputs[0]
+    if isinstance(outputs, dict) and "logits" in outputs:
+        outputs = outputs["logits"]
+    outputs = getattr(outputs, "logits", outputs)  # the outputs of Hugging Face's models
+    if not isinstance(outputs, torch.Tensor):
         raise DataError(
-            f"the model returns {type(found).__name__}; expected one tensor of logits, (n, classes), or an object with .logits"
+            f"the model returns {type(outputs).__name__}; expected one tensor of logits, (n, classes), or an object with "
+            ".logits"
         )
-    if found.ndim != 2 or found.shape[1] < 2 or not found.is_floating_point():
+    if outputs.ndim != 2 or outputs.shape[1] < 2 or not outputs.is_floating_point():
         raise DataError(
-            f"the model gives {found.dtype} of shape {tuple(found.shape)}; expected logits of shape (n, classes) with at least "
-            "two classes. A model with one output z per record can be wrapped to give (0, z); for regression audit a "
+            f"the model gives {outputs.dtype} of shape {tuple(outputs.shape)}; expected logits of shape (n, classes) with at "
+            "least two classes. A model with one output z per record can be wrapped to give (0, z); for regression audit a "
             "predictions file with losses"
         )
-    return found
+    return outputs
 
 
 def _batch(rows: Array, place: torch.device, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(np.array(rows)).to(place, dtype)
 
 
-def _accepted(call: Callable[[torch.Tensor], Any], rows: Array, place: torch.device) -> torch.dtype:
+def _accepted_type(call: Callable[[torch.Tensor], Any], rows: Array, place: torch.device) -> torch.dtype:
     """The type in which the model takes whole numbers: int64, else float32; the error of the former where it takes neither."""
     try:
-        _called(call, _batch(rows, place, torch.int64))
+        _call(call, _batch(rows, place, torch.int64))
     except DataError as refusal:
         try:
-            _called(call, _batch(rows, place, torch.float32))
+            _call(call, _batch(rows, place, torch.float32))
         except DataError:
             raise refusal from None
         return torch.float32
     return torch.int64
 
 
-def _called(call: Callable[[torch.Tensor], Any], piece: torch.Tensor) -> Any:
+def _call(call: Callable[[torch.Tensor], Any], piece: torch.Tensor) -> Any:
     try:
         with torch.inference_mode():
             return call(piece)
@@ -108,8 +113,8 @@ def _called(call: Callable[[torch.Tensor], Any], piece: torch.Tensor) -> Any:
         ) from error
 
 
-def _outputs(found: Any, rows: int) -> Array:
-    logits = logits_of(found)
+def _outputs(outputs: Any, rows: int) -> Array:
+    logits = logits_of(outputs)
     if len(logits) != rows:
         raise DataError(
             f"the model gives outputs of shape {tuple(logits.shape)} for {rows} records; expected ({rows}, classes)"

@@ -17,11 +17,11 @@ from audit.engine.parameter_layout import Slot
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
-def covered(module: nn.Module) -> bool:
+def has_rule(module: nn.Module) -> bool:
     """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
     if type(module) is nn.Conv2d:
-        even_same = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
-        return module.padding_mode == "zeros" and not even_same
+        even_same_padding = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
+        return module.padding_mode == "zeros" and not even_same_padding
     if type(module) is nn.Embedding:
         return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
     if type(module) is nn.MultiheadAttention:
@@ -32,7 +32,7 @@ def covered(module: nn.Module) -> bool:
 
 
 def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
-    """The layer that does for N models what `plain`, which must be `covered`, does for one."""
+    """The layer that does for N models what `plain`, which must be `has_rule`, does for one."""
     match plain:
         case nn.Linear():
             return LinearLayer(plain.out_features, tape, values, slots)

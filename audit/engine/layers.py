@@ -27,32 +27,32 @@ class Use:
     saved: Tensor
     edge: Any
     gradients: dict[str, Tensor] = field(default_factory=dict)
-    cancelled: Cancelled | None = None
+    cancelled: Cancellation | None = None
     replaced: Tensor | None = None  # a signal that makes the same gradient without cancelling
 
     def keep(self, examples: Tensor, gradients: dict[str, Tensor], signal: Tensor, squares: Tensor) -> Tensor:
         """`squares` `(N, rows)` with the norms of `gradients` at `examples`, which are kept out of `signal` from now on."""
         exact = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in gradients.values()]).sum(0)
         rest = signal.reshape(squares.numel(), -1).index_fill(0, examples, 0.0).view(signal.shape)
-        self.cancelled = Cancelled(examples=examples, gradients=gradients, signal=rest)
+        self.cancelled = Cancellation(examples=examples, gradients=gradients, signal=rest)
         return squares.flatten().index_copy(0, examples, exact.to(squares.dtype)).view(squares.shape)
 
     def add_kept(self, signal: Tensor, factors: Tensor | None, total: Tensor) -> Tensor:
         """Adds the gradients that were kept, times their factors `(N, rows)`, to `total`; what is left of `signal`."""
-        kept = self.cancelled
-        if kept is None or factors is None:
+        cancellation = self.cancelled
+        if cancellation is None or factors is None:
             return signal
-        weights = factors.flatten()[kept.examples]
-        for role, gradient in kept.gradients.items():
+        weights = factors.flatten()[cancellation.examples]
+        for role, gradient in cancellation.gradients.items():
             place = self.layer.slots[role].view(total)
-            scaled = gradient * weights.view(-1, *(1,) * (gradient.dim() - 1))
-            for model, one in zip((kept.examples // factors.shape[1]).tolist(), scaled, strict=True):
-                place[model].add_(one)
-        return kept.signal
+            scaled_gradient = gradient * weights.view(-1, *(1,) * (gradient.dim() - 1))
+            for model, gradient_part in zip((cancellation.examples // factors.shape[1]).tolist(), scaled_gradient, strict=True):
+                place[model].add_(gradient_part)
+        return cancellation.signal
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Cancelled:
+class Cancellation:
     """Examples of one use whose gradient is far smaller than its terms: made one by one, and what is left of the signal.
 
     Attributes:
@@ -89,13 +89,13 @@ class Tape:
         """`values`, about to be multiplied, in the type of the products."""
         return values if self.products is None else values.to(self.products)
 
-    def record(self, layer: EnsembleLayer, saved: Tensor, output: Tensor) -> Tensor:
-        """`output`, after noting that `layer` made it from `saved`; nothing is noted where no gradient is wanted."""
+    def record(self, layer: EnsembleLayer, inputs: Tensor, output: Tensor) -> Tensor:
+        """`output`, after noting that `layer` made it from `inputs`; nothing is noted where no gradient is wanted."""
         if self.active and torch.is_grad_enabled():
             if not output.requires_grad:
                 output.requires_grad_()
-            self.numbers += saved.numel() + output.numel()
-            self.uses.append(Use(layer=layer, saved=saved.detach(), edge=torch.autograd.graph.get_gradient_edge(output)))
+            self.numbers += inputs.numel() + output.numel()
+            self.uses.append(Use(layer=layer, saved=inputs.detach(), edge=torch.autograd.graph.get_gradient_edge(output)))
         return output
 
 
@@ -120,8 +120,8 @@ class EnsembleLayer(nn.Module):
 
     def bias(self) -> Tensor | None:
         """The bias `(N, outputs)` in the type of the products, if there is one."""
-        found = self.values.get("bias")
-        return None if found is None else self.tape.factor(found)
+        parameter = self.values.get("bias")
+        return None if parameter is None else self.tape.factor(parameter)
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         """`(N, rows)` squared l2 norm of each example's gradient of this use, over all trainable roles."""
@@ -143,8 +143,8 @@ class EnsembleLayer(nn.Module):
         gradients = use.gradients or self.example_gradients(use, signal, rows)
         for role, gradient in gradients.items():
             flat = gradient.flatten(2)
-            summed = flat.sum(1) if factors is None else (flat * factors.unsqueeze(-1)).sum(1)
-            self.slots[role].view(total).add_(summed.view(-1, *self.slots[role].shape))
+            total_gradient = flat.sum(1) if factors is None else (flat * factors.unsqueeze(-1)).sum(1)
+            self.slots[role].view(total).add_(total_gradient.view(-1, *self.slots[role].shape))
 
 
 class MatrixLayer(EnsembleLayer):
@@ -172,11 +172,11 @@ class MatrixLayer(EnsembleLayer):
         """`(N, rows, outputs)` from `(N, rows, columns)`; recorded on the tape."""
         columns, weight, bias = self.tape.factor(columns), self.tape.factor(self.weight_rows()), self.bias()
         if weight.shape[1] == 1:  # a matrix with one row goes through kernels whose sums depend on N
-            made = (columns * weight).sum(-1, keepdim=True)
-            made = made if bias is None else made + bias.unsqueeze(1)
+            output = (columns * weight).sum(-1, keepdim=True)
+            output = output if bias is None else output + bias.unsqueeze(1)
         else:
-            made = rowwise(columns, weight, bias)
-        return self.tape.record(self, columns, made) if self.slots else made
+            output = rowwise(columns, weight, bias)
+        return self.tape.record(self, columns, output) if self.slots else output
 
     def takes_ghost(self, positions: int, columns: int) -> bool:
         """True where norms from Gram matrices are cheaper than per-example gradients (see docs/performance.md)."""
@@ -192,24 +192,24 @@ class MatrixLayer(EnsembleLayer):
         bias = 1.0 if "bias" in self.slots else 0.0
         if positions == 1 and "weight" in self.slots:
             norms = torch.linalg.vector_norm(use.saved, dim=-1).square_().add_(bias)
-            squared: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
-            return squared
+            example_squares: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
+            return example_squares
         if "weight" not in self.slots or not self.takes_ghost(positions, columns):
             return self._whole_norms(use, signal, rows)
         inputs = use.saved.view(models * rows, positions, columns)
         signals = signal.view(models * rows, positions, self.outputs)
-        squares, lost = ghost_squares(inputs, signals, bias)
+        squares, cancellation = ghost_squares(inputs, signals, bias)
         squares = squares.view(models, rows)
-        return squares if lost is None else self._without_cancellation(use, signal, squares, lost)
+        return squares if cancellation is None else self._without_cancellation(use, signal, squares, cancellation)
 
-    def _without_cancellation(self, use: Use, signal: Tensor, squares: Tensor, lost: Tensor) -> Tensor:
-        """`squares` `(N, rows)` with those of the examples `lost` `(N * rows,)` made from gradients, which are kept."""
-        examples = lost.nonzero().flatten()
+    def _without_cancellation(self, use: Use, signal: Tensor, squares: Tensor, cancellation: Tensor) -> Tensor:
+        """`squares` `(N, rows)` with those of the examples `cancellation` `(N * rows,)` made from gradients, which are kept."""
+        examples = cancellation.nonzero().flatten()
         inputs, signals = self._positions(use, signal, examples, squares.shape[1])
         gradients = {}
         if "weight" in self.slots:
-            made = torch.bmm(signals.double().transpose(1, 2), inputs.double()).to(signal.dtype)
-            gradients["weight"] = self.to_weight(made)
+            weight_gradient = torch.bmm(signals.double().transpose(1, 2), inputs.double()).to(signal.dtype)
+            gradients["weight"] = self.to_weight(weight_gradient)
         if "bias" in self.slots:
             gradients["bias"] = signals.double().sum(1).to(signal.dtype)
         return use.keep(examples, gradients, signal, squares)
@@ -224,7 +224,7 @@ class MatrixLayer(EnsembleLayer):
         """`squared_norms` by way of the gradients, which are kept."""
         use.gradients = self._raw_gradients(use, signal, rows)
         self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
-        parts = [torch.linalg.vector_norm(one.flatten(2), dim=-1).square_() for one in use.gradients.values()]
+        parts = [torch.linalg.vector_norm(gradient.flatten(2), dim=-1).square_() for gradient in use.gradients.values()]
         return torch.stack(parts).sum(0)
 
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
@@ -232,31 +232,33 @@ class MatrixLayer(EnsembleLayer):
         models, total_rows, columns = use.saved.shape
         positions = total_rows // rows
         signals = signal.reshape(models * rows, positions, self.outputs)
-        made = {}
+        gradients = {}
         if "weight" in self.slots:
             inputs = use.saved.reshape(models * rows, positions, columns)
-            made["weight"] = torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
+            gradients["weight"] = torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
         if "bias" in self.slots:
-            made["bias"] = signals.sum(1).view(models, rows, self.outputs)
-        return made
+            gradients["bias"] = signals.sum(1).view(models, rows, self.outputs)
+        return gradients
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
-        made = self._raw_gradients(use, signal, rows)
-        if "weight" in made:
-            made["weight"] = self.to_weight(made["weight"])
-        return made
+        gradients = self._raw_gradients(use, signal, rows)
+        if "weight" in gradients:
+            gradients["weight"] = self.to_weight(gradients["weight"])
+        return gradients
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if use.gradients and factors is not None:
             for role, gradient in use.gradients.items():
-                summed = (gradient.flatten(2) * factors.unsqueeze(-1)).sum(1).view(gradient.shape[0], *gradient.shape[2:])
-                self.slots[role].view(total).add_(self.to_weight(summed) if role == "weight" else summed)
+                total_gradient = (
+                    (gradient.flatten(2) * factors.unsqueeze(-1)).sum(1).view(gradient.shape[0], *gradient.shape[2:])
+                )
+                self.slots[role].view(total).add_(self.to_weight(total_gradient) if role == "weight" else total_gradient)
             return
         if factors is not None:
             signal = use.add_kept(signal, factors, total)
             positions = use.saved.shape[1] // factors.shape[1]
-            spread = factors if positions == 1 else factors.repeat_interleave(positions, dim=1)
-            signal = signal * spread.unsqueeze(-1)
+            position_factors = factors if positions == 1 else factors.repeat_interleave(positions, dim=1)
+            signal = signal * position_factors.unsqueeze(-1)
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum(1))
         if "weight" in self.slots:
@@ -280,5 +282,5 @@ class LinearLayer(MatrixLayer):
 
     def forward(self, inputs: Tensor) -> Tensor:
         columns = inputs.reshape(self.tape.models, -1, inputs.shape[-1])
-        made: Tensor = self.product(columns).view(*inputs.shape[:-1], self.outputs)
-        return made
+        product: Tensor = self.product(columns).view(*inputs.shape[:-1], self.outputs)
+        return product

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from audit.engine.gram_norms import CANCELLED
+from audit.engine.gram_norms import CANCELLATION
 from audit.engine.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -38,23 +38,23 @@ class ScaleLayer(EnsembleLayer):
     def forward(self, inputs: Tensor) -> Tensor:
         inputs = inputs.to(next(iter(self.values.values())).dtype)  # means and variances are not left to short numbers
         normal = self.normalise(inputs).unflatten(0, (self.tape.models, -1))
-        made = normal
+        output = normal
         if "weight" in self.values:
-            made = made * self.spread(self.values["weight"], normal.dim())
+            output = output * self.spread(self.values["weight"], normal.dim())
         if "bias" in self.values:
-            made = made + self.spread(self.values["bias"], normal.dim())
-        return (self.tape.record(self, normal, made) if self.slots else made).flatten(0, 1)
+            output = output + self.spread(self.values["bias"], normal.dim())
+        return (self.tape.record(self, normal, output) if self.slots else output).flatten(0, 1)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
-        made = {}
+        gradients = {}
         for role, slot in self.slots.items():
             parts = signal * use.saved if role == "weight" else signal
             if self.channels_first:
                 split = parts.reshape(parts.shape[0], rows, -1, slot.shape[0], math.prod(parts.shape[3:]))
-                made[role] = split.sum((2, 4))
+                gradients[role] = split.sum((2, 4))
             else:
-                made[role] = parts.reshape(parts.shape[0], rows, -1, *slot.shape).sum(2)
-        return made
+                gradients[role] = parts.reshape(parts.shape[0], rows, -1, *slot.shape).sum(2)
+        return gradients
 
 
 class LookupLayer(EnsembleLayer):
@@ -69,9 +69,9 @@ class LookupLayer(EnsembleLayer):
         if len(inputs) == 1 < self.tape.batch:  # one lookup for all records, as of positions
             inputs = inputs.expand(self.tape.batch, *inputs.shape[1:])
         tokens = inputs.reshape(table.shape[0], -1)
-        made = self.tape.factor(table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens])
-        made = self.tape.record(self, tokens, made) if self.slots else made
-        return made.view(*inputs.shape, table.shape[2])
+        embeddings = self.tape.factor(table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens])
+        embeddings = self.tape.record(self, tokens, embeddings) if self.slots else embeddings
+        return embeddings.view(*inputs.shape, table.shape[2])
 
     def _seen(self, use: Use, signal: Tensor) -> Tensor:
         return signal if self.padding is None else signal * (use.saved != self.padding).unsqueeze(-1)
@@ -80,18 +80,18 @@ class LookupLayer(EnsembleLayer):
         models, size = signal.shape[0], signal.shape[-1]
         tokens = use.saved.view(models * rows, -1)
         signals = self._seen(use, signal).reshape(models * rows, -1, size)
-        same = tokens.unsqueeze(1) == tokens.unsqueeze(2)
-        gram = torch.bmm(signals, signals.transpose(1, 2)) * same.to(signals.dtype)
+        equal_tokens = tokens.unsqueeze(1) == tokens.unsqueeze(2)
+        gram = torch.bmm(signals, signals.transpose(1, 2)) * equal_tokens.to(signals.dtype)
         squares = gram.sum((1, 2)).clamp_(min=0.0)
         if signals.dtype == torch.float64 or signals.device.type != "cpu":
             return squares.view(models, rows)
-        lost = squares < CANCELLED * gram.abs_().sum((1, 2))
-        if bool(lost.any()):  # signals of equal tokens oppose: they are added first, at the first of them
-            first = same[lost].int().argmax(1)
-            added = torch.zeros_like(signals[lost], dtype=torch.float64)
-            added.scatter_add_(1, first.unsqueeze(-1).expand_as(added), signals[lost].double())
-            use.replaced = signals.index_put((lost,), added.to(signals.dtype)).view(signal.shape)
-            squares = squares.masked_scatter(lost, added.square().sum((1, 2)).to(squares.dtype))
+        cancellation = squares < CANCELLATION * gram.abs_().sum((1, 2))
+        if bool(cancellation.any()):  # signals of equal tokens oppose: they are added first, at the first of them
+            first = equal_tokens[cancellation].int().argmax(1)
+            token_sums = torch.zeros_like(signals[cancellation], dtype=torch.float64)
+            token_sums.scatter_add_(1, first.unsqueeze(-1).expand_as(token_sums), signals[cancellation].double())
+            use.replaced = signals.index_put((cancellation,), token_sums.to(signals.dtype)).view(signal.shape)
+            squares = squares.masked_scatter(cancellation, token_sums.square().sum((1, 2)).to(squares.dtype))
         return squares.view(models, rows)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
@@ -99,9 +99,9 @@ class LookupLayer(EnsembleLayer):
         words = self.slots["weight"].shape[0]
         row = torch.arange(models * rows, device=signal.device).view(models, rows, 1)
         place = (row * words + use.saved.view(models, rows, -1)).flatten()
-        made = signal.new_zeros(models * rows * words, size)
-        made.index_add_(0, place, self._seen(use, signal).reshape(-1, size))
-        return {"weight": made.view(models, rows, words, size)}
+        gradient = signal.new_zeros(models * rows * words, size)
+        gradient.index_add_(0, place, self._seen(use, signal).reshape(-1, size))
+        return {"weight": gradient.view(models, rows, words, size)}
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if use.gradients:
@@ -113,9 +113,9 @@ class LookupLayer(EnsembleLayer):
         if factors is not None:
             signals = signals * factors.repeat_interleave(signal.shape[1] // factors.shape[1], dim=1).unsqueeze(-1)
         place = use.saved + torch.arange(models, device=signal.device).view(models, 1) * words
-        made = signal.new_zeros(models * words, size)
-        made.index_add_(0, place.flatten(), signals.reshape(-1, size))
-        self.slots["weight"].view(total).add_(made.view(models, words, size))
+        gradient = signal.new_zeros(models * words, size)
+        gradient.index_add_(0, place.flatten(), signals.reshape(-1, size))
+        self.slots["weight"].view(total).add_(gradient.view(models, words, size))
 
 
 class DropoutLayer(nn.Module):
@@ -131,10 +131,10 @@ class DropoutLayer(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         if not self.training or self.rate == 0.0:
             return inputs
-        each = len(inputs) // self.tape.models
-        shape = (each, *inputs.shape[1:])
+        rows = len(inputs) // self.tape.models
+        shape = (rows, *inputs.shape[1:])
         if self.whole:
             shape = (*shape[: len(shape) - self.whole], *(1,) * self.whole)
         draws = [torch.rand(shape, generator=stream, device=inputs.device) for stream in self.tape.streams]
-        kept = torch.cat(draws).ge_(self.rate).to(inputs.dtype)
-        return inputs * (kept / (1.0 - self.rate) if self.rate < 1.0 else kept)
+        keep_mask = torch.cat(draws).ge_(self.rate).to(inputs.dtype)
+        return inputs * (keep_mask / (1.0 - self.rate) if self.rate < 1.0 else keep_mask)

@@ -22,15 +22,15 @@ def planned_rows(law: Law) -> int:
     More rows are padding in most steps; fewer need a further, narrow pass more often. A function of the law alone: a
     model's arithmetic has the same shape whatever batches its neighbours draw.
     """
-    spread = math.sqrt(max(law.mean * (1.0 - law.rate), 0.25))
+    std = math.sqrt(max(law.mean * (1.0 - law.rate), 0.25))
 
-    def needed(rows: int) -> float:
+    def rows_needed(rows: int) -> float:
         """Probability that a batch of any of the models is longer."""
-        beyond = 0.5 * math.erfc((rows + 0.5 - law.mean) / spread / math.sqrt(2.0))
+        beyond = 0.5 * math.erfc((rows + 0.5 - law.mean) / std / math.sqrt(2.0))
         return 1.0 - (1.0 - beyond) ** _SHARING
 
     def cost(rows: int) -> float:
-        return rows + (ALIGNMENT + _PASS_COST) * sum(map(needed, range(rows, law.rows + 1, ALIGNMENT)))
+        return rows + (ALIGNMENT + _PASS_COST) * sum(map(rows_needed, range(rows, law.rows + 1, ALIGNMENT)))
 
     fewest = max(ALIGNMENT, int(law.mean) // ALIGNMENT * ALIGNMENT)
     return min(range(fewest, law.rows + 1, ALIGNMENT), key=cost)
@@ -39,9 +39,9 @@ def planned_rows(law: Law) -> int:
 class Passes:
     """The passes of each step of a block: of `rows` rows a model up to `planned`, then narrow ones for what did not fit."""
 
-    def __init__(self, rows: int, planned: int, device: torch.device) -> None:
+    def __init__(self, rows: int, planned_width: int, device: torch.device) -> None:
         self._rows = rows
-        self._planned = planned
+        self._planned = planned_width
         self._device = device
         self._parts: list[tuple[Tensor, Tensor]] = []
         self._extra: Tensor | None = None
@@ -50,7 +50,7 @@ class Passes:
         """Makes `block` the one that `of_step` refers to."""
         self._largest = block.counts.max(axis=1, initial=0)
         self._parts = [self._part(block, start, width) for start, width in self._cuts(int(self._largest.max(initial=0)))]
-        self._extra = None if block.extra is None else self._sent(torch.from_numpy(block.extra))
+        self._extra = None if block.extra is None else self._send(torch.from_numpy(block.extra))
 
     def _cuts(self, largest: int) -> Iterator[tuple[int, int]]:
         """First row and number of rows of each pass over a batch of `largest` records."""
@@ -63,13 +63,13 @@ class Passes:
     def _part(self, block: Block, start: int, width: int) -> tuple[Tensor, Tensor]:
         """Record numbers `(steps, N * width)`, 0 where there are none, and masks `(steps, N, width)` of a pass of each step."""
         index = np.zeros((*block.index.shape[:-1], width), dtype=np.int64)
-        taken = block.index[..., start : start + width]
-        index[..., : taken.shape[-1]] = taken
+        indices = block.index[..., start : start + width]
+        index[..., : indices.shape[-1]] = indices
         mask = np.arange(start, start + width) < block.counts[:, :, None]
         flat = index.reshape(len(index), -1)
-        return self._sent(torch.from_numpy(flat)), self._sent(torch.from_numpy(mask))
+        return self._send(torch.from_numpy(flat)), self._send(torch.from_numpy(mask))
 
-    def _sent(self, values: Tensor) -> Tensor:
+    def _send(self, values: Tensor) -> Tensor:
         """`values` on the device, on their way while the host goes on."""
         if self._device.type != "cuda":
             return values.to(self._device)

@@ -19,11 +19,11 @@ from audit.engine.clipping import Clip, Rows
 from audit.engine.device import find_device
 from audit.engine.dispatch import gradients_of
 from audit.engine.layers import LinearLayer
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from audit.stats.scoring import signals
 from audit.stats.scoring.representation import class_distances
 
-_NUMBERS_AT_ONCE = 1 << 23
+_MOST_NUMBERS = 1 << 23
 _COLUMNS = 256
 
 
@@ -44,7 +44,7 @@ class Representations:
     last_gradient_norms: NDArray[np.float32]
 
 
-class Trained:
+class EnsembleReader:
     """N trained models on their device, loaded once and asked as often as wanted.
 
     Args:
@@ -67,14 +67,14 @@ class Trained:
         batch: int | None = None,
     ) -> None:
         place = find_device(device)
-        module = initialised(spec, probe.shape[1:], classes, Seed(0))
+        module = initialise_model(spec, probe.shape[1:], classes, Seed(0))
         state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
         floating = next(value.dtype for value in state.values() if value.is_floating_point())
         self._models = gradients_of(module, state, torch.from_numpy(np.array(probe)).to(place, floating))
         self._count = next(iter(state.values())).shape[0]
         self._classes, self._probe = classes, probe
         size = max(1, int(np.prod(probe.shape[1:])))
-        self._fitting = max(1, _NUMBERS_AT_ONCE // (size * self._count))
+        self._fitting = max(1, _MOST_NUMBERS // (size * self._count))
         self._batch = batch or min(1024, self._fitting)
 
     def outputs(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
@@ -83,39 +83,39 @@ class Trained:
         Raises:
             ObservationError: the models have another number of outputs than the data has classes.
         """
-        made = np.empty((self._count, len(inputs), max(self._classes, 1)), dtype=np.float32)
+        values = np.empty((self._count, len(inputs), max(self._classes, 1)), dtype=np.float32)
         for part in _parts(len(inputs), self._batch):
             out = self._forward(inputs[part])
-            if out.shape[2] != made.shape[2]:
+            if out.shape[2] != values.shape[2]:
                 raise ObservationError(
                     f"the model has {out.shape[2]} outputs but the data has {self._classes} classes; adapt the model"
                 )
-            made[:, part] = out.float().cpu().numpy()
-        return made
+            values[:, part] = out.float().cpu().numpy()
+        return values
 
     def gradient_norms(self, records: Records) -> NDArray[np.float32]:
         """`(N, m)` l2 norms of each record's loss gradient in all trainable parameters."""
         models, count = self._models, self._count
         scratch = torch.zeros_like(models.flat)
-        made = np.empty((count, len(records)), dtype=np.float32)
+        values = np.empty((count, len(records)), dtype=np.float32)
         for part in _parts(len(records), min(64, self._fitting)):
-            folded, rows = self._folded(records.inputs[part])
+            flat_inputs, rows = self._folded(records.inputs[part])
             labels = torch.from_numpy(np.array(records.labels[part])).to(models.flat.device)
             if models.random:
                 models.begin([Seed(0)] * count)
-            seen = models.add_sum(
+            clipping = models.add_sum(
                 Rows(
-                    inputs=folded,
+                    inputs=flat_inputs,
                     labels=(labels if self._classes else labels.to(models.flat.dtype)).repeat(count),
                     mask=torch.ones(count, rows, dtype=torch.bool, device=models.flat.device),
                 ),
                 Clip(norm=1.0),
                 scratch,
             )
-            if seen is None:
+            if clipping is None:
                 raise ObservationError("the engine gave no gradient norms")
-            made[:, part] = seen.norms.float().cpu().numpy()
-        return made
+            values[:, part] = clipping.norms.float().cpu().numpy()
+        return values
 
     def representations(self, records: Records) -> Representations | None:
         """Inputs and gradients of the linear layer that gives the outputs; None where no such layer does, or for regression.
@@ -127,21 +127,27 @@ class Trained:
         if last is None:
             return None
         norms = np.empty((self._count, len(records)), dtype=np.float32)
-        hidden: NDArray[np.float32] | None = None
+        features: NDArray[np.float32] | None = None
         for part in _parts(len(records), self._batch):
             with _watched([last]) as calls:
                 out = self._forward(records.inputs[part]).float().cpu().numpy()
-            inside = torch.cat([one for _, one, _ in calls]).view(self._count, out.shape[1], -1).float().cpu().numpy()
+            inside = (
+                torch.cat([layer_inputs for _, layer_inputs, _ in calls])
+                .view(self._count, out.shape[1], -1)
+                .float()
+                .cpu()
+                .numpy()
+            )
             lengths = np.square(inside, dtype=np.float64).sum(-1) + (1.0 if _has_bias(last) else 0.0)
             slopes = signals.log_output_gradient_norm(out, records.labels[part])
             norms[:, part] = np.exp(slopes + 0.5 * np.log(np.maximum(lengths, np.finfo(np.float64).tiny)))
             narrow = _narrowed(inside)
-            hidden = np.empty((*norms.shape, narrow.shape[2]), dtype=np.float32) if hidden is None else hidden
-            hidden[:, part] = narrow
-        if hidden is None:
+            features = np.empty((*norms.shape, narrow.shape[2]), dtype=np.float32) if features is None else features
+            features[:, part] = narrow
+        if features is None:
             return None
-        distances = class_distances(hidden, records.labels).astype(np.float32)
-        return Representations(hidden=hidden, class_distances=distances, last_gradient_norms=norms)
+        distances = class_distances(features, records.labels).astype(np.float32)
+        return Representations(hidden=features, class_distances=distances, last_gradient_norms=norms)
 
     def _last_linear(self) -> nn.Module | None:
         """The linear layer, used once in a pass, whose output is the models' own (up to a constant for each record)."""
@@ -151,19 +157,19 @@ class Trained:
         if not calls:
             return None
         last = calls[-1][0]
-        own = [(seen, made) for layer, seen, made in calls if layer is last]
-        if sum(len(made) for _, made in own) != out.shape[0] * out.shape[1] or own[0][1].dim() != 2:
+        own = [(layer_input, layer_output) for layer, layer_input, layer_output in calls if layer is last]
+        if sum(len(layer_output) for _, layer_output in own) != out.shape[0] * out.shape[1] or own[0][1].dim() != 2:
             return None
-        made = torch.cat([made for _, made in own]).view(*out.shape[:2], -1)
-        if made.shape != out.shape:
+        joint = torch.cat([layer_output for _, layer_output in own]).view(*out.shape[:2], -1)
+        if joint.shape != out.shape:
             return None
-        same = torch.allclose(made - made[..., :1], out - out[..., :1], rtol=1e-4, atol=1e-5, equal_nan=True)
-        return last if same else None
+        is_logits = torch.allclose(joint - joint[..., :1], out - out[..., :1], rtol=1e-4, atol=1e-5, equal_nan=True)
+        return last if is_logits else None
 
     def _forward(self, inputs: NDArray[Any]) -> torch.Tensor:
         """`(N, rows, outputs)` for one batch."""
-        folded, rows = self._folded(inputs)
-        return self._models.forward(folded).view(self._count, rows, -1)
+        flat_inputs, rows = self._folded(inputs)
+        return self._models.forward(flat_inputs).view(self._count, rows, -1)
 
     def _folded(self, inputs: NDArray[Any]) -> tuple[torch.Tensor, int]:
         """One batch for each model, `(N * rows, ...)`, and its number of rows."""
@@ -185,15 +191,15 @@ def logits(
     Raises:
         ObservationError: a model's output is not finite; the message names the model.
     """
-    made = Trained(spec, weights, inputs[:2], classes, device=device, batch=batch).outputs(inputs)
-    broken = ~np.isfinite(made).all(axis=(1, 2))
-    if broken.any():
-        named = ", ".join(str(model) for model in np.flatnonzero(broken)[:8])
+    outputs = EnsembleReader(spec, weights, inputs[:2], classes, device=device, batch=batch).outputs(inputs)
+    non_finite = ~np.isfinite(outputs).all(axis=(1, 2))
+    if non_finite.any():
+        model_names = ", ".join(str(model) for model in np.flatnonzero(non_finite)[:8])
         raise ObservationError(
-            f"{int(broken.sum())} of {len(made)} models give outputs that are not finite (model {named}); "
+            f"{int(non_finite.sum())} of {len(outputs)} models give outputs that are not finite (model {model_names}); "
             "their training diverged: lower the learning rate, or leave them out"
         )
-    return made
+    return outputs
 
 
 @contextmanager
@@ -201,8 +207,8 @@ def _watched(layers: Sequence[nn.Module]) -> Iterator[list[tuple[nn.Module, torc
     """A scope in which every call of `layers` is noted: layer, input, output."""
     calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
 
-    def note(layer: nn.Module, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> None:
-        calls.append((layer, given[0], made))
+    def note(layer: nn.Module, tensors: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        calls.append((layer, tensors[0], output))
 
     hooks = [layer.register_forward_hook(note) for layer in layers]
     try:
@@ -245,21 +251,21 @@ def weight_products(
     Raises:
         DataError: canaries that are records, or made for another number of parameters.
     """
-    moved = np.concatenate(
+    movement = np.concatenate(
         [(np.asarray(value, np.float64) - final[name]).reshape(len(value), -1) for name, value in initial.items()], axis=1
     )
     if canaries.coordinates is not None:
-        if len(canaries.coordinates) and int(np.max(canaries.coordinates)) >= moved.shape[1]:
-            raise DataError(f"canaries '{canaries.kind}' name coordinates beyond the model's {moved.shape[1]} parameters")
-        made = moved[:, canaries.coordinates]
+        if len(canaries.coordinates) and int(np.max(canaries.coordinates)) >= movement.shape[1]:
+            raise DataError(f"canaries '{canaries.kind}' name coordinates beyond the model's {movement.shape[1]} parameters")
+        products = movement[:, canaries.coordinates]
     elif canaries.directions is not None:
-        if canaries.directions.shape[1] != moved.shape[1]:
+        if canaries.directions.shape[1] != movement.shape[1]:
             raise DataError(
                 f"canaries '{canaries.kind}' have directions of length {canaries.directions.shape[1]} "
-                f"but the model has {moved.shape[1]} parameters"
+                f"but the model has {movement.shape[1]} parameters"
             )
-        made = moved @ np.asarray(canaries.directions, np.float64).T
+        products = movement @ np.asarray(canaries.directions, np.float64).T
     else:
         raise DataError(f"canaries '{canaries.kind}' are records; they have no direction in parameter space")
-    result: NDArray[np.float32] = made.astype(np.float32)
+    result: NDArray[np.float32] = products.astype(np.float32)
     return result

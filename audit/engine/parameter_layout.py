@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from audit.engine.sampling import aligned
+from audit.engine.sampling import align_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Layout:
         for name, parameter in module.named_parameters():
             if parameter.requires_grad:
                 slots.append(Slot(name=name, shape=parameter.shape, start=start))
-                start += aligned(parameter.numel())
+                start += align_up(parameter.numel())
         return Layout(slots=tuple(slots))
 
     @property
@@ -57,7 +57,7 @@ class Layout:
     @property
     def width(self) -> int:
         """Numbers stored for one model, padding included."""
-        return sum(aligned(slot.size) for slot in self.slots)
+        return sum(align_up(slot.size) for slot in self.slots)
 
     def columns(self) -> Tensor:
         """`(parameters,)` column of each flattened coordinate in the storage."""

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.engine.clipping import Clip, Clipped, Rows, accumulate, clip_layers, example_losses, flat_storage, owner
+from audit.engine.clipping import Clip, Clipping, Rows, accumulate, clip_layers, example_losses, flat_storage, owner
 from audit.engine.layer_map import has_random_layers
 from audit.engine.modes import Modes
 from audit.engine.parameter_layout import Layout
-from audit.models.build import seeded
+from audit.models.build import seeded_stream
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class LoopGradients:
         self._seeds, self._pass = seeds, 0
 
     def _stream(self, model: int) -> AbstractContextManager[None]:
-        return seeded(self._seeds[model].child("pass", self._pass)) if self.random else nullcontext()
+        return seeded_stream(self._seeds[model].child("pass", self._pass)) if self.random else nullcontext()
 
     def state(self) -> dict[str, Tensor]:
         """Name to `(N, ...)`, as it stands."""
@@ -62,12 +62,12 @@ class LoopGradients:
             parts = inputs.unflatten(0, (self.models, -1))
             return torch.cat([torch.func.functional_call(self.module, self._one(n), (parts[n],)) for n in range(self.models)])
 
-    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipped | None:
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
         self._modes.train()
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
-        done = []
+        results = []
         self._pass += 1
         for model in range(self.models):
             with self._stream(model):
@@ -75,12 +75,12 @@ class LoopGradients:
                     real = rows.mask[model].nonzero().flatten()
                     self._add_plain(model, inputs[model, real], labels[model, real], total)
                 else:
-                    one = Rows(inputs=inputs[model], labels=labels[model], mask=rows.mask[model], copies=rows.copies)
-                    done.append(self._add_clipped(model, one, clip.of_model(model), total))
+                    model_rows = Rows(inputs=inputs[model], labels=labels[model], mask=rows.mask[model], copies=rows.copies)
+                    results.append(self._add_clipped(model, model_rows, clip.of_model(model), total))
         if clip is None:
             return None
-        norms, left = (torch.stack([getattr(one, name) for one in done]) for name in ("norms", "left"))
-        return Clipped(norms=norms, left=left, finite=all(one.finite for one in done))
+        norms, clipped_norms = (torch.stack([getattr(result, name) for result in results]) for name in ("norms", "left"))
+        return Clipping(norms=norms, left=clipped_norms, finite=all(result.finite for result in results))
 
     def example_gradients(self, rows: Rows) -> list[dict[str, Tensor]]:
         """For each model, name to `(rows, ...)`: the gradient of each example."""
@@ -98,54 +98,54 @@ class LoopGradients:
     def _add_plain(self, model: int, inputs: Tensor, labels: Tensor, total: Tensor) -> None:
         if len(inputs) == 0:
             return
-        trained, fixed = self._split(model)
-        leaves = {name: value.detach().requires_grad_() for name, value in trained.items()}
-        outputs = torch.func.functional_call(self.module, {**leaves, **fixed}, (inputs.flatten(0, 1),))
+        parameters, constants = self._split(model)
+        leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+        outputs = torch.func.functional_call(self.module, {**leaves, **constants}, (inputs.flatten(0, 1),))
         loss = example_losses(outputs, labels.flatten()).sum() / inputs.shape[1]
-        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         for slot in self.layout.slots:
-            gradient = found[list(leaves).index(slot.name)]
+            gradient = gradients[list(leaves).index(slot.name)]
             if gradient is not None:
                 slot.view(total)[model].add_(gradient)
 
-    def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipped:
-        trained, fixed = self._split(model)
+    def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipping:
+        parameters, constants = self._split(model)
 
-        found = self._example_gradients(trained, fixed, rows)
+        gradients = self._example_gradients(parameters, constants, rows)
         squares: dict[str, Tensor] = {}
         for slot in self.layout.slots:
-            accumulate(squares, owner(slot.name), found[slot.name].reshape(len(rows.mask), -1).square().sum(-1))
-        clipped, factors = clip_layers(squares, clip, rows.mask, layers=len(squares))
+            accumulate(squares, owner(slot.name), gradients[slot.name].reshape(len(rows.mask), -1).square().sum(-1))
+        clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(squares))
         for slot in self.layout.slots:
-            flat = found[slot.name].reshape(len(rows.mask), -1)
-            flat = torch.where(clipped.norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
+            flat = gradients[slot.name].reshape(len(rows.mask), -1)
+            flat = torch.where(clipping.norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
             slot.view(total)[model].add_((factors[owner(slot.name)] @ flat).view(slot.shape))
-        return clipped
+        return clipping
 
-    def _example_gradients(self, trained: dict[str, Tensor], fixed: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+    def _example_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
         """Name to `(rows, ...)`; by plain autograd, one example after another, where `vmap` does not know an operation."""
 
-        def loss(values: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
-            outputs = torch.func.functional_call(self.module, {**values, **fixed}, (one,))
+        def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
+            outputs = torch.func.functional_call(self.module, {**values, **constants}, (record,))
             return example_losses(outputs, label).mean()
 
         if self._vectorises:
             try:
-                each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
-                found: dict[str, Tensor] = each(trained, rows.inputs, rows.labels)
-                return found
+                record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
+                gradients: dict[str, Tensor] = record_gradients(parameters, rows.inputs, rows.labels)
+                return gradients
             except (RuntimeError, IndexError) as error:  # what vmap raises where it has no rule, depending on the operation
                 if isinstance(error, torch.OutOfMemoryError):
                     raise
                 self._vectorises = False
                 log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
-        made = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in trained.items()}
+        stacked_gradients = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in parameters.items()}
         for row in rows.mask.nonzero().flatten().tolist():
-            leaves = {name: value.detach().requires_grad_() for name, value in trained.items()}
+            leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
             parts = torch.autograd.grad(
                 loss(leaves, rows.inputs[row], rows.labels[row]), list(leaves.values()), allow_unused=True
             )
             for name, part in zip(leaves, parts, strict=True):
                 if part is not None:
-                    made[name][row] = part
-        return made
+                    stacked_gradients[name][row] = part
+        return stacked_gradients

@@ -41,11 +41,11 @@ class Law:
         A function of the law alone: a model's arithmetic has the same shape whatever batches its neighbours draw.
         What does not fit goes through in further passes.
         """
-        spread = 3.0 * math.sqrt(max(self.mean * (1.0 - self.rate), 0.25))
-        return aligned(min(self.population, math.ceil(self.mean + spread)))
+        margin = 3.0 * math.sqrt(max(self.mean * (1.0 - self.rate), 0.25))
+        return align_up(min(self.population, math.ceil(self.mean + margin)))
 
 
-def aligned(count: int) -> int:
+def align_up(count: int) -> int:
     """`count` rounded up to a multiple of 16, at least 16."""
     return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
 
@@ -72,8 +72,8 @@ class PoissonStream:
         return heads // law.population, heads % law.population
 
     def _heads(self, trials: int) -> Indices:
-        expected = trials * self._law.rate
-        draw = int(expected + 6.0 * math.sqrt(expected) + 16.0)
+        mean_count = trials * self._law.rate
+        draw = int(mean_count + 6.0 * math.sqrt(mean_count) + 16.0)
         last, pieces = np.int64(-1), []
         while last < trials:
             # a gap never needs to exceed the trials left; capping keeps the sums far from overflow at tiny rates
@@ -120,24 +120,24 @@ class EnsembleSampler:
     def block(self) -> Block:
         """The next `law.block_steps` batches of every model."""
         steps, count, canaries = self._law.block_steps, len(self._streams), self._included.shape[1]
-        shared = self._law.population - canaries
+        ordinary = self._law.population - canaries
         counts = np.zeros((steps, count), dtype=np.int64)
         extra = np.zeros((steps, count, canaries), dtype=bool) if self._as_gradients else None
-        drawn = []
+        draws = []
         for model, stream in enumerate(self._streams):
             step, record = stream.block()
-            planted = record >= shared
-            if planted.any():
-                taken = ~planted
-                taken[planted] = self._included[model, record[planted] - shared]
-                step, record, planted = step[taken], record[taken], planted[taken]
+            is_canary = record >= ordinary
+            if is_canary.any():
+                mask = ~is_canary
+                mask[is_canary] = self._included[model, record[is_canary] - ordinary]
+                step, record, is_canary = step[mask], record[mask], is_canary[mask]
                 if extra is not None:
-                    extra[step[planted], model, record[planted] - shared] = True
-                    step, record = step[~planted], record[~planted]
+                    extra[step[is_canary], model, record[is_canary] - ordinary] = True
+                    step, record = step[~is_canary], record[~is_canary]
             counts[:, model] = np.bincount(step, minlength=steps)
-            drawn.append((step, record))
+            draws.append((step, record))
         index = np.zeros((steps, count, int(counts.max(initial=0))), dtype=np.int64)
-        for model, (step, record) in enumerate(drawn):
+        for model, (step, record) in enumerate(draws):
             starts = np.cumsum(counts[:, model]) - counts[:, model]
             index[step, model, np.arange(len(step)) - starts[step]] = record
         return Block(index=index, counts=counts, extra=extra)

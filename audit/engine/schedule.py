@@ -22,20 +22,20 @@ from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.compile_c import library
 from audit.engine.compiled_mlp import COMPILE, SOURCE, chain_of, worth_compiling
 from audit.engine.device import find_device
-from audit.engine.dispatch import why_one_by_one
+from audit.engine.dispatch import loop_reason
 from audit.engine.dp_options import Technique
 from audit.engine.examine import Behaviour, examine
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.microbatches import planned_rows
 from audit.engine.parameter_layout import Layout
-from audit.engine.sampling import ALIGNMENT, Law, aligned
+from audit.engine.sampling import ALIGNMENT, Law, align_up
 from audit.models.build import starting
 
 log = logging.getLogger(__name__)
 
 PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
 
-_PROBED = 64
+_PROBE_RECORDS = 64
 _CACHE_BYTES = 5 * 2**20
 _PASS_BYTES = 2**28
 # parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
@@ -115,15 +115,15 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
     state = stacked_state([module], settings.dtype, device)
     probe = probe.to(device, settings.dtype)
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
-    planted = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
-    law = Law(population=len(job.dataset.train) + planted, rate=job.sample_rate)
+    canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
+    law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
-    compiled = _compiled(job, settings, technique or Technique(), module)
-    if compiled:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
+    uses_compiled = _compile(job, settings, technique or Technique(), module)
+    if uses_compiled:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
         slow, row_bytes, rows = False, 0, settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     else:
-        slow = settings.one_by_one or _alone(behaviour) or why_one_by_one(module, state, probe) is not None
+        slow = settings.one_by_one or _alone(behaviour) or loop_reason(module, state, probe) is not None
         row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe[:2], job.dataset.classes)
         rows = settings.rows or (_whole_batch(law) if behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
@@ -138,12 +138,12 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
         one_by_one=slow,
         draws=bool(behaviour.draws),
         row_bytes=row_bytes,
-        compiled=compiled,
+        compiled=uses_compiled,
         products=None if slow else PRECISIONS[settings.precision],
     )
 
 
-def _compiled(job: TrainingJob, settings: Settings, technique: Technique, module: nn.Module) -> bool:
+def _compile(job: TrainingJob, settings: Settings, technique: Technique, module: nn.Module) -> bool:
     """True where compiled code makes the sums; what speaks against it is logged where it was asked for."""
     if settings.compile == "off":
         return False
@@ -176,22 +176,24 @@ def _alone(behaviour: Behaviour) -> bool:
 def _probe(job: TrainingJob) -> torch.Tensor:
     """Up to 64 records of the job from all of it, at least two (zeros of their shape, where it has fewer), on the CPU."""
     sources = [job.dataset.train.inputs] + ([] if job.canaries.records is None else [job.canaries.records.inputs])
-    found = np.concatenate([source[:: max(1, len(source) // _PROBED)][:_PROBED] for source in sources])[:_PROBED]
-    if len(found) < 2:
-        found = np.zeros((2, *job.dataset.train.inputs.shape[1:]), dtype=np.float32)
-    return torch.from_numpy(np.array(found)).float()
+    sample = np.concatenate([source[:: max(1, len(source) // _PROBE_RECORDS)][:_PROBE_RECORDS] for source in sources])[
+        :_PROBE_RECORDS
+    ]
+    if len(sample) < 2:
+        sample = np.zeros((2, *job.dataset.train.inputs.shape[1:]), dtype=np.float32)
+    return torch.from_numpy(np.array(sample)).float()
 
 
 def _rows(law: Law, row_bytes: int, device: torch.device) -> int:
     if row_bytes == 0:
         return planned_rows(law)
-    most = max(ALIGNMENT, _pass_bytes(device) // row_bytes // ALIGNMENT * ALIGNMENT)
-    return min(planned_rows(law), most)
+    row_limit = max(ALIGNMENT, _pass_bytes(device) // row_bytes // ALIGNMENT * ALIGNMENT)
+    return min(planned_rows(law), row_limit)
 
 
 def _whole_batch(law: Law) -> int:
     """Rows that hold any batch, so that a model which mixes records sees each batch whole: eight standard deviations more."""
-    return aligned(min(law.population, math.ceil(law.mean + 8.0 * math.sqrt(max(law.mean, 1.0)))))
+    return align_up(min(law.population, math.ceil(law.mean + 8.0 * math.sqrt(max(law.mean, 1.0)))))
 
 
 def _pass_bytes(device: torch.device) -> int:
@@ -218,10 +220,10 @@ def _chunk(models: int, fit: int, workers: int) -> int:
     return max(1, math.ceil(models / (rounds * workers)))
 
 
-def _row_bytes(one: TapeGradients, probe: torch.Tensor, classes: int) -> int:
+def _row_bytes(tape_gradients: TapeGradients, probe: torch.Tensor, classes: int) -> int:
     labels = torch.zeros(len(probe), dtype=torch.int64 if classes else probe.dtype, device=probe.device)
     mask = torch.ones(1, len(probe), dtype=torch.bool, device=probe.device)
-    one.tape.numbers = 0
-    one.begin([Seed(0)])
-    one.add_sum(Rows(inputs=probe, labels=labels, mask=mask), Clip(norm=1.0), torch.zeros_like(one.flat))
-    return 2 * one.tape.numbers * probe.element_size() // max(1, len(probe))
+    tape_gradients.tape.numbers = 0
+    tape_gradients.begin([Seed(0)])
+    tape_gradients.add_sum(Rows(inputs=probe, labels=labels, mask=mask), Clip(norm=1.0), torch.zeros_like(tape_gradients.flat))
+    return 2 * tape_gradients.tape.numbers * probe.element_size() // max(1, len(probe))

@@ -24,7 +24,7 @@ class Ensemble:
     def __init__(self, job: TrainingJob, models: TrainedModels) -> None:
         self._job, self._models = job, models
         probe = job.dataset.test.inputs[:2]
-        self._trained = observe.Trained(job.model, models.weights, probe, job.dataset.classes, device=job.device)
+        self._trained = observe.EnsembleReader(job.model, models.weights, probe, job.dataset.classes, device=job.device)
         self._inside: tuple[Records, observe.Representations | None] | None = None
 
     def __len__(self) -> int:
@@ -46,9 +46,9 @@ class Ensemble:
 
     def checkpoints(self) -> Sequence[Ensemble]:
         """The models as they were after each of the job's checkpoints."""
-        executed = self._models.executed
-        kept = self._models.checkpoints
-        return [Ensemble(self._job, TrainedModels(weights=weights, executed=executed)) for weights in kept]
+        execution = self._models.executed
+        checkpoints = self._models.checkpoints
+        return [Ensemble(self._job, TrainedModels(weights=weights, executed=execution)) for weights in checkpoints]
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)` l2 norms of each record's loss gradient in all parameters."""

@@ -53,13 +53,13 @@ def foreign_modules(value: Any) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1)
 def _own() -> str:
-    return _hashed({name: _files(name) for name in _PACKAGES})
+    return _hash({name: _files(name) for name in _PACKAGES})
 
 
 @functools.lru_cache
 def _foreign(name: str) -> str:
     """Read once in a process, as the code itself is: an edit while a run goes on changes nothing that is loaded."""
-    return _hashed(_reachable(name))
+    return _hash(_reachable(name))
 
 
 def _reachable(top: str) -> dict[str, list[Path]]:
@@ -76,8 +76,12 @@ def _reachable(top: str) -> dict[str, list[Path]]:
         units[name] = _files(name)
         home = _home(name)
         if home is not None and home not in _LIBRARIES:
-            imported = {other for path in units[name] for other in _imports(path)}
-            waiting += [other for other in imported if _home(other) == home and other not in _PACKAGES]
+            imports = {imports_module for path in units[name] for imports_module in _imports(path)}
+            waiting += [
+                imports_module
+                for imports_module in imports
+                if _home(imports_module) == home and imports_module not in _PACKAGES
+            ]
     return units
 
 
@@ -87,8 +91,8 @@ def _home(name: str) -> Path | None:
     if spec is None:
         return None
     places = list(spec.submodule_search_locations or [])
-    where = places[0] if places else spec.origin
-    return None if where is None else Path(where).resolve().parent
+    origin = places[0] if places else spec.origin
+    return None if origin is None else Path(origin).resolve().parent
 
 
 def _files(name: str) -> list[Path]:
@@ -104,9 +108,9 @@ def _files(name: str) -> list[Path]:
 
 def _spec(name: str) -> Any:
     """Where a top-level module would be loaded from, without loading it; None where it is unknown or has no file."""
-    loaded = sys.modules.get(name)
-    if loaded is not None:
-        return loaded.__spec__
+    module = sys.modules.get(name)
+    if module is not None:
+        return module.__spec__
     return importlib.util.find_spec(name)
 
 
@@ -127,11 +131,11 @@ def _imports(path: Path) -> set[str]:
     return names
 
 
-def _hashed(units: Mapping[str, Iterable[Path]]) -> str:
-    found = hashlib.sha256()
+def _hash(units: Mapping[str, Iterable[Path]]) -> str:
+    digest = hashlib.sha256()
     for name, files in sorted(units.items()):
         for path in files:
             content = path.read_bytes()
-            found.update(f"{name}:{path.parent.name}/{path.name}:{len(content)};".encode())
-            found.update(content)
-    return found.hexdigest()
+            digest.update(f"{name}:{path.parent.name}/{path.name}:{len(content)};".encode())
+            digest.update(content)
+    return digest.hexdigest()

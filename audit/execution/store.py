@@ -28,7 +28,7 @@ from audit.core.errors import ConfigError, OutputError
 
 LOG = logging.getLogger("audit")
 PARTIAL = ".partial"
-STARTED = "started.json"
+MANIFEST = "started.json"
 LOCK = "lock"
 SUMS = "SHA256SUMS"
 SCRATCH = "scratch"
@@ -36,7 +36,7 @@ SPARE_BYTES = 64 * 2**20
 OBSERVATIONS = "models"
 PRIVATE = "private"
 RECORD_KEY = f"{PRIVATE}/record-key"
-UNLISTED = (SUMS, RECORD_KEY, STARTED, LOCK)
+NOT_LISTED = (SUMS, RECORD_KEY, MANIFEST, LOCK)
 """What `SHA256SUMS` leaves out: itself, the key of the records' names, which its owner may keep elsewhere, and what only an
 unfinished run needs."""
 
@@ -85,7 +85,7 @@ class Store:
         if final.exists():  # finished by another audit since it was asked for above
             shutil.rmtree(folder)
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
-        return cls(final, folder, _started(folder, config_sha256), lock)
+        return cls(final, folder, _start(folder, config_sha256), lock)
 
     def bind_code(self, sources: Mapping[str, str]) -> None:
         """Writes down which code the run is of, by the hash of each source; later the same code is demanded.
@@ -93,23 +93,23 @@ class Store:
         Raises:
             ConfigError: the run was started with other code, whose models must not share a bound with this one's.
         """
-        path = self.folder / STARTED
-        started = _read_started(path)
-        before = started.setdefault("code", dict(sources))
-        changed = sorted(name for name in {*before, *sources} if before.get(name) != sources.get(name))
-        if changed:
+        path = self.folder / MANIFEST
+        manifest = _read_started(path)
+        before = manifest.setdefault("code", dict(sources))
+        changes = sorted(name for name in {*before, *sources} if before.get(name) != sources.get(name))
+        if changes:
             raise ConfigError(
-                f"the source of {', '.join(changed)} has changed since '{self.folder}' was started; models of two codes must "
+                f"the source of {', '.join(changes)} has changed since '{self.folder}' was started; models of two codes must "
                 "not share a bound: put the code back as it was and go on by --resume, or start a new run"
             )
-        _write(path, json.dumps(started).encode())
+        _write(path, json.dumps(manifest).encode())
 
-    def ensure_space(self, needed: int) -> None:
-        """Nothing, or `OutputError` where the disk cannot take `needed` more bytes."""
+    def ensure_space(self, size: int) -> None:
+        """Nothing, or `OutputError` where the disk cannot take `size` more bytes."""
         free = shutil.disk_usage(self.folder).free
-        if free < needed + SPARE_BYTES:
+        if free < size + SPARE_BYTES:
             text = (
-                f"{needed / 2**20:.0f} MiB to write and {SPARE_BYTES / 2**20:.0f} MiB to spare, but {free / 2**20:.0f} MiB free"
+                f"{size / 2**20:.0f} MiB to write and {SPARE_BYTES / 2**20:.0f} MiB to spare, but {free / 2**20:.0f} MiB free"
             )
             text += f" at '{self.folder}'"
             raise OutputError(f"{text}; free some space or choose another --output")
@@ -119,7 +119,7 @@ class Store:
         """The same folder for values that no attack may read, such as the coins."""
         return replace(self, _values=PRIVATE)
 
-    def record_key(self, given: bytes | None = None) -> bytes:
+    def record_key(self, key: bytes | None = None) -> bytes:
         """The secret that the records' names are keyed with: given or drawn when first asked for, kept for `--resume`.
 
         Raises:
@@ -127,11 +127,11 @@ class Store:
         """
         path = self.folder / RECORD_KEY
         if not path.exists():
-            self.write(RECORD_KEY, given or secrets.token_hex(16).encode())
-        kept = path.read_bytes().strip()
-        if given is not None and kept != given:
+            self.write(RECORD_KEY, key or secrets.token_hex(16).encode())
+        stored_key = path.read_bytes().strip()
+        if key is not None and stored_key != key:
             raise ConfigError(f"'{self.folder}' was started with another record key; give that one, or none")
-        return kept
+        return stored_key
 
     def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
         """What was stored under `key`, else the computed value, stored first."""
@@ -146,7 +146,7 @@ class Store:
         self._path(key).parent.mkdir(exist_ok=True)
         _write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
-    def get(self, key: str, wanted: Callable[[str], bool] | None = None) -> dict[str, Array]:
+    def get(self, key: str, selects: Callable[[str], bool] | None = None) -> dict[str, Array]:
         """The arrays under `key`, or those whose name is wanted; no others are read.
 
         Raises:
@@ -154,10 +154,10 @@ class Store:
         """
         path = self._path(key)
         try:
-            with safe_open(path, framework="numpy") as stored:
-                sums = json.loads((stored.metadata() or {}).get("sha256", "{}"))
-                names = [name for name in stored.keys() if wanted is None or wanted(name)]  # noqa: SIM118 (not a dict)
-                value = {name: stored.get_tensor(name) for name in names}
+            with safe_open(path, framework="numpy") as file:
+                sums = json.loads((file.metadata() or {}).get("sha256", "{}"))
+                names = [name for name in file.keys() if selects is None or selects(name)]  # noqa: SIM118 (not a dict)
+                value = {name: file.get_tensor(name) for name in names}
         except (SafetensorError, OSError) as error:
             raise OutputError(f"cannot read '{path}': {error}; go on by --resume, which computes it again") from error
         for name, array in value.items():
@@ -173,8 +173,8 @@ class Store:
         """
         path = self._path(key)
         try:
-            with safe_open(path, framework="numpy") as stored:
-                return tuple(sorted(stored.keys()))
+            with safe_open(path, framework="numpy") as file:
+                return tuple(sorted(file.keys()))
         except (SafetensorError, OSError) as error:
             raise OutputError(f"cannot read '{path}': {error}; go on by --resume, which computes it again") from error
 
@@ -194,10 +194,10 @@ class Store:
         folder = self.folder / SCRATCH
         folder.mkdir(exist_ok=True)
         try:
-            mapped = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+            memory_map = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
         except OSError as error:
             raise OutputError(f"cannot write to '{folder}': {error}; free some space") from error
-        return np.asarray(mapped)
+        return np.asarray(memory_map)
 
     def _path(self, key: str) -> Path:
         return self.folder / self._values / f"{key}.safetensors"
@@ -224,13 +224,13 @@ class Store:
         The lock is held until the folder has its name: whoever resumes it in between finds it in use.
         """
         shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
-        files = _listed(self.folder)
+        files = _list_files(self.folder)
         rows = [f"{file_sha256(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
         self.write(SUMS, "".join(rows).encode())
         _close_to_others(self.folder)
         try:
             os.replace(self.folder, self.final)
-            for name in (STARTED, LOCK):
+            for name in (MANIFEST, LOCK):
                 (self.final / name).unlink(missing_ok=True)
             _sync_folder(self.final)
             _sync_folder(self.final.parent)
@@ -246,16 +246,16 @@ def verify_folder(folder: Path) -> list[str]:
     if not sums.is_file():
         return [f"{SUMS} is missing: the folder is not a finished run"]
     rows = [line.split("  ", 1) for line in sums.read_text().splitlines() if line]
-    listed = {name: expected for expected, name in rows}
+    checksums = {name: checksum for checksum, name in rows}
     problems = []
-    for name, expected in sorted(listed.items()):
+    for name, checksum in sorted(checksums.items()):
         path = folder / name
         if not path.is_file():
             problems.append(f"{name}: missing")
-        elif file_sha256(path) != expected:
+        elif file_sha256(path) != checksum:
             problems.append(f"{name}: changed")
-    present = {path.relative_to(folder).as_posix() for path in _listed(folder)}
-    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(listed))]
+    present = {path.relative_to(folder).as_posix() for path in _list_files(folder)}
+    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(checksums))]
 
 
 def file_sha256(path: Path) -> str:
@@ -269,41 +269,41 @@ def new_folder(directory: Path, name: str) -> Path:
     return directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
 
 
-def unfinished(directory: Path, config_sha256: str) -> Path | None:
+def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
     """The newest unfinished run of the same config below `directory`, by its final name; None where there is none.
 
     Raises:
         ConfigError: none is known to be of this config, and one that is damaged may be.
     """
-    damaged: ConfigError | None = None
+    damage: ConfigError | None = None
     for folder in sorted(directory.glob(f"*{PARTIAL}"), reverse=True):
-        if not (folder / STARTED).is_file():
+        if not (folder / MANIFEST).is_file():
             continue
         try:
-            started = _read_started(folder / STARTED)
+            manifest = _read_started(folder / MANIFEST)
         except ConfigError as error:
-            damaged = damaged or error
+            damage = damage or error
             continue
-        if started["config_sha256"] == config_sha256:
+        if manifest["config_sha256"] == config_sha256:
             return folder.with_name(folder.name.removesuffix(PARTIAL))
-    if damaged is not None:
-        raise damaged
+    if damage is not None:
+        raise damage
     return None
 
 
-def _started(folder: Path, config_sha256: str) -> str:
+def _start(folder: Path, config_sha256: str) -> str:
     """When this run was first started; kept across resumes so that the report does not depend on interruptions."""
-    path = folder / STARTED
+    path = folder / MANIFEST
     if path.exists():
-        started = _read_started(path)
-        if started["config_sha256"] != config_sha256:
+        manifest = _read_started(path)
+        if manifest["config_sha256"] != config_sha256:
             raise ConfigError(f"'{folder}' was started with another config; choose another --output, or remove it")
-        return str(started["created"])
+        return str(manifest["created"])
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    now = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
-    created = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-    _write(path, json.dumps({"created": created, "config_sha256": config_sha256}).encode())
-    return created
+    time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
+    timestamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
+    _write(path, json.dumps({"created": timestamp, "config_sha256": config_sha256}).encode())
+    return timestamp
 
 
 def _read_started(path: Path) -> dict[str, Any]:
@@ -313,26 +313,26 @@ def _read_started(path: Path) -> dict[str, Any]:
         ConfigError: it is damaged.
     """
     try:
-        started = json.loads(path.read_bytes())
+        manifest = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(_damaged(path, str(error))) from error
-    code = started.get("code", {}) if isinstance(started, dict) else None
-    if not isinstance(code, dict) or not all(isinstance(started.get(key), str) for key in ("created", "config_sha256")):
-        raise ConfigError(_damaged(path, "it lacks the time or the hash of the config"))
-    return dict(started)
+        raise ConfigError(_damage_text(path, str(error))) from error
+    code = manifest.get("code", {}) if isinstance(manifest, dict) else None
+    if not isinstance(code, dict) or not all(isinstance(manifest.get(key), str) for key in ("created", "config_sha256")):
+        raise ConfigError(_damage_text(path, "it lacks the time or the hash of the config"))
+    return dict(manifest)
 
 
-def _damaged(path: Path, why: str) -> str:
+def _damage_text(path: Path, reason: str) -> str:
     return (
-        f"'{path}', which says what config and code the run is of, is damaged ({why}); if they are those you give now, remove "
-        "that file and go on by --resume with --output: finished models are kept. Else choose another --output"
+        f"'{path}', which says what config and code the run is of, is damaged ({reason}); if they are those you give now, "
+        "remove that file and go on by --resume with --output: finished models are kept. Else choose another --output"
     )
 
 
 def _digest(array: Array) -> str:
-    found = hashlib.sha256(f"{array.dtype}:{array.shape};".encode())
-    found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+    digest = hashlib.sha256(f"{array.dtype}:{array.shape};".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -354,10 +354,10 @@ def _owner_only(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     """The files that `SHA256SUMS` lists."""
     files = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path for path in files if path.relative_to(folder).as_posix() not in UNLISTED)
+    return sorted(path for path in files if path.relative_to(folder).as_posix() not in NOT_LISTED)
 
 
 def _close_to_others(folder: Path) -> None:

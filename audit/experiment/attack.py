@@ -47,7 +47,7 @@ def scores_of(models: Models) -> list[Scores]:
     Raises:
         ObservationError: an attack cannot score them.
     """
-    return [score(models, planned) for planned in models.insertion.play.attacks]
+    return [score(models, attack) for attack in models.insertion.play.attacks]
 
 
 def attempt(models: Models) -> tuple[list[Scores], dict[str, str]]:
@@ -56,37 +56,37 @@ def attempt(models: Models) -> tuple[list[Scores], dict[str, str]]:
     A bound less never makes another one wrong, and the share of the error that it would have had stays unspent.
     """
     scores, left_out = [], {}
-    for planned in models.insertion.play.attacks:
+    for attack in models.insertion.play.attacks:
         try:
-            _refuse_lost_references(models, planned)
-            scores.append(score(models, planned))
+            _refuse_lost_references(models, attack)
+            scores.append(score(models, attack))
         except ObservationError as error:
-            left_out[planned.name] = str(error)
+            left_out[attack.name] = str(error)
     return scores, left_out
 
 
-def score(models: Models, planned: PlannedAttack, steps: int | None = None) -> Scores:
+def score(models: Models, planned_attack: PlannedAttack, steps: int | None = None) -> Scores:
     """The scores of all target runs, pooled; each run is attacked alone, with the dedicated references.
 
     Runs never serve as each other's reference: a guess that used another target's coins would break
     the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
     """
-    game, attack = models.insertion, planned.attack
+    game, attack = models.insertion, planned_attack.attack
     mechanism = game.mechanism if steps is None or game.mechanism is None else first_steps(game.mechanism, steps)
-    shown = {key: value for key, value in models.observed.signals.items() if key in attack.needs.keys}
+    signals = {key: value for key, value in models.observed.signals.items() if key in attack.needs.keys}
     if steps is not None:
-        shown = {key: value[..., :steps] if key == StepProducts.key else value for key, value in shown.items()}
+        signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
     own, included = models.references, game.planting.included
-    reference = View(signals=_rows(shown, own), included=included[own])
+    reference = View(signals=_rows(signals, own), included=included[own])
     values = []
     for run in range(game.planting.runs):
-        view = View(signals=_rows(shown, run), labels=models.labels, mechanism=mechanism)
-        values.append(attack.score(view, reference, game.seed.child(f"attack:{planned.name}", models.first + run)))
+        view = View(signals=_rows(signals, run), labels=models.labels, mechanism=mechanism)
+        values.append(attack.score(view, reference, game.seed.child(f"attack:{planned_attack.name}", models.first + run)))
     return Scores(
         values=np.concatenate(values),
         included=included[: game.planting.runs].ravel(),
-        game=rules_of(game.play, game.planting, planned.access),
-        attack=planned.name,
+        game=rules_of(game.play, game.planting, planned_attack.access),
+        attack=planned_attack.name,
         mechanism=mechanism,
     )
 
@@ -105,10 +105,11 @@ def lost(models: Models) -> str:
     return f"all {runs} target runs diverged; {ADVICE}" if models.observed.diverged[:runs].all() else ""
 
 
-def _refuse_lost_references(models: Models, planned: PlannedAttack) -> None:
+def _refuse_lost_references(models: Models, planned_attack: PlannedAttack) -> None:
     """Raise `ObservationError` if fewer references remained finite than the attack needs."""
-    left, needed = len(models.references), planned.attack.needs.references
-    if left < needed:
+    references_left, references_needed = len(models.references), planned_attack.attack.needs.references
+    if references_left < references_needed:
         raise ObservationError(
-            f"{left} of {models.insertion.play.references} reference models stayed finite and it needs {needed}; {ADVICE}"
+            f"{references_left} of {models.insertion.play.references} reference models stayed finite and it needs "
+            f"{references_needed}; {ADVICE}"
         )

@@ -44,9 +44,9 @@ class References:
     losses: Array | None = None
 
     def __post_init__(self) -> None:
-        given = [bool(len(self.models)), self.logits is not None, self.losses is not None]
-        if sum(given) != 1:
-            raise ConfigError(f"references are given in {sum(given)} forms; expected one of models, logits and losses")
+        forms = [bool(len(self.models)), self.logits is not None, self.losses is not None]
+        if sum(forms) != 1:
+            raise ConfigError(f"references are given in {sum(forms)} forms; expected one of models, logits and losses")
         included = np.asarray(self.included)
         if included.ndim != 2 or included.dtype.kind not in "biu" or not np.isin(included, (0, 1)).all():
             raise DataError(
@@ -69,7 +69,7 @@ class References:
 
     def of(self, records: Array) -> References:
         """The same models on some of the records, by their columns."""
-        logits, losses = (None if one is None else one[:, records] for one in (self.logits, self.losses))
+        logits, losses = (None if array is None else array[:, records] for array in (self.logits, self.losses))
         return References(included=self.included[:, records], models=self.models, logits=logits, losses=losses)
 
 
@@ -120,15 +120,16 @@ def joined(target: Recorded, references: References | None, inputs: Array, label
         if labels is None or not inputs.size:
             raise DataError("reference models need the records, inputs and labels; give recorded outputs of them instead")
         logits = np.stack([observed(model, inputs, labels)[0] for model in references.models])
-    mine, theirs = (target.logits, logits) if target.logits is not None else (target.losses, losses)
-    if mine is None or theirs is None or mine.shape[1:] != theirs.shape[1:]:
-        shown = "nothing of that kind" if theirs is None else f"{theirs.shape[1:]}"
+    target_values, reference_values = (target.logits, logits) if target.logits is not None else (target.losses, losses)
+    if target_values is None or reference_values is None or target_values.shape[1:] != reference_values.shape[1:]:
+        shape_text = "nothing of that kind" if reference_values is None else f"{reference_values.shape[1:]}"
         raise DataError(
             f"the target shows {'logits' if target.logits is not None else 'losses'} of shape "
-            f"{None if mine is None else mine.shape[1:]}, its references {shown}; expected the same of both"
+            f"{None if target_values is None else target_values.shape[1:]}, its references {shape_text}; expected the same "
+            "of both"
         )
-    both = np.concatenate([mine, theirs.astype(mine.dtype)])
-    return Recorded(logits=both) if target.logits is not None else Recorded(losses=both)
+    stacked = np.concatenate([target_values, reference_values.astype(target_values.dtype)])
+    return Recorded(logits=stacked) if target.logits is not None else Recorded(losses=stacked)
 
 
 def observed(target: Any, inputs: Array, labels: Array) -> tuple[Array, list[str]]:
@@ -139,12 +140,12 @@ def observed(target: Any, inputs: Array, labels: Array) -> tuple[Array, list[str
         DataError: its outputs are not `(n, classes)`, or too few for the labels.
     """
     query = _query(target)
-    found, remarks = _as_logits(query(inputs), labels)
-    few = min(len(inputs), 32)
-    again, _ = _as_logits(query(inputs[:few]), labels[:few])
-    if not np.allclose(again, found[:few], rtol=1e-3, atol=1e-3, equal_nan=True):
+    outputs, remarks = _as_logits(query(inputs), labels)
+    sample_size = min(len(inputs), 32)
+    again, _ = _as_logits(query(inputs[:sample_size]), labels[:sample_size])
+    if not np.allclose(again, outputs[:sample_size], rtol=1e-3, atol=1e-3, equal_nan=True):
         remarks.append(_CHANGING)
-    return found, remarks
+    return outputs, remarks
 
 
 def _query(target: Any) -> Callable[[Array], Array]:

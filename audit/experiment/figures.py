@@ -86,22 +86,22 @@ def _thin(fpr: Array, resolution: float) -> Array:
     if len(last) <= CURVE_POINTS:
         return last
     grid = np.geomspace(resolution, 1, CURVE_POINTS - 1)
-    picked = np.searchsorted(fpr[last], grid, side="right") - 1
-    kept: Array = last[np.unique(np.concatenate([[0], np.maximum(picked, 0), [len(last) - 1]]))]
-    return kept
+    indices = np.searchsorted(fpr[last], grid, side="right") - 1
+    points: Array = last[np.unique(np.concatenate([[0], np.maximum(indices, 0), [len(last) - 1]]))]
+    return points
 
 
 def _allowed(target: float, claim: Claim | None, limit: LimitCurve | None) -> float | None:
     """The most true positives that the claim leaves an attack at this rate, by its (epsilon, delta) and its whole curve."""
-    found = []
+    rates = []
     if claim is not None and math.isfinite(claim.epsilon):
-        found.append(float(tradeoff.tpr_allowed(claim.epsilon, claim.delta, target)))
+        rates.append(float(tradeoff.tpr_allowed(claim.epsilon, claim.delta, target)))
     if limit is not None:
-        found.append(float(np.interp(target, limit.fpr, limit.tpr)))
-    return min(found, default=None)
+        rates.append(float(np.interp(target, limit.fpr, limit.tpr)))
+    return min(rates, default=None)
 
 
-def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, allowed: float | None) -> TprAtFpr:
+def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, limit: float | None) -> TprAtFpr:
     point = roc.tpr_at_fpr(members, nonmembers, target, confidence)
     if point is None:
         return TprAtFpr(
@@ -112,7 +112,7 @@ def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float,
             upper=None,
             false_positives=None,
             true_positives=None,
-            allowed=allowed,
+            allowed=limit,
         )
     return TprAtFpr(
         target_fpr=target,
@@ -122,7 +122,7 @@ def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float,
         upper=point.upper,
         false_positives=point.false_positives,
         true_positives=point.true_positives,
-        allowed=allowed,
+        allowed=limit,
     )
 
 

@@ -61,52 +61,52 @@ def terms_of(insertion: Insertion, watch: stopping.Watch) -> Terms:
         name=play.name,
         rules=rules_of(play, insertion.planting, play.access),
         planned=play.runs,
-        estimators=tuple(planned.estimators for planned in play.attacks),
+        estimators=tuple(attack.estimators for attack in play.attacks),
         seed=insertion.seed,
         watch=watch,
         mechanism=insertion.mechanism,
     )
 
 
-def bounded(scores: Sequence[Scores], terms: Terms, stated: Stated, budget: Budget) -> GameResult:
+def bounded(scores: Sequence[Scores], terms: Terms, claims: Stated, budget: Budget) -> GameResult:
     """All that follows from the scores alone: figures, bounds and negative controls, and simulations of this very game."""
     watch = terms.watch
     attacks = [
-        _attack(found, () if watch.ends else estimators, stated, budget, (terms.seed.child("bounds", index), watch.looks))
-        for index, (found, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
+        _attack(score, () if watch.ends else estimators, claims, budget, (terms.seed.child("bounds", index), watch.looks))
+        for index, (score, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
     ]
-    certified, detectable = _simulated(terms, stated, budget)
+    certificates, detectable = _simulated(terms, claims, budget)
     return GameResult(
         name=terms.name,
         game=terms.rules,
         attacks=tuple(attacks),
-        certificates=certified,
+        certificates=certificates,
         detectable=detectable,
         watched=watch.result(scores, terms.seed.child("watched")) if watch.ends and scores else None,
     )
 
 
 def _attack(
-    scores: Scores, estimators: Sequence[Estimator], stated: Stated, budget: Budget, looked: tuple[Seed, int]
+    scores: Scores, estimators: Sequence[Estimator], claims: Stated, budget: Budget, look: tuple[Seed, int]
 ) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
-    seed, looks = looked
+    seed, looks = look
     by_coins = scores.game.inclusion is Inclusion.COINS
-    found = figures.attack_result(
+    result = figures.attack_result(
         scores,
         confidence=bounding.share(budget.confidence, looks),
         seed=seed,
-        bounds=bounding.bounds(scores, estimators, delta=budget.delta, confidence=budget.each, seed=seed),
-        control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.each, seed=seed)
+        bounds=bounding.bounds(scores, estimators, delta=budget.delta, confidence=budget.share_of_each, seed=seed),
+        control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.share_of_each, seed=seed)
         if estimators
         else None,
-        claim=stated.tightest if by_coins else None,
-        limit=stated.limit if by_coins else None,
+        claim=claims.tightest if by_coins else None,
+        limit=claims.limit if by_coins else None,
     )
-    return replace(stopping.paid(found, budget.confidence, looks), access=scores.game.access)
+    return replace(stopping.paid(result, budget.confidence, looks), access=scores.game.access)
 
 
-def _simulated(terms: Terms, stated: Stated, budget: Budget) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+def _simulated(terms: Terms, claims: Stated, budget: Budget) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
     """How often the bounds of this game are wrong, and what they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
     if not budget.certificates or not bounding_attacks:
@@ -116,10 +116,10 @@ def _simulated(terms: Terms, stated: Stated, budget: Budget) -> tuple[tuple[Cert
         game=replace(terms.rules, runs=terms.planned),
         mechanism=terms.mechanism,
         delta=budget.delta,
-        level=budget.each,
+        level=budget.share_of_each,
         together=terms.watch.ends,
     )
-    return simulation.certify(path, budget.certificates), simulation.detectable(path, stated.claims)
+    return simulation.certify(path, budget.certificates), simulation.detectable(path, claims.claims)
 
 
 def described(
@@ -127,16 +127,16 @@ def described(
 ) -> GameResult:
     """The result with what the models besides show of records and groups, and of their own number. Proves no epsilon."""
     split = () if models.insertion.planting.by_coins else (OF_A_SPLIT,)
-    known = replace(
+    complete_result = replace(
         result,
         models=len(models.observed.diverged),
         note="; ".join((*models.insertion.notes, *split, *_chosen(models))),
     )
     if not scores:
-        return known
+        return complete_result
     best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
     return replace(
-        known,
+        complete_result,
         records=_exposed(models, best, table),
         groups=_groups(models, best, table, confidence),
         evaluation=_evaluation(models, table),
@@ -146,12 +146,12 @@ def described(
 def _chosen(models: Models) -> list[str]:
     """What attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
     own = models.insertion.planting.included[models.references]
-    found = []
-    for planned in models.insertion.play.attacks:
-        if isinstance(planned.attack, Chooser):
-            kind, reason = planned.attack.choose(len(own), own.shape[1], online=bool(own.any()))
-            found.append(f"'{planned.name}' took {kind}: {reason}")
-    return found
+    remarks = []
+    for attack in models.insertion.play.attacks:
+        if isinstance(attack.attack, Chooser):
+            kind, reason = attack.attack.choose(len(own), own.shape[1], online=bool(own.any()))
+            remarks.append(f"'{attack.name}' took {kind}: {reason}")
+    return remarks
 
 
 def trajectories(models: Models, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:
@@ -165,22 +165,22 @@ def trajectories(models: Models, budget: Budget) -> tuple[tuple[str | None, Boun
         return ()
     checkpoints = spread_over(event_reading.steps(mechanism))
     curves = []
-    for index, planned in enumerate(play.attacks):
-        if StepProducts() in planned.attack.needs.signals:
+    for index, attack in enumerate(play.attacks):
+        if StepProducts() in attack.attack.needs.signals:
             seed = models.insertion.seed.child("bounds", index)
             rows = [
                 bounding.bounds(
-                    score(models, planned, steps),
-                    planned.estimators,
+                    score(models, attack, steps),
+                    attack.estimators,
                     delta=budget.delta,
-                    confidence=budget.each,
+                    confidence=budget.share_of_each,
                     seed=seed,
                 )
                 for steps in checkpoints
             ]
             for curve in zip(*rows, strict=True):
                 bound, epsilon = curve[-1], tuple(point.epsilon for point in curve)
-                label = f"{planned.name}, {bound.estimator}{f' (inside {bound.family})' if bound.family else ''}"
+                label = f"{attack.name}, {bound.estimator}{f' (inside {bound.family})' if bound.family else ''}"
                 curves.append((bound.family, BoundTrajectory(label=label, steps=checkpoints, epsilon=epsilon)))
     return tuple(curves)
 
@@ -189,16 +189,16 @@ def _evaluation(models: Models, table: RecordTable) -> Evaluation | None:
     """What all models of the game that stayed finite say of its attacks on records, each of them once the target."""
     if not _classified(models):
         return None
-    planting, kept = models.insertion.planting, np.flatnonzero(~models.observed.diverged)
-    signals = {key: value[kept] for key, value in models.observed.signals.items()}
+    planting, finite = models.insertion.planting, np.flatnonzero(~models.observed.diverged)
+    signals = {key: value[finite] for key, value in models.observed.signals.items()}
     everyone = leave_one_out_summary.Ensemble(
-        views=View(signals=signals, included=planting.included[kept]),
+        views=View(signals=signals, included=planting.included[finite]),
         labels=models.labels,
-        runs=int(np.sum(kept < planting.runs)),
+        runs=int(np.sum(finite < planting.runs)),
         table=table,
     )
     play: Play = models.insertion.play
-    attacks = [(planned.name, planned.attack) for planned in play.attacks]
+    attacks = [(attack.name, attack.attack) for attack in play.attacks]
     return leave_one_out_summary.describe(attacks, everyone, prior=play.prior, seed=models.insertion.seed.child("described"))
 
 
@@ -224,8 +224,8 @@ def _groups(models: Models, scores: Scores, table: RecordTable, confidence: floa
     if not _classified(models):
         return ()
     correct: Array | None = None if logits is None else (logits[:runs].argmax(-1) == models.labels).ravel()
-    found: list[GroupResult] = []
+    results: list[GroupResult] = []
     for column, values in table.columns.items():
-        named = values.tolist() if column == "class" else [f"{column} {value}" for value in values]
-        found += records.group_results(scores, named * runs, confidence, correct)
-    return tuple(found)
+        group_names = values.tolist() if column == "class" else [f"{column} {value}" for value in values]
+        results += records.group_results(scores, group_names * runs, confidence, correct)
+    return tuple(results)

@@ -88,13 +88,15 @@ def examine(
     settings = settings or Settings()
     evidence = gather(members, nonmembers)
     whole = len(evidence.included)
-    decided = coins.settled(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
-    evidence = without_overlap(evidence, settings.overlap, by_coins=decided[1])
+    membership_check = coins.membership_check(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
+    evidence = without_overlap(evidence, settings.overlap, by_coins=membership_check[1])
     logits, notes = brought.observed(target, evidence.inputs, evidence.labels)
     if evidence.dropped:
         notes = [f"{evidence.dropped} records were left out because they occur on both sides.", *notes]
     case = _case(Recorded(logits=logits[None]), evidence, evidence.labels, _of_these(references, evidence, whole))
-    return concluded(replace(case, membership=decided[0], by_coins=decided[1], remarks=tuple(notes)), settings)
+    return concluded(
+        replace(case, membership=membership_check[0], by_coins=membership_check[1], remarks=tuple(notes)), settings
+    )
 
 
 def examine_outputs(
@@ -126,7 +128,7 @@ def examine_outputs(
     settings = settings or Settings()
     size, included = len(included), np.asarray(included, bool)
     checks.both_sides(included, "the audit")
-    decided = coins.settled(settings.coins, settings.randomised_seed, included, index)
+    membership_check = coins.membership_check(settings.coins, settings.randomised_seed, included, index)
     evidence = Evidence(
         inputs=np.empty((size, 0), np.float32) if inputs is None else np.asarray(inputs),
         labels=np.zeros(size, np.int64) if view.labels is None else np.asarray(view.labels),
@@ -137,16 +139,16 @@ def examine_outputs(
         name=source[0],
         sha256=source[1],
     )
-    logits, losses = (None if one is None else np.asarray(one)[None] for one in (view.get("logits"), view.get("losses")))
+    logits, losses = (None if array is None else np.asarray(array)[None] for array in (view.get("logits"), view.get("losses")))
     subject = Recorded(logits=logits, losses=losses if logits is None else None)
     labels = None if view.labels is None else evidence.labels
     case = _case(subject, evidence, labels, _of_these(references, evidence, size))
-    return concluded(replace(case, membership=decided[0], by_coins=decided[1]), settings)
+    return concluded(replace(case, membership=membership_check[0], by_coins=membership_check[1]), settings)
 
 
-def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **known: Any) -> AuditReport:
-    """The report of `examine_outputs`, which says what can be given in `known`."""
-    return examine_outputs(view, included, settings, **known).report
+def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **settings_of_case: Any) -> AuditReport:
+    """The report of `examine_outputs`, which says what can be given in `settings_of_case`."""
+    return examine_outputs(view, included, settings, **settings_of_case).report
 
 
 def _of_these(references: References | None, evidence: Evidence, whole: int) -> References | None:

@@ -47,7 +47,7 @@ class Order:
 
 
 def fit_and_observe(
-    shared: tuple[Any, ...], order: Order, progress: Progress, device: str | None = None
+    context: tuple[Any, ...], order: Order, progress: Progress, device: str | None = None
 ) -> Mapping[str, Array]:
     """Trains the models of one job and reads off them all that later steps need; runs wherever the executor says.
 
@@ -55,7 +55,7 @@ def fit_and_observe(
     record: a function of what was released, so bounds stay valid, and one that tells an attack nothing.
 
     Args:
-        shared: the data set and the canaries.
+        context: the data set and the canaries.
         order: what to train.
         progress: hears of model-steps done.
         device: in place of the job's.
@@ -72,7 +72,7 @@ def fit_and_observe(
         )
     from audit.engine.subject import Ensemble
 
-    dataset, canaries = shared
+    dataset, canaries = context
     job = order.job(dataset=dataset, canaries=multiplied(canaries))
     if device is not None:
         job = replace(job, device=device)
@@ -81,8 +81,8 @@ def fit_and_observe(
     value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
     value["test_logits"] = subject.outputs(dataset.test.inputs)
     value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
-    for name, found in asdict(models.executed).items():
-        value[f"executed/{name}"] = np.asarray(found)
+    for name, value_of in asdict(models.executed).items():
+        value[f"executed/{name}"] = np.asarray(value_of)
     return _isolated(value)
 
 
@@ -96,16 +96,16 @@ def multiplied(canaries: Canaries) -> Canaries:
 
 
 def _isolated(value: dict[str, Array]) -> dict[str, Array]:
-    """The same with `diverged` `(N,)`, and zero signals where it is true."""
-    shown = [name for name in value if name.startswith(SIGNAL) or name == "test_logits"]
-    diverged = np.zeros(len(value["test_logits"]), dtype=bool)
-    for name in (*shown, *(name for name in value if name.startswith("weights/"))):
-        diverged |= ~np.isfinite(value[name]).reshape(len(diverged), -1).all(axis=1)
-    if diverged.any():
-        for name in shown:
-            keep = ~diverged.reshape(-1, *[1] * (value[name].ndim - 1))
+    """The same with `non_finite` `(N,)`, and zero signals where it is true."""
+    names = [name for name in value if name.startswith(SIGNAL) or name == "test_logits"]
+    non_finite = np.zeros(len(value["test_logits"]), dtype=bool)
+    for name in (*names, *(name for name in value if name.startswith("weights/"))):
+        non_finite |= ~np.isfinite(value[name]).reshape(len(non_finite), -1).all(axis=1)
+    if non_finite.any():
+        for name in names:
+            keep = ~non_finite.reshape(-1, *[1] * (value[name].ndim - 1))
             value[name] = np.where(keep, value[name], np.zeros_like(value[name][:1]))
-    return {**value, "diverged": diverged}
+    return {**value, "diverged": non_finite}
 
 
 def job_key(job: TrainingJob, trainer: Trainer, content: str, signals: Sequence[Signal], code_digest: str) -> str:

@@ -39,12 +39,15 @@ class Training:
 
 def concluded(training: Training, games: Sequence[Played]) -> MechanismResult:
     """Bounds of all games held against each claim, with everything else that is known of the training."""
-    found = [bound for game in games for bound in game.bounds]
-    trusted = not training.doubt and all(control.passed for game in games for control in game.result.controls)
+    bounds = [bound for game in games for bound in game.bounds]
+    evidence_valid = not training.doubt and all(control.passed for game in games for control in game.result.controls)
     checks = _merged([*(check for game in games for check in game.checks), *training.checks])
-    executed = all(check.status is not Status.FAILED for check in checks)
+    execution_valid = all(check.status is not Status.FAILED for check in checks)
     inside = not outside_families(checks)
-    verdicts = tuple(judge(claim, found, trusted=trusted, executed=executed, inside=inside) for claim in training.stated.claims)
+    verdicts = tuple(
+        judge(claim, bounds, evidence_valid=evidence_valid, execution_valid=execution_valid, inside=inside)
+        for claim in training.stated.claims
+    )
     by_coins = any(game.result.game.inclusion is Inclusion.COINS for game in games)
     reason = training.doubt or ("" if by_coins else OF_A_SPLIT)
     verdicts = tuple(replace(verdict, reason=reason) for verdict in verdicts) if reason else verdicts
@@ -82,14 +85,16 @@ def _merged(checks: Sequence[Check]) -> tuple[Check, ...]:
     return tuple(rows.values())
 
 
-def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed: bool = True, inside: bool = True) -> Verdict:
+def judge(
+    claim: Claim, bounds: Sequence[LowerBound], *, evidence_valid: bool, execution_valid: bool = True, inside: bool = True
+) -> Verdict:
     """The verdict on one claim.
 
     Args:
         claim: with the same delta and adjacency as the bounds.
         bounds: all bounds of the games that were played on this mechanism.
-        trusted: every negative control passed.
-        executed: no check of what was run against what was accounted for has failed.
+        evidence_valid: every negative control passed.
+        execution_valid: no check of what was run against what was accounted for has failed.
         inside: nor has one that shows the run to lie outside of the families of trade-off curves (`outside_families`). Where it
             does, bounds inside a family decide nothing and their epsilon is not stated: it would not be the run's.
 
@@ -102,13 +107,13 @@ def judge(claim: Claim, bounds: Sequence[LowerBound], *, trusted: bool, executed
     admissible = [bound for bound in able if inside or bound.family is None]
     best = _deciding(claim, admissible)
     reach = max((bound.ceiling for bound in admissible), default=0.0)
-    if not trusted:
+    if not evidence_valid:
         return Verdict(
             claim=claim, outcome=Outcome.INVALID, bound=best, reason="the negative control found more than chance allows"
         )
     if best is not None and best.epsilon > claim.epsilon:
         return Verdict(claim=claim, outcome=Outcome.VIOLATED, bound=best, reason=_above(claim, best))
-    if not executed:
+    if not execution_valid:
         reason = "what was run is not what was accounted for"
         curves = sorted({_curve(bound.family) for bound in able if bound.family and bound.epsilon > claim.epsilon})
         if curves:
@@ -148,13 +153,13 @@ def worst(outcomes: Sequence[Outcome | None]) -> Outcome | None:
     >>> worst([Outcome.CONSISTENT, None, Outcome.OUT_OF_REACH])
     <Outcome.OUT_OF_REACH: 'out_of_reach'>
     """
-    stated = [outcome for outcome in outcomes if outcome is not None]
-    return max(stated, key=SEVERITY.index, default=None)
+    outcomes_stated = [outcome for outcome in outcomes if outcome is not None]
+    return max(outcomes_stated, key=SEVERITY.index, default=None)
 
 
-def exit_code(outcome: Outcome | None, gates_met: bool) -> int:
+def exit_code(outcome: Outcome | None, policy_holds: bool) -> int:
     """What the command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
-    if outcome is Outcome.VIOLATED or not gates_met:
+    if outcome is Outcome.VIOLATED or not policy_holds:
         return 1
     return 3 if outcome in (Outcome.OUT_OF_REACH, Outcome.INVALID) else 0
 

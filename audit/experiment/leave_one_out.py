@@ -78,21 +78,23 @@ def leave_one_out(
     """
     if len(models) < 2:
         raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
-    chosen = np.arange(len(models)) if targets is None else np.asarray(targets)
-    shown = replace(models, signals={key: array for key, array in models.signals.items() if key in attack.needs.keys})
-    rows = [attack.score(*_as_target(shown, labels, int(one)), seed.child("leave one out", int(one))) for one in chosen]
-    return LeaveOneOut(values=np.stack(rows), included=_coins(models)[chosen], models=chosen)
+    rows_chosen = np.arange(len(models)) if targets is None else np.asarray(targets)
+    attack_view = replace(models, signals={key: array for key, array in models.signals.items() if key in attack.needs.keys})
+    rows = [
+        attack.score(*_as_target(attack_view, labels, int(row)), seed.child("leave one out", int(row))) for row in rows_chosen
+    ]
+    return LeaveOneOut(values=np.stack(rows), included=_coins(models)[rows_chosen], models=rows_chosen)
 
 
 def spreads(result: LeaveOneOut, fprs: Sequence[float] = FPRS) -> tuple[Spread, ...]:
     """AUC and TPR at each false positive rate over targets; rates below one over the non-members are left out."""
     aucs = [roc.auc(*_split(values, coins)) for values, coins in zip(result.values, result.included, strict=True)]
-    found = [_spread("auc", aucs)]
+    figures = [_spread("auc", aucs)]
     for fpr in fprs:
         if all(fpr * np.sum(~coins) >= 1 for coins in result.included):
             rates = [tpr_at(values, coins, fpr)[0] for values, coins in zip(result.values, result.included, strict=True)]
-            found.append(_spread(f"tpr at fpr {fpr:g}", rates))
-    return tuple(found)
+            figures.append(_spread(f"tpr at fpr {fpr:g}", rates))
+    return tuple(figures)
 
 
 def tpr_at(values: Array, included: Array, fpr: float) -> tuple[float, float]:
@@ -111,18 +113,18 @@ def exposure(result: LeaveOneOut, at_fpr: float = 0.01) -> Exposure:
     """Per-record exposure over targets and how far targets agree on who is exposed."""
     ranks = np.stack([_share_above(values, coins) for values, coins in zip(result.values, result.included, strict=True)])
     ranks = np.where(result.included, ranks, np.nan)
-    trained = result.included.any(axis=0)
-    fpr, found = np.full(ranks.shape[1], np.nan), np.full(ranks.shape[1], np.nan)
-    fpr[trained] = np.nanmedian(ranks[:, trained], axis=0)
-    flagged = ranks <= at_fpr
-    found[trained] = flagged.sum(axis=0)[trained] / result.included.sum(axis=0)[trained]
-    overlap, chance = _overlaps(flagged, result.included)
-    return Exposure(fpr=fpr, found=found, at_fpr=at_fpr, reproducibility=overlap, chance=chance)
+    is_trained = result.included.any(axis=0)
+    fpr, detection = np.full(ranks.shape[1], np.nan), np.full(ranks.shape[1], np.nan)
+    fpr[is_trained] = np.nanmedian(ranks[:, is_trained], axis=0)
+    flags = ranks <= at_fpr
+    detection[is_trained] = flags.sum(axis=0)[is_trained] / result.included.sum(axis=0)[is_trained]
+    overlap, chance = _overlaps(flags, result.included)
+    return Exposure(fpr=fpr, found=detection, at_fpr=at_fpr, reproducibility=overlap, chance=chance)
 
 
-def worst_records(found: Exposure, count: int) -> Array:
+def worst_records(exposure: Exposure, count: int) -> Array:
     """Positions of the `count` most exposed records, worst first; records that no target trained on come last."""
-    return np.argsort(np.where(np.isnan(found.fpr), np.inf, found.fpr), kind="stable")[:count]
+    return np.argsort(np.where(np.isnan(exposure.fpr), np.inf, exposure.fpr), kind="stable")[:count]
 
 
 def by_group(result: LeaveOneOut, groups: Array) -> dict[str, Spread]:
@@ -130,14 +132,14 @@ def by_group(result: LeaveOneOut, groups: Array) -> dict[str, Spread]:
 
     Groups without a member and a non-member in every target are left out.
     """
-    found = {}
+    spread_by_group = {}
     for group in np.unique(groups):
         inside = groups == group
         coins = result.included[:, inside]
         if (coins.any(axis=1) & ~coins.all(axis=1)).all():
             rows = zip(result.values[:, inside], coins, strict=True)
-            found[str(group)] = _spread("auc", [roc.auc(*_split(values, mine)) for values, mine in rows])
-    return found
+            spread_by_group[str(group)] = _spread("auc", [roc.auc(*_split(values, group_mask)) for values, group_mask in rows])
+    return spread_by_group
 
 
 def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) -> tuple[int, tuple[Spread, ...]]:
@@ -154,11 +156,11 @@ def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) ->
         for side, mask in enumerate((coins, ~coins)):
             sums[side, row] = np.bincount(unit[mask], values[mask], minlength=len(names))
             counts[side, row] = np.bincount(unit[mask], minlength=len(names))
-    kept = (counts > 0).all(axis=(0, 1))
-    total = int(kept.sum())
+    complete = (counts > 0).all(axis=(0, 1))
+    total = int(complete.sum())
     if not total:
         return 0, ()
-    means = sums[:, :, kept] / counts[:, :, kept]
+    means = sums[:, :, complete] / counts[:, :, complete]
     sets = LeaveOneOut(
         values=np.concatenate(list(means), axis=1),
         included=np.tile(np.repeat([True, False], total), (len(result.values), 1)),
@@ -182,8 +184,8 @@ def calibrated(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibra
     checks.open_probability(prior, "prior")
     rates = []
     for row, (values, coins) in enumerate(zip(result.values, result.included, strict=True)):
-        others = np.delete(np.arange(len(result.values)), row)
-        null = result.values[others][~result.included[others]]
+        other_rows = np.delete(np.arange(len(result.values)), row)
+        null = result.values[other_rows][~result.included[other_rows]]
         if nominal_fpr * len(null) < 1:
             raise DataError(f"{len(null)} non-members of other models cannot set a threshold at rate {nominal_fpr:g}")
         threshold = np.sort(null)[::-1][int(nominal_fpr * len(null))]
@@ -199,15 +201,15 @@ def precision(tpr: float, fpr: float, prior: float) -> float | None:
     >>> round(precision(0.5, 0.01, 0.01), 3)
     0.336
     """
-    called = tpr * prior + fpr * (1 - prior)
-    return tpr * prior / called if called > 0 else None
+    positive_rate = tpr * prior + fpr * (1 - prior)
+    return tpr * prior / positive_rate if positive_rate > 0 else None
 
 
-def _as_target(models: View, labels: Array | None, one: int) -> tuple[View, View]:
+def _as_target(models: View, labels: Array | None, row: int) -> tuple[View, View]:
     """One model as the target, without its coins, and all others as its references."""
-    own = {key: array[one] for key, array in models.signals.items()}
-    others = {key: np.delete(array, one, axis=0) for key, array in models.signals.items()}
-    return View(signals=own, labels=labels), View(signals=others, included=np.delete(_coins(models), one, axis=0))
+    own = {key: array[row] for key, array in models.signals.items()}
+    other_signals = {key: np.delete(array, row, axis=0) for key, array in models.signals.items()}
+    return View(signals=own, labels=labels), View(signals=other_signals, included=np.delete(_coins(models), row, axis=0))
 
 
 def _coins(models: View) -> Array:
@@ -233,18 +235,18 @@ def _share_above(values: Array, included: Array) -> Array:
     return np.asarray((len(nonmembers) - np.searchsorted(nonmembers, values, side="left")) / len(nonmembers))
 
 
-def _overlaps(flagged: Array, included: Array) -> tuple[float, float]:
+def _overlaps(flags: Array, included: Array) -> tuple[float, float]:
     """Mean Jaccard overlap of flagged records over pairs of targets, and what random lists of the same lengths give."""
     overlaps, chances = [], []
-    for first in range(len(flagged)):
-        for second in range(first + 1, len(flagged)):
-            both = included[first] & included[second]
-            one, two = flagged[first, both], flagged[second, both]
-            union = np.sum(one | two)
+    for first in range(len(flags)):
+        for second in range(first + 1, len(flags)):
+            joint = included[first] & included[second]
+            first_flags, two = flags[first, joint], flags[second, joint]
+            union = np.sum(first_flags | two)
             if union:
-                overlaps.append(np.sum(one & two) / union)
-                expected = one.mean() * two.mean()
-                chances.append(expected / (one.mean() + two.mean() - expected))
+                overlaps.append(np.sum(first_flags & two) / union)
+                chance_overlap = first_flags.mean() * two.mean()
+                chances.append(chance_overlap / (first_flags.mean() + two.mean() - chance_overlap))
     return _mean(np.array(overlaps)), _mean(np.array(chances))
 
 

@@ -69,72 +69,72 @@ def describe(attacks: Sequence[tuple[str, Attack]], models: Ensemble, *, prior: 
     if len(included) < 2 or not able or included.shape[1] < LEAST_CANARIES or sides.min() < 2:
         return None
     targets = _targets(*included.shape)
-    found = {
+    results = {
         name: leave_one_out.leave_one_out(attack, models.views, models.labels, seed.child(name), targets.tolist())
         for name, attack in able
     }
-    spreads = {name: leave_one_out.spreads(one, FPRS) for name, one in found.items()}
+    spreads = {name: leave_one_out.spreads(result, FPRS) for name, result in results.items()}
     at_fpr = max(FOUND_AT, 1 / int((~included).sum(axis=1).min()))
     leading = max(spreads, key=lambda name: spreads[name][0].mean)
-    exposed = leave_one_out.exposure(found[leading], at_fpr)
+    exposure = leave_one_out.exposure(results[leading], at_fpr)
     return Evaluation(
         targets=len(targets),
-        scorers=tuple(ScorerSpread(scorer=name, figures=one) for name, one in spreads.items()),
+        scorers=tuple(ScorerSpread(scorer=name, figures=spread) for name, spread in spreads.items()),
         leading=leading,
         at_fpr=at_fpr,
-        reproducibility=_or_none(exposed.reproducibility),
-        chance=_or_none(exposed.chance),
-        records=_records(exposed, found[leading], models),
-        thresholds=_thresholds(found[leading], prior),
+        reproducibility=_or_none(exposure.reproducibility),
+        chance=_or_none(exposure.chance),
+        records=_records(exposure, results[leading], models),
+        thresholds=_thresholds(results[leading], prior),
         groups=tuple(
-            GroupSpread(column=column, group=group, canaries=int(np.sum(values == group)), auc=one)
+            GroupSpread(column=column, group=group, canaries=int(np.sum(values == group)), auc=spread)
             for column, values in models.table.columns.items()
-            for group, one in leave_one_out.by_group(found[leading], values).items()
+            for group, spread in leave_one_out.by_group(results[leading], values).items()
         ),
         fidelity=_fidelity(models),
-        units=_units(found[leading], models.table.columns),
+        units=_units(results[leading], models.table.columns),
         spared=len(included) - len(targets),
     )
 
 
 def _targets(models: int, canaries: int) -> Array:
     """Which models are targets: all where that is affordable, else evenly spread ones."""
-    wanted = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
-    return np.unique(np.linspace(0, models - 1, wanted).round().astype(int))
+    target_count = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
+    return np.unique(np.linspace(0, models - 1, target_count).round().astype(int))
 
 
 def _units(result: leave_one_out.LeaveOneOut, columns: Mapping[str, Array]) -> tuple[UnitSpread, ...]:
     """The attack on a unit's records at once, for each of the user's columns that names enough units."""
-    made = []
+    unit_spreads = []
     for column, values in columns.items():
         units, figures = leave_one_out.by_unit(result, values, FPRS) if column != "class" else (0, ())
         if units >= LEAST_UNITS:
             records = len(values) / len(np.unique(values))
-            made.append(UnitSpread(column=column, units=units, records=records, figures=figures))
-    return tuple(made)
+            unit_spreads.append(UnitSpread(column=column, units=units, records=records, figures=figures))
+    return tuple(unit_spreads)
 
 
-def _records(exposed: leave_one_out.Exposure, result: leave_one_out.LeaveOneOut, models: Ensemble) -> tuple[RecordSpread, ...]:
+def _records(exposure: leave_one_out.Exposure, result: leave_one_out.LeaveOneOut, models: Ensemble) -> tuple[RecordSpread, ...]:
     """The worst records, of those that some target trained on."""
-    trained = result.included.sum(axis=0)
-    worst = [one for one in leave_one_out.worst_records(exposed, MOST_RECORDS).tolist() if trained[one]]
+    trainings = result.included.sum(axis=0)
+    worst = [record for record in leave_one_out.worst_records(exposure, MOST_RECORDS).tolist() if trainings[record]]
     return tuple(
         RecordSpread(
-            record=models.table.names[one],
-            label=models.table.labels[one],
-            fpr=float(exposed.fpr[one]),
-            found=float(exposed.found[one]),
-            targets=int(trained[one]),
+            record=models.table.names[record],
+            label=models.table.labels[record],
+            fpr=float(exposure.fpr[record]),
+            found=float(exposure.found[record]),
+            targets=int(trainings[record]),
         )
-        for one in worst
+        for record in worst
     )
 
 
 def _thresholds(result: leave_one_out.LeaveOneOut, prior: float) -> tuple[Calibrated, ...]:
     """Thresholds at the rates that the non-members of the other models resolve."""
     outside = (~result.included).sum(axis=1)
-    resolved = [fpr for fpr in NOMINAL_FPRS if fpr * (outside.sum() - outside.max()) >= 1]
-    return tuple(leave_one_out.calibrated(result, fpr, prior) for fpr in resolved)
+    rates = [fpr for fpr in NOMINAL_FPRS if fpr * (outside.sum() - outside.max()) >= 1]
+    return tuple(leave_one_out.calibrated(result, fpr, prior) for fpr in rates)
 
 
 def _fidelity(models: Ensemble) -> Fidelity | None:
@@ -143,8 +143,8 @@ def _fidelity(models: Ensemble) -> Fidelity | None:
     if logits is None or coins is None or models.labels is None or len(models.views) - runs < LEAST_REFERENCES:
         return None
     references = Resemblance(View.of(included=coins[runs:], logits=logits[runs:]), models.labels)
-    found = [references.of(View.of(labels=models.labels, logits=logits[run]), coins[run]) for run in range(runs)]
-    return max(found, key=lambda one: (not one.matches, one.distance))
+    comparisons = [references.of(View.of(labels=models.labels, logits=logits[run]), coins[run]) for run in range(runs)]
+    return max(comparisons, key=lambda comparison: (not comparison.matches, comparison.distance))
 
 
 def _or_none(value: float) -> float | None:

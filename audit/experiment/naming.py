@@ -43,15 +43,15 @@ class RecordKey:
 
     def rows(self, names: Iterable[str], count: int) -> dict[str, int]:
         """The row of each name, the first below `count` that has it; a name that no row has is left out."""
-        wanted, found = set(names), {}
+        remaining, rows_by_name = set(names), {}
         for row in range(count):
-            if not wanted:
+            if not remaining:
                 break
             name = self.name(row)
-            if name in wanted:
-                found[name] = row
-                wanted.remove(name)
-        return found
+            if name in remaining:
+                rows_by_name[name] = row
+                remaining.remove(name)
+        return rows_by_name
 
 
 def new_key() -> RecordKey:

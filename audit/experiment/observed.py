@@ -41,7 +41,7 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
             raise ObservationError(f"stored job {missing[0]} lacks '{name}'; another version wrote it, start a new run")
         return np.concatenate([part[name] for part in small])
 
-    executed = Executed(
+    execution = Executed(
         steps=int(small[0]["executed/steps"]),
         noise_draws=int(small[0]["executed/noise_draws"]),
         measured=bool(small[0]["executed/measured"]),
@@ -58,25 +58,27 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
             )
         },
     )
-    diverged = joined("diverged")
-    named = store.names(keys[0])
-    signals = {name.removeprefix(SIGNAL): _whole(name, keys, len(diverged), store) for name in named if name.startswith(SIGNAL)}
-    test_logits = _whole("test_logits", keys, len(diverged), store)
-    return Observed(signals=signals, test_logits=test_logits, diverged=diverged, executed=executed)
+    non_finite = joined("diverged")
+    names = store.names(keys[0])
+    signals = {
+        name.removeprefix(SIGNAL): _whole(name, keys, len(non_finite), store) for name in names if name.startswith(SIGNAL)
+    }
+    test_logits = _whole("test_logits", keys, len(non_finite), store)
+    return Observed(signals=signals, test_logits=test_logits, diverged=non_finite, executed=execution)
 
 
 def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:
     """`(models, ...)` on disk, filled job by job."""
     whole: Array | None = None
-    done = 0
+    start = 0
     for key in keys:
         part = store.get(key, name.__eq__).get(name)
         if part is None:
             raise ObservationError(f"stored job {key} lacks '{name}'; another version wrote it, start a new run")
         if whole is None:
             whole = store.scratch(f"{key}-{name.removeprefix(SIGNAL)}", (models, *part.shape[1:]), part.dtype)
-        whole[done : done + len(part)] = part
-        done += len(part)
+        whole[start : start + len(part)] = part
+        start += len(part)
     if whole is None:
         raise ObservationError("no job has been stored; start a new run")
     return whole

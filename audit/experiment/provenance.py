@@ -60,8 +60,8 @@ def _commit() -> str:
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
     if shutil.which("git") is None:
         return "unknown"
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.strip() or "unknown"
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:

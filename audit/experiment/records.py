@@ -32,8 +32,8 @@ class RecordTable:
 def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTable:
     """The canaries under names that only the holder of the key can trace back, their class and the user's column."""
     rows = canaries.identifiers
-    known = rows is not None and len(np.unique(rows)) == len(canaries)
-    names = tuple(key.names(rows.tolist() if known and rows is not None else range(len(canaries))))
+    has_rows = rows is not None and len(np.unique(rows)) == len(canaries)
+    names = tuple(key.names(rows.tolist() if has_rows and rows is not None else range(len(canaries))))
     if canaries.records is None:
         return RecordTable(names=names, labels=("",) * len(canaries), columns={})
     labels = tuple(f"{label:g}" for label in canaries.records.labels.tolist())
@@ -71,22 +71,22 @@ def group_results(
     """AUC and accuracy in each slice; None where a slice has one side only. All intervals hold at once (Bonferroni)."""
     column = np.asarray(groups)
     names = sorted(set(groups))
-    each = 1 - (1 - confidence) / len(names)
-    found = []
+    level = 1 - (1 - confidence) / len(names)
+    results = []
     for name in names:
-        here = column == name
-        members, nonmembers = scores.values[here & scores.included], scores.values[here & ~scores.included]
-        both = len(members) > 0 and len(nonmembers) > 0
-        low, high = roc.auc_interval(members, nonmembers, each) if both else (None, None)
-        found.append(
+        in_group = column == name
+        members, nonmembers = scores.values[in_group & scores.included], scores.values[in_group & ~scores.included]
+        has_both = len(members) > 0 and len(nonmembers) > 0
+        low, high = roc.auc_interval(members, nonmembers, level) if has_both else (None, None)
+        results.append(
             GroupResult(
                 group=str(name),
                 members=len(members),
                 nonmembers=len(nonmembers),
-                auc=roc.auc(members, nonmembers) if both else None,
-                accuracy=None if correct is None else float(np.mean(correct[here])),
+                auc=roc.auc(members, nonmembers) if has_both else None,
+                accuracy=None if correct is None else float(np.mean(correct[in_group])),
                 auc_lower=low,
                 auc_upper=high,
             )
         )
-    return tuple(found)
+    return tuple(results)

@@ -46,7 +46,7 @@ class Rehearsal:
     canaries: Canaries
     rows: Array
 
-    def failure(self, planned: PlannedAttack, included: Array) -> str:
+    def failure(self, planned_attack: PlannedAttack, included: Array) -> str:
         """Why an attack cannot score the canaries with these coins of references `(references, m)`; "" where it can."""
         coins = np.concatenate([np.zeros((1, included.shape[1]), dtype=bool), included])
         planting = replace(self.insertion.planting, canaries=self.canaries, included=coins, runs=1)
@@ -58,7 +58,7 @@ class Rehearsal:
             labels=None if records is None else records.labels,
         )
         try:
-            score(models, planned)
+            score(models, planned_attack)
         except ObservationError as error:
             return str(error)
         return ""
@@ -72,18 +72,18 @@ def playable(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str
     """
     play, planting = insertion.play, insertion.planting
     rehearsal = rehearse(insertion, recipe, dataset, device)
-    drawn = planting.included[play.runs :][:, rehearsal.rows]
-    balanced = np.add.outer(np.arange(drawn.shape[0]), np.arange(drawn.shape[1])) % 2 == 1
+    coins = planting.included[play.runs :][:, rehearsal.rows]
+    balance = np.add.outer(np.arange(coins.shape[0]), np.arange(coins.shape[1])) % 2 == 1
     left_out = {}
-    for planned in play.attacks:
-        failure = rehearsal.failure(planned, drawn)
-        if failure and rehearsal.failure(planned, balanced):
+    for attack in play.attacks:
+        failure = rehearsal.failure(attack, coins)
+        if failure and rehearsal.failure(attack, balance):
             raise ConfigError(
-                f"games.{play.name}: scorer '{planned.name}' cannot score canaries '{planting.canaries.kind}' with access "
+                f"games.{play.name}: scorer '{attack.name}' cannot score canaries '{planting.canaries.kind}' with access "
                 f"'{play.access.name}': {failure}"
             )
         if failure:
-            left_out[planned.name] = failure
+            left_out[attack.name] = failure
     if len(left_out) == len(play.attacks):
         reasons = "; ".join(f"'{name}': {failure}" for name, failure in left_out.items())
         raise ConfigError(f"games.{play.name}: with the coins of this seed none of its scorers can be played: {reasons}")
@@ -98,25 +98,28 @@ def rehearse(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str
     """
     play, planting = insertion.play, insertion.planting
     signals = play.signals(play.access.released, set())
-    most = QUERIED if any(signal.source == "label_queries" for signal in signals) else SCORED
-    rows = _decisive(planting.included[play.runs :], len(planting.canaries), most)
+    record_limit = QUERIED if any(signal.source == "label_queries" for signal in signals) else SCORED
+    rows = _decisive(planting.included[play.runs :], len(planting.canaries), record_limit)
     canaries = _rows_of(planting.canaries, rows)
-    shared = replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS))))
+    small_dataset = replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS))))
     try:
-        seen = _untrained(play, recipe, canaries, (shared, device)).read(signals, canaries)
+        values_by_signal = _untrained(play, recipe, canaries, (small_dataset, device)).read(signals, canaries)
     except ObservationError as error:
         raise ConfigError(f"games.{play.name}: {error}") from error
     models = np.concatenate([[0], 1 + np.arange(play.references) % (MODELS - 1)])
     return Rehearsal(
-        insertion=insertion, signals={name: value[models] for name, value in seen.items()}, canaries=canaries, rows=rows
+        insertion=insertion,
+        signals={name: value[models] for name, value in values_by_signal.items()},
+        canaries=canaries,
+        rows=rows,
     )
 
 
-def _decisive(included: Array, count: int, most: int) -> Array:
-    """Numbers of at most `most` canaries: those that most and fewest references trained on, and the first ones."""
+def _decisive(included: Array, count: int, limit: int) -> Array:
+    """Numbers of at most `limit` canaries: those that most and fewest references trained on, and the first ones."""
     members = included.sum(axis=0) if len(included) else np.zeros(count)
     order = [int(members.argmax()), int(members.argmin()), *range(count)]
-    return np.array(sorted(list(dict.fromkeys(order))[:most]))
+    return np.array(sorted(list(dict.fromkeys(order))[:limit]))
 
 
 def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
@@ -132,7 +135,7 @@ def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
 def _untrained(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Dataset, str]) -> _Repeating:
     """`MODELS` models as they are initialised, with what a trainer would have recorded."""
     from audit.engine.subject import Ensemble
-    from audit.models.build import initialised
+    from audit.models.build import initialise_model
 
     dataset, device = place
     steps = event_reading.steps(recipe.mechanism)
@@ -150,8 +153,10 @@ def _untrained(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Data
         device=device,
         checkpoints=looks,
     )
-    made = [initialised(recipe.model, dataset.train.inputs.shape[1:], dataset.classes, seed).state_dict() for seed in seeds]
-    weights = {name: np.stack([state[name].detach().cpu().numpy() for state in made]) for name in made[0]}
+    states = [
+        initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.classes, seed).state_dict() for seed in seeds
+    ]
+    weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
     stepwise = canaries.are_gradients and "steps" in play.access.released
     models = TrainedModels(
         weights=weights,
@@ -187,7 +192,7 @@ class _Repeating:
 
     def checkpoints(self) -> list[_Repeating]:
         """The same at every checkpoint."""
-        return [_Repeating(one) for one in self.ensemble.checkpoints()]
+        return [_Repeating(checkpoint) for checkpoint in self.ensemble.checkpoints()]
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)`."""

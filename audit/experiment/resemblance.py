@@ -34,10 +34,10 @@ class Resemblance:
         losses = signals.cross_entropy(logits, labels)
         self._pools = tuple(np.sort(losses[side]) for side in (coins, ~coins))
         self._accuracy = _accuracies(signals.correct(logits, labels), coins)
-        self.typical = max(self._distance(one, mine, inside=True) for one, mine in zip(losses, coins, strict=True))
+        self.typical = max(self._distance(loss, coin, inside=True) for loss, coin in zip(losses, coins, strict=True))
         """Largest distance of a reference to the others."""
-        others = (self._accuracy.sum(axis=0) - self._accuracy) / (len(coins) - 1)
-        self._usual_gap = float(np.abs(self._accuracy - others).max())
+        mean_of_rest = (self._accuracy.sum(axis=0) - self._accuracy) / (len(coins) - 1)
+        self._usual_gap = float(np.abs(self._accuracy - mean_of_rest).max())
 
     def of(self, target: View, included: Array) -> Fidelity:
         """Compares accuracy and losses of a target with those of the references, on members and non-members.
@@ -55,8 +55,8 @@ class Resemblance:
         coins = np.asarray(included, dtype=bool)
         own = _accuracies(signals.correct(logits[None], self._labels), coins[None])[0]
         distance = self._distance(signals.cross_entropy(logits[None], self._labels)[0], coins, inside=False)
-        theirs = self._accuracy.mean(axis=0)
-        gap = float(np.abs(own - theirs).max())
+        reference_accuracy = self._accuracy.mean(axis=0)
+        gap = float(np.abs(own - reference_accuracy).max())
         matches = distance <= _TOLERATED * self.typical and gap <= _TOLERATED * self._usual_gap + 1 / len(self._labels)
         verdict = (
             "references resemble the target"
@@ -64,12 +64,13 @@ class Resemblance:
             else "references do not resemble the target: a weak result speaks of the attack, not of the model"
         )
         figures = (
-            f"accuracy on members and non-members {own[0]:.3f} and {own[1]:.3f} (references {theirs[0]:.3f} and "
-            f"{theirs[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to {self.typical:.3f})"
+            f"accuracy on members and non-members {own[0]:.3f} and {own[1]:.3f} (references {reference_accuracy[0]:.3f} and "
+            f"{reference_accuracy[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to "
+            f"{self.typical:.3f})"
         )
         return Fidelity(
             target_accuracy=(float(own[0]), float(own[1])),
-            reference_accuracy=(float(theirs[0]), float(theirs[1])),
+            reference_accuracy=(float(reference_accuracy[0]), float(reference_accuracy[1])),
             distance=distance,
             typical=self.typical,
             matches=bool(matches),
@@ -85,18 +86,18 @@ class Resemblance:
         """
         gaps = []
         for side, pool in zip((coins, ~coins), self._pools, strict=True):
-            mine = np.sort(losses[side])
-            rest = len(pool) - len(mine) if inside else len(pool)
+            side_losses = np.sort(losses[side])
+            rest = len(pool) - len(side_losses) if inside else len(pool)
             for edge in ("left", "right"):
-                below = np.searchsorted(mine, mine, edge)
-                others = np.searchsorted(pool, mine, edge) - (below if inside else 0)
-                gaps.append(float(np.abs(below / len(mine) - others / rest).max()))
+                below = np.searchsorted(side_losses, side_losses, edge)
+                pool_ranks = np.searchsorted(pool, side_losses, edge) - (below if inside else 0)
+                gaps.append(float(np.abs(below / len(side_losses) - pool_ranks / rest).max()))
         return max(gaps)
 
 
 def _accuracies(right: Array, coins: Array) -> Array:
     """`(models, 2)` share of records that are classified right, among members and among non-members."""
-    return np.array([[_mean(hit[mine]), _mean(hit[~mine])] for hit, mine in zip(right, coins, strict=True)])
+    return np.array([[_mean(hit[coin]), _mean(hit[~coin])] for hit, coin in zip(right, coins, strict=True)])
 
 
 def _mean(values: Array) -> float:

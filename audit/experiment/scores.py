@@ -47,7 +47,7 @@ def inspect_scores(
     rules = Game.of_scores(game, len(included), settings.adjacency, GIVEN)
     tables = [Scores(values=column, included=included, game=rules, attack=key) for key, column in columns.items()]
     estimators = granted_estimators(rules, settings.estimators)
-    odd = _odd(tables, frozenset().union(*(one.assumes for one in estimators)))
+    odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
     budget = Budget(
         delta=settings.delta,
         confidence=settings.confidence,
@@ -62,9 +62,9 @@ def inspect_scores(
         seed=settings.stream,
         watch=stopping.never(budget, rules.runs),
     )
-    stated = Stated(claims=settings.claims)
-    played = Played(result=findings.bounded(tables, terms, stated, budget), scores=tuple(tables))
-    training = judge.Training(name=name, mechanism=None, stated=stated, checks=(_declared(game), *odd))
+    claims = Stated(claims=settings.claims)
+    outcome = Played(result=findings.bounded(tables, terms, claims, budget), scores=tuple(tables))
+    training = judge.Training(name=name, mechanism=None, stated=claims, checks=(_declared(game), *odd))
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
         kind="scores",
@@ -77,7 +77,7 @@ def inspect_scores(
         provenance=of_settings(settings, config),
         remarks=tuple(f"Column {check.item}: {check.value}." for check in odd),
     )
-    return reporting.report([judge.concluded(training, [played])], frame)
+    return reporting.report([judge.concluded(training, [outcome])], frame)
 
 
 def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:
@@ -90,7 +90,7 @@ def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Chec
 
 
 def _declared(game: str) -> Check:
-    granted = [Assumption.INDEPENDENT_COINS.value.replace("_", " ")]
+    assumptions = [Assumption.INDEPENDENT_COINS.value.replace("_", " ")]
     if game == "independent_trials":
-        granted.append(Assumption.INDEPENDENT_TRIALS.value.replace("_", " "))
-    return Check(code="game", item="How the scores came about", value=" and ".join(granted), status=Status.DECLARED)
+        assumptions.append(Assumption.INDEPENDENT_TRIALS.value.replace("_", " "))
+    return Check(code="game", item="How the scores came about", value=" and ".join(assumptions), status=Status.DECLARED)

@@ -75,10 +75,10 @@ class Settings:
             raise ConfigError("both coins and randomised_seed are given; give the coins, or the seed that they follow from")
         if self.overlap not in ("refuse", "drop"):
             raise ConfigError(f"overlap is {self.overlap!r}; expected 'refuse' or 'drop'")
-        proven = self.proven_by or ("loss",)
-        if self.scorers is not None and not set(self.scorers) & set(proven):
+        provers = self.proven_by or ("loss",)
+        if self.scorers is not None and not set(self.scorers) & set(provers):
             raise ConfigError(
-                f"proven_by names {', '.join(proven)}, and scorers only {', '.join(self.scorers)}; name in "
+                f"proven_by names {', '.join(provers)}, and scorers only {', '.join(self.scorers)}; name in "
                 "proven_by the attacks whose scores are to be turned into bounds"
             )
         object.__setattr__(self, "_key", Seed(self.seed))
@@ -103,8 +103,8 @@ class Settings:
             return ()
         return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=self.adjacency, source="declared"),)
 
-    def text(self, **what: object) -> str:
-        """The settings and `what` was audited as canonical YAML."""
+    def text(self, **facts: object) -> str:
+        """The settings, and `facts` about the audited model, as canonical YAML."""
         keys = (
             "delta",
             "confidence",
@@ -118,8 +118,10 @@ class Settings:
             "estimators",
             "certificates",
         )
-        drawn = None if self.coins is None else hashlib.sha256(np.asarray(self.coins).astype(np.uint8).tobytes()).hexdigest()
-        rows = {**what, **{key: getattr(self, key) for key in keys}, "coins_sha256": drawn}
+        coins_digest = (
+            None if self.coins is None else hashlib.sha256(np.asarray(self.coins).astype(np.uint8).tobytes()).hexdigest()
+        )
+        rows = {**facts, **{key: getattr(self, key) for key in keys}, "coins_sha256": coins_digest}
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
 
     def timestamp(self) -> str:
@@ -127,8 +129,8 @@ class Settings:
         if self.created is not None:
             return self.created
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
-        now = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
-        return f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
+        return f"{time:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def sha256(text: str) -> str:

@@ -57,7 +57,7 @@ class Watch:
     def proves(self, scores: Sequence[Scores]) -> bool:
         """Whether the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
         _, evidence = self._found(scores)
-        return any(one.proved is not None for one in evidence)
+        return any(evidence.proved is not None for evidence in evidence)
 
     def result(self, scores: Sequence[Scores], seed: Seed) -> Watched:
         """Bounds, evidence and negative control at the end of the game."""
@@ -73,8 +73,10 @@ class Watch:
 
     def _found(self, scores: Sequence[Scores]) -> tuple[tuple[LowerBound, ...], tuple[Evidence, ...]]:
         claims = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
-        found = [one.watch(scores, claims, delta=self.delta, confidence=self.confidence) for one in self.estimators]
-        return tuple(bound for bound, _ in found), tuple(one for _, evidence in found for one in evidence)
+        watches = [
+            estimator.watch(scores, claims, delta=self.delta, confidence=self.confidence) for estimator in self.estimators
+        ]
+        return tuple(bound for bound, _ in watches), tuple(item for _, evidence in watches for item in evidence)
 
     def _control(self, scores: Sequence[Scores], seed: Seed) -> NegativeControl:
         """How often the same bets on fresh coins, the same for all attacks, prove leakage; see `measure.negative_control`.
@@ -86,7 +88,7 @@ class Watch:
             stream = seed.child("control", repetition)
             coins = control.fresh_coins(scores[0], stream)
             order = stream.child("order").numpy().permutation(len(coins))
-            bounds, _ = self._found([replace(one, values=one.values[order], included=coins) for one in scores])
+            bounds, _ = self._found([replace(score, values=score.values[order], included=coins) for score in scores])
             alarms += any(bound.epsilon > 0 for bound in bounds)
         return control.control_of(alarms, len(self.estimators) * (1 - self.confidence))
 
@@ -97,7 +99,7 @@ def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int =
         estimators=anytime(play.estimators) if play.stops else (),
         claims=claims,
         delta=budget.delta,
-        confidence=budget.each,
+        confidence=budget.share_of_each,
         planned=play.runs,
         looks=looks,
     )
@@ -105,30 +107,30 @@ def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int =
 
 def never(budget: Budget, runs: int) -> Watch:
     """A watch that asks for nothing: the game is over before anybody looks."""
-    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.each, planned=runs, looks=1)
+    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.share_of_each, planned=runs, looks=1)
 
 
 def joined(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
     """The scores of each attack over the looks so far, as those of one game with as many runs."""
-    found = []
+    scores_list = []
     for parts in zip(*looks, strict=True):
-        game = replace(parts[0].game, runs=sum(one.game.runs for one in parts))
-        values, included = (np.concatenate([getattr(one, name) for one in parts]) for name in ("values", "included"))
-        found.append(replace(parts[0], values=values, included=included, game=game))
-    return found
+        game = replace(parts[0].game, runs=sum(part.game.runs for part in parts))
+        values, included = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "included"))
+        scores_list.append(replace(parts[0], values=values, included=included, game=game))
+    return scores_list
 
 
-def refuse(where: str, estimators: Sequence[tuple[str, Estimator]], runs: int, together: int) -> None:
+def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int, together: int) -> None:
     """Nothing, or `ConfigError` where a game cannot stop early: fixed-size estimators, or all runs in one job."""
-    fixed = [name for name, one in estimators if not isinstance(one, AnytimeEstimator)]
-    if fixed:
+    fixed_estimators = [name for name, estimator in estimators if not isinstance(estimator, AnytimeEstimator)]
+    if fixed_estimators:
         raise ConfigError(
-            f"{where}: stopping is 'first_proof', but {', '.join(fixed)} holds only for a number of runs that was fixed in "
-            "advance; use the estimator sequential (family any, gdp or dp_sgd), or set stopping: never"
+            f"{location}: stopping is 'first_proof', but {', '.join(fixed_estimators)} holds only for a number of runs that "
+            "was fixed in advance; use the estimator sequential (family any, gdp or dp_sgd), or set stopping: never"
         )
     if runs <= together:
         raise ConfigError(
-            f"{where}: stopping is 'first_proof', but all {runs} target runs are trained in one job of up to {together} "
+            f"{location}: stopping is 'first_proof', but all {runs} target runs are trained in one job of up to {together} "
             f"models, so none could be spared; set execution.models_per_job to about {max(1, runs // 8)}, or stopping: never"
         )
 
@@ -151,11 +153,14 @@ def refuse_unfit(game: Play, rules: Game, mechanism: Event | None, delta: float)
 
 def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:
     """The estimators of a game that stops, which `refuse` has let through."""
-    return tuple(cast(AnytimeEstimator, one) for one in estimators)
+    return tuple(cast(AnytimeEstimator, estimator) for estimator in estimators)
 
 
-def paid(found: AttackResult, confidence: float, looks: int) -> AttackResult:
+def paid(attack_result: AttackResult, confidence: float, looks: int) -> AttackResult:
     """An attack's figures whose intervals were computed at a share of the error, as what they are: valid at every look."""
     if looks == 1:
-        return found
-    return replace(found, roc=replace(found.roc, confidence=confidence, band=f"{found.roc.band}, at any of {looks} looks"))
+        return attack_result
+    return replace(
+        attack_result,
+        roc=replace(attack_result.roc, confidence=confidence, band=f"{attack_result.roc.band}, at any of {looks} looks"),
+    )

@@ -17,25 +17,30 @@ from audit.experiment.attack import Models
 from audit.experiment.observed import Observed
 
 
-def utility(observed: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...]:
+def utility(observeds: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...]:
     """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2).
 
     Models that diverged are left out; the number of models says so. Models whose canaries are records are
     preferred; a thousand crafted gradients are an attack on utility too.
     """
-    natural = [one for one in observed if Logits.key in one.signals] or list(observed)
-    tested = [(one.test_logits, one.diverged) for one in natural if one.test_logits is not None]
-    logits = [model for models, diverged in tested for model, lost in zip(models, diverged, strict=True) if not lost]
+    natural = [observation for observation in observeds if Logits.key in observation.signals] or list(observeds)
+    tests = [(observation.test_logits, observation.diverged) for observation in natural if observation.test_logits is not None]
+    logits = [
+        model
+        for models, non_finite in tests
+        for model, is_non_finite in zip(models, non_finite, strict=True)
+        if not is_non_finite
+    ]
     labels = dataset.test.labels
     if len(labels) == 0 or not logits:
         return ()
     figures = CLASSIFICATION if dataset.classes else REGRESSION
-    found = []
+    metrics = []
     for name, figure in figures.items():
-        values = np.array([figure(labels, one.astype(np.float64)) for one in logits])
+        values = np.array([figure(labels, logit.astype(np.float64)) for logit in logits])
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        found.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))
-    return tuple(found)
+        metrics.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))
+    return tuple(metrics)
 
 
 def of_sides(models: Models) -> tuple[Metric, ...]:
@@ -62,8 +67,8 @@ def _macro_f1(labels: Array, logits: Array) -> float:
 
 def _auc(labels: Array, logits: Array) -> float:
     """Area under the ROC, one class against the rest, averaged over the classes that occur."""
-    shifted = np.exp(logits - logits.max(-1, keepdims=True))
-    shares = shifted / shifted.sum(-1, keepdims=True)
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    shares = weights / weights.sum(-1, keepdims=True)
     present = [c for c in range(logits.shape[-1]) if 0 < np.sum(labels == c) < len(labels)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -44,4 +44,4 @@ def fitted_start(
         access=Access.FINAL_MODEL,
         device=device,
     )
-    return {name: value[0] for name, value in train(job, lambda done: None).weights.items()}
+    return {name: value[0] for name, value in train(job, lambda steps: None).weights.items()}

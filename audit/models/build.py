@@ -25,7 +25,7 @@ class Architecture(Protocol):
 
 
 _GLOBAL_STREAM = threading.RLock()
-_HELD = threading.local()
+_STREAM_SCOPES = threading.local()
 
 
 def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Module:
@@ -57,17 +57,17 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
     return module
 
 
-def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
+def initialise_model(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
     """`build` with every random draw of the initialisation taken from `seed`; the global stream is left as it was.
 
     The model is in training mode; layers that the factory left in evaluation mode (of a model in training mode) stay there: a
     frozen backbone is then a fixed function of each record alone, its BatchNorm uses the statistics it came with.
     """
-    with seeded(seed):
+    with seeded_stream(seed):
         module = build(spec, input_shape, classes)
-    held = [layer for layer in module.modules() if not layer.training] if module.training else []
+    frozen_layers = [layer for layer in module.modules() if not layer.training] if module.training else []
     module.train()
-    for layer in held:
+    for layer in frozen_layers:
         layer.training = False
     return module
 
@@ -75,12 +75,12 @@ def initialised(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed:
 def starting(
     spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed, start: Mapping[str, Any] | None
 ) -> nn.Module:
-    """The model that training starts from: `initialised`, with the weights of `start` where they are given.
+    """The model that training starts from: `initialise_model`, with the weights of `start` where they are given.
 
     Raises:
         ConfigError: `start` is of another model.
     """
-    module = initialised(spec, input_shape, classes, seed)
+    module = initialise_model(spec, input_shape, classes, seed)
     if start is None:
         return module
     try:
@@ -91,23 +91,23 @@ def starting(
 
 
 @contextmanager
-def seeded(seed: Seed) -> Iterator[None]:
+def seeded_stream(seed: Seed) -> Iterator[None]:
     """A scope in which torch's global stream, which some of its functions insist on, starts at `seed`; restored after.
 
     Scopes nest on one thread, so that a user's factory may train a model of its own.
     """
     with _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
-        _HELD.depth = getattr(_HELD, "depth", 0) + 1
+        _STREAM_SCOPES.depth = getattr(_STREAM_SCOPES, "depth", 0) + 1
         try:
             torch.default_generator.manual_seed(seed.integer())
             yield
         finally:
-            _HELD.depth -= 1
+            _STREAM_SCOPES.depth -= 1
 
 
 def stream_is_held() -> bool:
-    """True inside `seeded` on this thread: other threads that ask for the stream would wait for this one to leave."""
-    return getattr(_HELD, "depth", 0) > 0
+    """True inside `seeded_stream` on this thread: other threads that ask for the stream would wait for this one to leave."""
+    return getattr(_STREAM_SCOPES, "depth", 0) > 0
 
 
 def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> int:
@@ -116,7 +116,7 @@ def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -
     >>> parameter_count({"kind": "logistic"}, (64,), 10)
     650
     """
-    module = initialised(spec, input_shape, classes, Seed(0))
+    module = initialise_model(spec, input_shape, classes, Seed(0))
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
@@ -128,18 +128,18 @@ def refuse_mixing_layers(module: nn.Module) -> None:
     fine in evaluation mode, where it is one affine map for all records.
     """
     for path, layer in module.named_modules():
-        where = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
+        location = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
         steady = not layer.training and getattr(layer, "running_mean", None) is not None
         instance = isinstance(layer, nn.modules.instancenorm._InstanceNorm)
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not instance and not steady:
             raise UnsupportedMechanism(
-                f"{where} mixes the examples of a batch, so no clipping of one example's gradient bounds its influence; "
+                f"{location} mixes the examples of a batch, so no clipping of one example's gradient bounds its influence; "
                 "use nn.GroupNorm or nn.LayerNorm in its place, or keep a pretrained one in evaluation mode (layer.eval() in "
                 "the factory), where it is a fixed map of each example"
             )
         if instance and layer.track_running_stats and layer.training:
             raise UnsupportedMechanism(
-                f"{where} keeps running statistics of the examples, which would be released without noise; "
+                f"{location} keeps running statistics of the examples, which would be released without noise; "
                 "use track_running_stats=False, or nn.GroupNorm"
             )
 
@@ -157,17 +157,18 @@ def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"model.factory: cannot load '{name}': {error}; is it on the import path?") from error
     try:
-        made = factory(**arguments)
+        module = factory(**arguments)
     except TypeError as error:
         raise ConfigError(f"model.factory '{name}' with arguments {dict(arguments)}: {error}") from error
-    if not isinstance(made, nn.Module):
-        raise ConfigError(f"model.factory '{name}' returned {type(made).__name__}; expected a torch.nn.Module")
-    return made
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"model.factory '{name}' returned {type(module).__name__}; expected a torch.nn.Module")
+    return module
 
 
-def _only(options: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
+def _only(options: Mapping[str, Any], allowed_keys: Sequence[str], location: str) -> None:
     for key in options:
-        if key not in allowed:
+        if key not in allowed_keys:
             raise ConfigError(
-                f"{where}: unknown key '{key}'.{plugins.hint(str(key), allowed)} It takes: {', '.join(allowed) or 'no keys'}"
+                f"{location}: unknown key '{key}'.{plugins.hint(str(key), allowed_keys)} It takes: "
+                f"{', '.join(allowed_keys) or 'no keys'}"
             )

@@ -21,8 +21,8 @@ def rate_factor(schedule: str, warmup: int, step: int, steps: int) -> float:
     """
     if step < warmup:
         return (step + 1) / warmup
-    done = (step - warmup) / max(1, steps - warmup)
-    return {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[schedule]
+    progress = (step - warmup) / max(1, steps - warmup)
+    return {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}[schedule]
 
 
 def check_common(learning_rate: float, weight_decay: float, schedule: str, warmup: int) -> None:

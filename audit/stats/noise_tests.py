@@ -33,37 +33,37 @@ def variance_limits(noise: Array, significance: float) -> tuple[float, float]:
     return low, math.sqrt(total / high) if high > 0 else math.inf
 
 
-def normal_tail(standardised: Array) -> float:
+def normal_tail(z: Array) -> float:
     """P-value of the Kolmogorov-Smirnov test that independent numbers are standard normal.
 
     Uses the distribution-free bound of Massart (1990), 2 exp(-2 n D^2), which holds for every n.
     """
-    ordered = np.sort(standardised)
-    cdf = special.ndtr(ordered)
-    ranks = np.arange(1, ordered.size + 1) / ordered.size
-    distance = float(max(np.max(ranks - cdf), np.max(cdf - ranks + 1 / ordered.size)))
-    return min(1.0, 2 * math.exp(-2 * ordered.size * distance**2))
+    ascending = np.sort(z)
+    cdf = special.ndtr(ascending)
+    ranks = np.arange(1, ascending.size + 1) / ascending.size
+    distance = float(max(np.max(ranks - cdf), np.max(cdf - ranks + 1 / ascending.size)))
+    return min(1.0, 2 * math.exp(-2 * ascending.size * distance**2))
 
 
-def extreme_tail(standardised: Array) -> float:
+def extreme_tail(z: Array) -> float:
     """Two-sided p-value of the largest absolute value among independent standard normal numbers.
 
     >>> extreme_tail(np.linspace(-1.7, 1.7, 5000)) < 1e-9
     True
     """
-    largest = float(np.max(np.abs(standardised)))
-    log_inside = standardised.size * math.log1p(-2 * float(special.ndtr(-largest)))
+    largest = float(np.max(np.abs(z)))
+    log_inside = z.size * math.log1p(-2 * float(special.ndtr(-largest)))
     return min(1.0, 2 * min(math.exp(log_inside), -math.expm1(log_inside)))
 
 
 def correlation_tail(first: Array, second: Array) -> float:
     """Two-sided p-value that two samples of independent normal numbers are uncorrelated (Student's t of Pearson's r)."""
     n = first.size
-    centred, other = first - first.mean(), second - second.mean()
-    scale = math.sqrt(float(np.sum(centred**2)) * float(np.sum(other**2)))
+    first_residual, second_residual = first - first.mean(), second - second.mean()
+    scale = math.sqrt(float(np.sum(first_residual**2)) * float(np.sum(second_residual**2)))
     if scale == 0:
         return 0.0
-    r = min(1.0, abs(float(np.sum(centred * other))) / scale)
+    r = min(1.0, abs(float(np.sum(first_residual * second_residual))) / scale)
     return float(special.betainc((n - 2) / 2, 0.5, 1 - r * r))
 
 

@@ -90,6 +90,6 @@ def _quantile(level: float, trials: int, rate: float) -> int:
 
 def _largest(largest: int, steps: int, records: int, rate: float) -> float:
     """Two-sided tail of the largest of independent binomial sizes."""
-    at_most = float(special.bdtr(largest, records, rate)) ** steps
+    upper_tail = float(special.bdtr(largest, records, rate)) ** steps
     below = 0.0 if largest == 0 else float(special.bdtr(largest - 1, records, rate)) ** steps
-    return min(1.0, 2 * min(at_most, 1 - below))
+    return min(1.0, 2 * min(upper_tail, 1 - below))

@@ -21,19 +21,19 @@ NON_FINITE = (float("inf"), float("nan"), 1e38, -1e30)
 """Values that overflow, or poison, a norm in single precision."""
 
 
-def checked(arrays: Sequence[Array], least: int) -> Batch:
+def check_batch(arrays: Sequence[Array], smallest: int) -> Batch:
     """Return the arrays as a batch.
 
     Raises:
-        DataError: no arrays, arrays of unequal length, or fewer than `least` records.
+        DataError: no arrays, arrays of unequal length, or fewer than `smallest` records.
     """
     if not arrays:
         raise DataError("the sample holds no arrays; give (inputs, labels) of a few ordinary records")
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) > 1:
         raise DataError(f"the sample's arrays have {lengths} records; expected one length")
-    if lengths[0] < least:
-        raise DataError(f"the sample has {lengths[0]} records; step checks need at least {least} ordinary ones")
+    if lengths[0] < smallest:
+        raise DataError(f"the sample has {lengths[0]} records; step checks need at least {smallest} ordinary ones")
     return tuple(np.asarray(array) for array in arrays)
 
 
@@ -43,29 +43,29 @@ def rows(batch: Batch, index: Sequence[int] | slice) -> Batch:
     return tuple(array[selection] for array in batch)
 
 
-def joined(first: Batch, second: Batch) -> Batch:
+def join(first: Batch, second: Batch) -> Batch:
     """Return the records of `first`, then those of `second`."""
-    return tuple(np.concatenate([left, right]) for left, right in zip(first, second, strict=True))
+    return tuple(np.concatenate([first_part, right]) for first_part, right in zip(first, second, strict=True))
 
 
-def scaled(record: Batch, factor: float) -> Batch:
+def scale(record: Batch, factor: float) -> Batch:
     """Return the record with its floating-point arrays multiplied by `factor`."""
     return tuple(array * array.dtype.type(factor) if array.dtype.kind == "f" else array for array in record)
 
 
-def filled(record: Batch, value: float) -> Batch:
+def fill(record: Batch, value: float) -> Batch:
     """Return the record with its first floating-point array set to `value`."""
     position = next((i for i, array in enumerate(record) if array.dtype.kind == "f"), None)
     return tuple(np.full_like(array, value) if i == position else array for i, array in enumerate(record))
 
 
-def relabelled(record: Batch, sample: Batch) -> Batch:
+def relabel(record: Batch, sample: Batch) -> Batch:
     """Return the record with another label of the sample, where the last array holds integer labels."""
     labels = sample[-1]
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         return record
-    others = np.setdiff1d(labels, record[-1])
-    return record if others.size == 0 else (*record[:-1], others[:1].astype(labels.dtype))
+    other_labels = np.setdiff1d(labels, record[-1])
+    return record if other_labels.size == 0 else (*record[:-1], other_labels[:1].astype(labels.dtype))
 
 
 def has_floats(batch: Batch) -> bool:
@@ -73,18 +73,18 @@ def has_floats(batch: Batch) -> bool:
     return any(array.dtype.kind == "f" for array in batch)
 
 
-def crafted(sample: Batch) -> dict[str, Batch]:
+def craft_records(sample: Batch) -> dict[str, Batch]:
     """Return single records that stress a clip, by name: ordinary, another label, zero, and inputs scaled up.
 
     "Opposed" records are record 1, of which batches under test hold copies, with another label: they turn a sum around.
     """
-    first, opposed = rows(sample, [0]), relabelled(rows(sample, [1]), sample)
-    records = {"ordinary": first, "opposed": opposed, "relabelled": relabelled(first, sample)}
+    first, conflicting = rows(sample, [0]), relabel(rows(sample, [1]), sample)
+    records = {"ordinary": first, "opposed": conflicting, "relabelled": relabel(first, sample)}
     if has_floats(sample):
         records |= {
-            "zero": scaled(first, 0.0),
-            "scaled by 1e5": scaled(first, 1e5),
-            "opposed, scaled by 1e4": scaled(opposed, 1e4),
-            "opposed, scaled by 30": scaled(opposed, 30.0),
+            "zero": scale(first, 0.0),
+            "scaled by 1e5": scale(first, 1e5),
+            "opposed, scaled by 1e4": scale(conflicting, 1e4),
+            "opposed, scaled by 30": scale(conflicting, 30.0),
         }
     return records

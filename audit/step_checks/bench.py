@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from audit.core.errors import AuditError, DataError
-from audit.step_checks.batches import Batch, crafted, joined, rows, scaled
+from audit.step_checks.batches import Batch, craft_records, join, rows, scale
 from audit.step_checks.findings import Finding, Status, Witness
 from audit.step_checks.steps import Setting, Step, Tensors
 
@@ -48,8 +48,10 @@ class Bench:
 
     def at(self, *, noise: float | None = None, clip: float | None = None, divisor: float | None = None) -> Setting:
         """Return the claimed setting with what is given and adjustable put in its place."""
-        wanted = {"noise_multiplier": noise, "clip_norm": clip, "divisor": divisor}
-        return replace(self.claimed, **{key: value for key, value in wanted.items() if value is not None and self.adjusts(key)})
+        overrides = {"noise_multiplier": noise, "clip_norm": clip, "divisor": divisor}
+        return replace(
+            self.claimed, **{key: value for key, value in overrides.items() if value is not None and self.adjusts(key)}
+        )
 
     def quiet(self, clip: float | None = None, divisor: float | None = None) -> Setting:
         """Return the setting without noise, where noise is adjustable; else equal seeds make equal noise cancel."""
@@ -111,21 +113,21 @@ class Bench:
         if not self.empty_error:
             yield "no record", self.empty
         yield "one record", rows(self.sample, [1])
-        yield "a faint record", scaled(rows(self.sample, [1]), 0.1)
+        yield "a faint record", scale(rows(self.sample, [1]), 0.1)
         yield "five records", rows(self.sample, slice(1, 6))
         yield "eight records", rows(self.sample, slice(0, 8))
         yield "six copies of a record", rows(self.sample, [1] * 6)
 
     def additions(self, base: Batch, record: Batch) -> Iterator[tuple[str, Batch]]:
         """Yield `base` with the record put last, and first where position cannot move the step's own random draws."""
-        yield "last", joined(base, record)
+        yield "last", join(base, record)
         if not self.random and len(base[0]):
-            yield "first", joined(record, base)
+            yield "first", join(record, base)
 
     @cached_property
     def records(self) -> dict[str, Batch]:
         """Crafted single records, by name."""
-        return crafted(self.sample)
+        return craft_records(self.sample)
 
     @cached_property
     def natural_norms(self) -> tuple[float, ...]:
@@ -137,7 +139,7 @@ class Bench:
         setting = self.quiet(clip=NEVER * self.claimed.clip_norm)
         factors = (1.0, 0.3, 0.1, 0.03) if self.sample[0].dtype.kind == "f" else (1.0,)
         count = min(8, len(self.sample[0]))
-        probes = [scaled(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
+        probes = [scale(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
         norms = sorted(value for value in (self.single(record, setting) for record in probes) if 0 < value < math.inf)
         if not norms:
             raise DataError(
@@ -182,9 +184,9 @@ def distance(first: Tensors, second: Tensors) -> float:
         return norm({name: first[name] - second[name] for name in first})
 
 
-def passed(check: str, message: str, measured: float | None = None, claimed: float | None = None) -> Finding:
+def pass_finding(check: str, message: str, measurement: float | None = None, claim: float | None = None) -> Finding:
     """Return the finding of a property that holds."""
-    return Finding(check=check, status=Status.PASSED, message=message, measured=measured, claimed=claimed)
+    return Finding(check=check, status=Status.PASSED, message=message, measured=measurement, claimed=claim)
 
 
 def gap(check: str, message: str) -> Finding:

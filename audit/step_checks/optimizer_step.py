@@ -60,33 +60,33 @@ class OptimizerStep:
 
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return the noisy sum of clipped gradients that the wrapped optimiser would apply."""
-        with self._prepared(setting, seed), _released_gradients(self._names) as released:
+        with self._prepare(setting, seed), _released_gradients(self._names) as gradients:
             self.model.train()
             self.optimizer.zero_grad()
             inputs = [torch.as_tensor(np.array(array)) for array in batch]
             self.criterion(self.model(*inputs[:-1]), inputs[-1]).backward()
             self.optimizer.step()
             self.optimizer.zero_grad()
-        if len(released) != len(self._names):
-            missing = sorted(set(self._names.values()) - set(released))
+        if len(gradients) != len(self._names):
+            missing = sorted(set(self._names.values()) - set(gradients))
             raise ConfigError(
                 f"the optimiser stepped without a gradient for {', '.join(missing) or 'any parameter'}; expected every "
                 "trainable parameter to be released in every step"
             )
         scale = setting.divisor if self.mean else 1.0
-        return {name: value * scale for name, value in released.items()}
+        return {name: value * scale for name, value in gradients.items()}
 
     @contextmanager
-    def _prepared(self, setting: Setting, seed: int) -> Iterator[None]:
+    def _prepare(self, setting: Setting, seed: int) -> Iterator[None]:
         """Set the optimiser to a setting and a generator; put parameters and attributes back afterwards."""
         values = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-        changed = {ATTRIBUTES[name]: getattr(setting, name) for name in sorted(self.adjustable)}
+        attributes = {ATTRIBUTES[name]: getattr(setting, name) for name in sorted(self.adjustable)}
         if hasattr(self.optimizer, "generator"):
-            changed["generator"] = torch.Generator().manual_seed(seed)
+            attributes["generator"] = torch.Generator().manual_seed(seed)
         if hasattr(self.optimizer, "step_hook"):
-            changed["step_hook"] = None  # through which Opacus' optimisers tell the accountant of a step
-        before = {name: getattr(self.optimizer, name) for name in changed}
-        for name, value in changed.items():
+            attributes["step_hook"] = None  # through which Opacus' optimisers tell the accountant of a step
+        before = {name: getattr(self.optimizer, name) for name in attributes}
+        for name, value in attributes.items():
             setattr(self.optimizer, name, value)
         try:
             with torch.random.fork_rng(devices=[]):
@@ -103,7 +103,7 @@ def _released_gradients(names: dict[int, str]) -> Iterator[Tensors]:
     """Collect the gradients that torch optimisers are given, by parameter name; put the optimisers' state back afterwards."""
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    released: Tensors = {}
+    gradients: Tensors = {}
     states: list[tuple[Any, dict[Any, Any]]] = []
 
     def collect(optimizer: Any, *_: Any) -> None:
@@ -111,11 +111,11 @@ def _released_gradients(names: dict[int, str]) -> Iterator[Tensors]:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if id(parameter) in names and parameter.grad is not None:
-                    released[names[id(parameter)]] = to_float64(parameter.grad)
+                    gradients[names[id(parameter)]] = to_float64(parameter.grad)
 
     handle = register_optimizer_step_pre_hook(collect)
     try:
-        yield released
+        yield gradients
     finally:
         handle.remove()
         for state, before in reversed(states):

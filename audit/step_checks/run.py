@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from audit import plugins
-from audit.step_checks.batches import checked
+from audit.step_checks.batches import check_batch
 from audit.step_checks.bench import Bench
 from audit.step_checks.findings import Finding, StepReport
 from audit.step_checks.steps import PARAMETERS, FunctionStep, Setting, Step
@@ -51,9 +51,9 @@ def check_step(
     References: docs/step-checks.md.
     """
     step = FunctionStep(function=function, params=params, returns=returns, learning_rate=learning_rate, generator=generator)
-    claimed = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
+    claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__name__)}"
-    return run_probes(step, sample, claimed, name=name, seed=seed)
+    return run_probes(step, sample, claim, name=name, seed=seed)
 
 
 def check_optimizer(
@@ -85,18 +85,18 @@ def check_optimizer(
     from audit.step_checks.optimizer_step import OptimizerStep
 
     step = OptimizerStep(model=model, optimizer=optimizer, criterion=criterion, mean=mean)
-    claimed = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
-    return run_probes(step, sample, claimed, name=f"{type(optimizer).__name__} on {type(model).__name__}", seed=seed)
+    claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
+    return run_probes(step, sample, claim, name=f"{type(optimizer).__name__} on {type(model).__name__}", seed=seed)
 
 
-def run_probes(step: Step, sample: Sequence[Any], claimed: Setting, *, name: str, seed: int = 0) -> StepReport:
+def run_probes(step: Step, sample: Sequence[Any], setting: Setting, *, name: str, seed: int = 0) -> StepReport:
     """Return the findings of every plug-in in `audit.step_checks.probes` on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
-    bench = Bench(step=step, sample=checked(arrays, LEAST_RECORDS), claimed=claimed, seed=seed)
+    bench = Bench(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
     findings: list[Finding] = []
     seconds: dict[str, float] = {}
     for kind in plugins.names(PROBES):
         start = time.perf_counter()
         findings += plugins.build(PROBES, {"kind": kind}).run(bench)
         seconds[kind] = time.perf_counter() - start
-    return StepReport(name=name, setting=claimed, findings=tuple(findings), seconds=seconds)
+    return StepReport(name=name, setting=setting, findings=tuple(findings), seconds=seconds)

@@ -109,8 +109,8 @@ class FunctionStep:
             ConfigError: the function does not return a mapping with the keys of `params`.
         """
         keywords = {name: getattr(setting, name) for name in sorted(self.adjustable)}
-        given = {name: _copy(value) for name, value in self.params.items()}
-        result = self.function(given, tuple(_like(self._sample, array) for array in batch), self._stream(seed), **keywords)
+        parameters = {name: _copy(value) for name, value in self.params.items()}
+        result = self.function(parameters, tuple(_like(self._sample, array) for array in batch), self._stream(seed), **keywords)
         if not isinstance(result, Mapping) or set(result) != set(self.params):
             keys = sorted(result) if isinstance(result, Mapping) else type(result).__name__
             raise ConfigError(f"the step returned {keys}; expected a mapping with the keys {sorted(self.params)}")

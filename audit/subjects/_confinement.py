@@ -52,8 +52,8 @@ def limit_memory(size: int) -> list[str]:
     if not sys.platform.startswith("linux"):
         return []
     with open("/proc/self/status", encoding="ascii") as status:
-        held = next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
-    resource.setrlimit(resource.RLIMIT_DATA, (held + size, held + size))
+        data_bytes = next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (data_bytes + size, data_bytes + size))
     return ["memory"]
 
 

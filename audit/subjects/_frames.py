@@ -20,8 +20,8 @@ def send(stream: BinaryIO, header: Mapping[str, Any], body: bytes | memoryview =
     stream.flush()
 
 
-def receive(stream: BinaryIO, most: int | None = None) -> tuple[dict[str, Any], bytearray] | None:
-    """Read one message with a body of at most `most` bytes; None where the other side is gone.
+def receive(stream: BinaryIO, limit: int | None = None) -> tuple[dict[str, Any], bytearray] | None:
+    """Read one message with a body of at most `limit` bytes; None where the other side is gone.
 
     Raises:
         ValueError: what was read is no message.
@@ -30,7 +30,7 @@ def receive(stream: BinaryIO, most: int | None = None) -> tuple[dict[str, Any], 
     if len(lengths) < _LENGTHS.size:
         return None
     head, size = _LENGTHS.unpack(lengths)
-    if head > _MOST_HEADER or (most is not None and size > most):
+    if head > _MOST_HEADER or (limit is not None and size > limit):
         raise ValueError(f"a message of {size} bytes")
     header = json.loads(stream.read(head))
     body = bytearray(size)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from audit.core.errors import DataError
-from audit.data.source import DAMAGED
+from audit.data.source import DAMAGE
 from audit.subjects import _torchscript_archive
 
 
@@ -21,7 +21,7 @@ def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[to
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             module = torch.jit.load(io.BytesIO(content), map_location=device)
-    except DAMAGED as error:
+    except DAMAGE as error:
         raise _unreadable(name, error, "or use torch.export") from error
     _torchscript_archive.vet_graphs(module, name)
     module.eval()
@@ -33,7 +33,7 @@ def torch_export(content: bytes, name: str, device: torch.device) -> Callable[[t
     logging.getLogger("torch.export").disabled = True  # it logs a traceback where it then raises
     try:
         module = torch.export.load(io.BytesIO(content)).module(check_guards=False).to(device)
-    except DAMAGED as error:
+    except DAMAGE as error:
         raise _unreadable(name, error, "or give a state dict with --factory") from error
     return lambda batch: module(batch.to(device))
 

@@ -131,5 +131,5 @@ def harmless(space: str, name: str) -> bool:
     >>> harmless("aten", "relu_"), harmless("aten", "save"), harmless("my_library", "relu")
     (True, False, False)
     """
-    allowed = {"aten": TENSOR, "prims": PRIMS, "prim": GRAPH}.get(space, frozenset())
-    return name in allowed or (space == "aten" and name.removesuffix("_") in allowed)
+    operators = {"aten": TENSOR, "prims": PRIMS, "prim": GRAPH}.get(space, frozenset())
+    return name in operators or (space == "aten" and name.removesuffix("_") in operators)

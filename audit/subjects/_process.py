@@ -77,7 +77,7 @@ class ModelProcess:
         return torch.from_numpy(np.frombuffer(body, np.float32).reshape(shape))
 
     def _ask(
-        self, header: Mapping[str, Any], body: bytes | memoryview, what: str, seconds: float
+        self, header: Mapping[str, Any], body: bytes | memoryview, action: str, seconds: float
     ) -> tuple[dict[str, Any], bytearray]:
         with self._deadline(seconds) as late:
             try:
@@ -86,7 +86,7 @@ class ModelProcess:
             except (BrokenPipeError, ValueError):
                 reply = None
         if reply is None:
-            raise DataError(self._ended(what, seconds, late.is_set()))
+            raise DataError(self._ended(action, seconds, late.is_set()))
         if "error" not in reply[0]:
             return reply
         if reply[0].get("kind") == "call":
@@ -110,10 +110,10 @@ class ModelProcess:
         finally:
             timer.cancel()
 
-    def _ended(self, what: str, seconds: float, late: bool) -> str:
+    def _ended(self, action: str, seconds: float, late: bool) -> str:
         if late:
             return (
-                f"{self.name} did not {what} within {seconds:g} seconds; its process was ended. Allow more time "
+                f"{self.name} did not {action} within {seconds:g} seconds; its process was ended. Allow more time "
                 "(--batch-seconds) or give fewer records at once (--batch-size), if you trust the model"
             )
         code = self._child.wait()
@@ -121,7 +121,7 @@ class ModelProcess:
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         reason = f"signal {-code}" if code < 0 else lines[-1] if lines else f"exit code {code}"
         return (
-            f"{self.name} could not {what}: its process ended ({reason}); it may need more than {self.memory_gib:g} GiB "
+            f"{self.name} could not {action}: its process ended ({reason}); it may need more than {self.memory_gib:g} GiB "
             "(--memory-gib), or its file is damaged"
         )
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.core.errors import DataError
-from audit.data.source import DAMAGED
+from audit.data.source import DAMAGE
 from audit.subjects import _operators
 
-_KEPT = re.compile(
+_NEEDED_PATHS = re.compile(
     r"models/model\.json|archive_format|archive_version|byteorder|\.data/version|data/weights/(model_weights_config\.json|weight_\d+)"
     r"|data/constants/(model_constants_config\.json|tensor_\d+)"
 )
-_DROPPED = re.compile(r"data/sample_inputs/model\.pt|extra/.*|\.data/serialization_id|data/(weights|constants)/\.?")
+_OMISSIONS = re.compile(r"data/sample_inputs/model\.pt|extra/.*|\.data/serialization_id|data/(weights|constants)/\.?")
 _OPERATOR = re.compile(
     r"torch\.ops\.(?P<space>aten|prims)\.(?P<name>\w+)\.[A-Za-z0-9_]+"
     r"|torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast|cond)"
@@ -65,7 +65,7 @@ _REFUSED_KEYS = ("as_custom_obj", "custom_obj", "class_fqn")
 _TRAINING_FLAGS = ("train", "training")
 
 
-def vetted(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
+def vet(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
     """A harmless copy of the archive, and its program as JSON.
 
     Raises:
@@ -74,21 +74,21 @@ def vetted(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
     """
     entries = _entries(content, name)
     for path in entries:
-        if not _KEPT.fullmatch(path) and not _DROPPED.fullmatch(path):
+        if not _NEEDED_PATHS.fullmatch(path) and not _OMISSIONS.fullmatch(path):
             raise DataError(
                 f"{name} is refused: it holds '{path}' (compiled code, a pickled object or a second program). Expected one "
                 "program with plain weights as torch.export.save writes it; or give a state dict with --factory"
             )
-    kept = {path: body for path, body in entries.items() if _KEPT.fullmatch(path)}
+    files = {path: body for path, body in entries.items() if _NEEDED_PATHS.fullmatch(path)}
     for folder in ("weights", "constants"):
-        _check_payloads(_json(kept, f"data/{folder}/model_{folder}_config.json", name), name)
-    program = _json(kept, "models/model.json", name)
+        _check_payloads(_json(files, f"data/{folder}/model_{folder}_config.json", name), name)
+    program = _json(files, "models/model.json", name)
     clean = _clean(program, "", name)
-    kept["models/model.json"] = json.dumps(clean).encode()
-    kept["data/sample_inputs/model.pt"] = b""
+    files["models/model.json"] = json.dumps(clean).encode()
+    files["data/sample_inputs/model.pt"] = b""
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as archive:
-        for path, body in kept.items():
+        for path, body in files.items():
             archive.writestr(f"model/{path}", body)
     return copy.getvalue(), clean
 
@@ -129,7 +129,7 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
             if "serialized_exported_program.json" in names:
                 raise DataError(f"{name} is in the format of torch 2.7 and older, which needs pickle; export it again")
             entries = {path.partition("/")[2]: archive.read(path) for path in names}
-    except DAMAGED as error:
+    except DAMAGE as error:
         raise DataError(f"{name} is no whole torch.export archive: {error}. Expected what torch.export.save writes") from error
     if entries.get("archive_format") != b"pt2":
         raise DataError(
@@ -140,19 +140,19 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
 
 def _json(entries: Mapping[str, bytes], path: str, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(entries[path])
+        document = json.loads(entries[path])
     except (KeyError, ValueError, RecursionError) as error:
         raise DataError(f"{name}: '{path}' is missing or damaged ({error}); export the model again") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise DataError(f"{name}: '{path}' holds no mapping; export the model again")
-    return found
+    return document
 
 
 def _check_payloads(config: Mapping[str, Any], name: str) -> None:
     payloads = config.get("config")
     for key, payload in (payloads if isinstance(payloads, dict) else {"": None}).items():
-        found = payload if isinstance(payload, dict) else {}
-        plain = found.get("use_pickle") is False and re.fullmatch(r"(weight|tensor)_\d+", str(found.get("path_name")))
+        document = payload if isinstance(payload, dict) else {}
+        plain = document.get("use_pickle") is False and re.fullmatch(r"(weight|tensor)_\d+", str(document.get("path_name")))
         if not plain:
             raise DataError(
                 f"{name} is refused: its weight '{key}' is stored as a pickle, which could run code; "
@@ -202,17 +202,17 @@ def _harmless_expression(text: str) -> bool:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            allowed = (_FUNCTIONS if id(node) in called else _SYMBOL).fullmatch(node.id) is not None
+            harmless = (_FUNCTIONS if id(node) in functions else _SYMBOL).fullmatch(node.id) is not None
         elif isinstance(node, ast.Constant):
-            allowed = isinstance(node.value, int | float) or (
+            harmless = isinstance(node.value, int | float) or (
                 isinstance(node.value, str) and bool(_SYMBOL.fullmatch(node.value))
             )
         else:
-            allowed = isinstance(node, _EXPRESSION_NODES)
-        if not allowed:
+            harmless = isinstance(node, _EXPRESSION_NODES)
+        if not harmless:
             return False
     return True
 
@@ -222,10 +222,10 @@ def _harmless_tree(text: str) -> bool:
     if text == "":
         return True
     try:
-        found = json.loads(text)
+        tree = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, list) and len(found) == 2 and found[0] == 1 and _harmless_node(found[1])
+    return isinstance(tree, list) and len(tree) == 2 and tree[0] == 1 and _harmless_node(tree[1])
 
 
 def _harmless_node(node: Any) -> bool:
@@ -253,9 +253,9 @@ def _refuse_training_mode(node: Mapping[str, Any], name: str) -> None:
             raise DataError(f"{name} was exported in training mode ({target} is on); call .eval() before torch.export.export")
 
 
-def _demand(holds: bool, what: str, name: str) -> None:
+def _demand(holds: bool, content: str, name: str) -> None:
     if not holds:
         raise DataError(
-            f"{name} is refused: it contains {what}, which no exported classifier needs and which the loader could "
+            f"{name} is refused: it contains {content}, which no exported classifier needs and which the loader could "
             "run as code. Export the model again, or give a state dict with --factory"
         )

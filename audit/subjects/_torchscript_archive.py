@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from audit.core.errors import DataError
-from audit.data.source import DAMAGED
+from audit.data.source import DAMAGE
 from audit.subjects import _operators
 
-_KEPT = re.compile(r"(data|constants)(\.pkl|/\d+)|(\.data/)?version|byteorder|code/[\w./]+\.py", re.ASCII)
-_DROPPED = re.compile(r"code/[\w./]+\.debug_pkl|\.data/serialization_id|traced_inputs(\.pkl|/\d+)|extra/.*", re.ASCII)
+_NEEDED_PATHS = re.compile(r"(data|constants)(\.pkl|/\d+)|(\.data/)?version|byteorder|code/[\w./]+\.py", re.ASCII)
+_OMISSIONS = re.compile(r"code/[\w./]+\.debug_pkl|\.data/serialization_id|traced_inputs(\.pkl|/\d+)|extra/.*", re.ASCII)
 _RUN_BY_THE_READER = (b"__setstate__", b"__forward_hooks__", b"__forward_pre_hooks__")
 _MOST_CODE = 64 * 2**20
 _CLASS = re.compile(r"__torch__(?!\.torch\.classes\.)(\.\w+)+", re.ASCII)
@@ -29,10 +29,10 @@ _GLOBALS = re.compile(
     r"torch\._utils\._rebuild_(tensor_v2|parameter)|collections\.OrderedDict|torch\.\w+Storage|torch\.device"
     r"|torch\.jit\._pickle\.(build_(int|tensor|double|bool)list|build_tensor_from_id|restore_type_tag)"
 )
-_QUANTISED = "A quantised model cannot be read this way: "
+_QUANTISATION = "A quantised model cannot be read this way: "
 
 
-def rewritten(content: bytes, name: str) -> bytes:
+def rewrite(content: bytes, name: str) -> bytes:
     """A copy of the archive that holds each entry once, and nothing that torch would run while it reads.
 
     Raises:
@@ -41,12 +41,12 @@ def rewritten(content: bytes, name: str) -> bytes:
     entries = _entries(content, name)
     for path, body in entries.items():
         if path.endswith(".pkl"):
-            _refuse_foreign(_asked(body, path, name), path, name)
+            _refuse_foreign(_targets(body, path, name), path, name)
         hooks = [word.decode() for word in _RUN_BY_THE_READER if path.endswith(".py") and word in body]
         if hooks:
             raise DataError(
                 f"{name} is refused: its code ({path}) defines {hooks[0]}, which would be run before it can be checked. "
-                f"{_QUANTISED}export the plain classifier instead"
+                f"{_QUANTISATION}export the plain classifier instead"
             )
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as archive:
@@ -91,13 +91,15 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
             _refuse_ambiguous([entry.filename for entry in entries], name)
             paths = {entry.filename.partition("/")[2]: entry for entry in entries}
-            _refuse_others(paths, name)
-            kept = {path: entry for path, entry in paths.items() if _KEPT.fullmatch(path)}
-            packed = sum(entry.file_size for entry in kept.values() if entry.compress_type != zipfile.ZIP_STORED)
-            if packed > _MOST_CODE:
-                raise DataError(f"{name} is refused: it unpacks to {packed:,} bytes of code; expected at most {_MOST_CODE:,}")
-            return {path: archive.read(entry) for path, entry in kept.items()}
-    except DAMAGED as error:
+            _refuse_unknown(paths, name)
+            entries_used = {path: entry for path, entry in paths.items() if _NEEDED_PATHS.fullmatch(path)}
+            packed_size = sum(entry.file_size for entry in entries_used.values() if entry.compress_type != zipfile.ZIP_STORED)
+            if packed_size > _MOST_CODE:
+                raise DataError(
+                    f"{name} is refused: it unpacks to {packed_size:,} bytes of code; expected at most {_MOST_CODE:,}"
+                )
+            return {path: archive.read(entry) for path, entry in entries_used.items()}
+    except DAMAGE as error:
         raise DataError(f"{name} is no whole TorchScript archive: {error}. Expected what torch.jit.save writes") from error
 
 
@@ -110,7 +112,7 @@ def _refuse_ambiguous(names: list[str], name: str) -> None:
         raise DataError(f"{name} is refused: it holds two entries of one name; expected what torch.jit.save writes")
 
 
-def _refuse_others(paths: Mapping[str, Any], name: str) -> None:
+def _refuse_unknown(paths: Mapping[str, Any], name: str) -> None:
     if "constants.pkl" not in paths:
         kind = "a plain torch.save file" if "data.pkl" in paths else "another archive"
         raise DataError(
@@ -118,11 +120,11 @@ def _refuse_others(paths: Mapping[str, Any], name: str) -> None:
             "state_dict and give --kind state_dict with --factory, or export it with torch.export"
         )
     for path in paths:
-        if not _KEPT.fullmatch(path) and not _DROPPED.fullmatch(path):
+        if not _NEEDED_PATHS.fullmatch(path) and not _OMISSIONS.fullmatch(path):
             raise DataError(f"{name} is refused: it holds '{path}'; expected what torch.jit.save writes")
 
 
-def _asked(body: bytes, path: str, name: str) -> Iterator[str]:
+def _targets(body: bytes, path: str, name: str) -> Iterator[str]:
     """The globals that a pickle asks for; the pickle is read as text, never run."""
     try:
         for code, argument, _ in pickletools.genops(body):
@@ -130,14 +132,14 @@ def _asked(body: bytes, path: str, name: str) -> Iterator[str]:
                 yield str(argument).replace(" ", ".")
             elif code.name in ("STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4"):
                 yield code.name
-    except (*DAMAGED, UnicodeDecodeError) as error:
+    except (*DAMAGE, UnicodeDecodeError) as error:
         raise DataError(f"{name}: '{path}' is damaged ({error}); save the model again") from error
 
 
-def _refuse_foreign(asked: Iterator[str], path: str, name: str) -> None:
-    for target in asked:
+def _refuse_foreign(targets: Iterator[str], path: str, name: str) -> None:
+    for target in targets:
         if not _CLASS.fullmatch(target) and not _GLOBALS.fullmatch(target):
             raise DataError(
                 f"{name} is refused: its {path} asks for {target}, which no plain classifier needs. "
-                f"{_QUANTISED}export the plain classifier instead"
+                f"{_QUANTISATION}export the plain classifier instead"
             )

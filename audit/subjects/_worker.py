@@ -27,8 +27,8 @@ def main() -> None:
         return
     header, content = request
     devices = () if header["device"] == "cpu" else ("/dev/nvidia*", "/dev/null", "/dev/shm")
-    enforced = _confinement.confine(devices)
-    serve(_Loader(header, bytes(content), enforced), requests, replies)
+    limits = _confinement.confine(devices)
+    serve(_Loader(header, bytes(content), limits), requests, replies)
 
 
 def serve(load: Callable[[], tuple[Callable[[Any], Any], list[str]]], requests: BinaryIO, replies: BinaryIO) -> None:
@@ -36,11 +36,11 @@ def serve(load: Callable[[], tuple[Callable[[Any], Any], list[str]]], requests: 
     from audit.core.errors import AuditError
 
     try:
-        model, enforced = load()
+        model, limits = load()
     except AuditError as error:
         _frames.send(replies, {"error": str(error), "kind": type(error).__name__})
         return
-    _frames.send(replies, {"enforced": enforced})
+    _frames.send(replies, {"enforced": limits})
     while (request := _frames.receive(requests)) is not None:
         _frames.send(replies, *_answer(model, *request))
 
@@ -48,8 +48,8 @@ def serve(load: Callable[[], tuple[Callable[[Any], Any], list[str]]], requests: 
 class _Loader:
     """Reads the model once torch is imported and the memory limited."""
 
-    def __init__(self, header: Mapping[str, Any], content: bytes, enforced: list[str]) -> None:
-        self.header, self.content, self.enforced = header, content, enforced
+    def __init__(self, header: Mapping[str, Any], content: bytes, limits: list[str]) -> None:
+        self.header, self.content, self.enforced = header, content, limits
 
     def __call__(self) -> tuple[Callable[[Any], Any], list[str]]:
         import torch
@@ -75,13 +75,13 @@ def _answer(model: Callable[[Any], Any], header: Mapping[str, Any], body: bytear
     piece = torch.frombuffer(body, dtype=getattr(torch, header["dtype"])).reshape(header["shape"])
     try:
         with torch.inference_mode():
-            found = logits_of(model(piece)).float().cpu().contiguous()
+            logits = logits_of(model(piece)).float().cpu().contiguous()
     except DataError as error:
         return {"error": str(error), "kind": "DataError"}, b""
     except CALL_ERRORS as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         return {"error": lines[-1] if "TorchScript interpreter" in lines[0] else lines[0], "kind": "call"}, b""
-    return {"shape": list(found.shape)}, found.numpy().tobytes()
+    return {"shape": list(logits.shape)}, logits.numpy().tobytes()
 
 
 def _silence() -> None:

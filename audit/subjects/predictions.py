@@ -16,11 +16,11 @@ from audit.data.frames import read_table
 from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, read_bytes
 
 _FORMS = ("logits", "probabilities", "losses")
-_OTHERS = ("labels", "member", "group", "x")
+_FURTHER = ("labels", "member", "group", "x")
 _COLUMN = re.compile(r"(logit|probability)s?_(\d+)")
 _SINGULAR = {"loss": "losses", "label": "labels"}
 _SUM_TOLERANCE = 1e-3
-_LEAST = float(np.finfo(np.float32).tiny)
+_FEWEST = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,13 +53,13 @@ class Predictions:
                 "predictions: give one file with a 'member' column (--target), or two without it (--members and --nonmembers)"
             )
         read = [(Path(str(path)), read_bytes(Path(str(path)), "predictions")) for path in paths]
-        found = [_arrays(content, place) for place, content in read]
+        parts = [_arrays(content, place) for place, content in read]
         if self.path is None:
-            found = [
-                _with_member(arrays, place, i == 0) for i, (arrays, (place, _)) in enumerate(zip(found, read, strict=True))
+            parts = [
+                _with_member(arrays, place, i == 0) for i, (arrays, (place, _)) in enumerate(zip(parts, read, strict=True))
             ]
         names = " and ".join(place.name for place, _ in read)
-        arrays = _joined(found, names)
+        arrays = _join(parts, names)
         self._set(arrays, names)
         object.__setattr__(self, "sha256", combined_sha256([(place.name, content) for place, content in read]))
 
@@ -92,37 +92,37 @@ class Predictions:
 
 def _arrays(content: bytes, place: Path) -> dict[str, Array]:
     """Arrays by their npz names, from either form of file."""
-    found = read_npz(content, place) if content[:2] == b"PK" else _columns(content, place)
-    unknown = [key for key in found if key not in _FORMS + _OTHERS]
+    arrays = read_npz(content, place) if content[:2] == b"PK" else _columns(content, place)
+    unknown = [key for key in arrays if key not in _FORMS + _FURTHER]
     if unknown:
         raise DataError(
             f"{place} also holds {', '.join(unknown)}; expected one of {', '.join(_FORMS)} (columns logit_0, probability_0, "
-            f"loss) and {', '.join(_OTHERS)} (columns label, member, group)"
+            f"loss) and {', '.join(_FURTHER)} (columns label, member, group)"
         )
-    return found
+    return arrays
 
 
 def _columns(content: bytes, place: Path) -> dict[str, Array]:
     frame = read_table(content, place)
-    found: dict[str, Array] = {}
-    numbered: dict[str, dict[int, Array]] = {}
+    arrays: dict[str, Array] = {}
+    columns_by_form: dict[str, dict[int, Array]] = {}
     for column in frame.columns:
         match = _COLUMN.fullmatch(str(column))
         if match:
             form = "logits" if match.group(1) == "logit" else "probabilities"
-            numbered.setdefault(form, {})[int(match.group(2))] = frame[column].to_numpy()
+            columns_by_form.setdefault(form, {})[int(match.group(2))] = frame[column].to_numpy()
         else:
-            found[_SINGULAR.get(str(column), str(column))] = frame[column].to_numpy()
-    for form, columns in numbered.items():
+            arrays[_SINGULAR.get(str(column), str(column))] = frame[column].to_numpy()
+    for form, columns in columns_by_form.items():
         if sorted(columns) != list(range(len(columns))):
             raise DataError(
                 f"{place}: {form} columns are numbered {sorted(columns)}; expected 0 to {len(columns) - 1} without gaps"
             )
-        found[form] = np.stack([columns[i] for i in range(len(columns))], axis=1)
-    for key, array in found.items():
+        arrays[form] = np.stack([columns[i] for i in range(len(columns))], axis=1)
+    for key, array in arrays.items():
         if key in (*_FORMS, "labels") and array.dtype.kind not in "biuf":
             raise DataError(f"{place}: column(s) of {key} hold text; expected numbers")
-    return found
+    return arrays
 
 
 def _with_member(arrays: dict[str, Array], place: Path, side: bool) -> dict[str, Array]:
@@ -134,25 +134,25 @@ def _with_member(arrays: dict[str, Array], place: Path, side: bool) -> dict[str,
     return {**arrays, "member": np.full(size, side)}
 
 
-def _joined(found: list[dict[str, Array]], names: str) -> dict[str, Array]:
-    if len({frozenset(arrays) for arrays in found}) > 1:
-        raise DataError(f"{names} hold different arrays: {' and '.join(', '.join(sorted(arrays)) for arrays in found)}")
-    shapes = {key: {array[key].shape[1:] for array in found} for key in found[0]}
+def _join(parts: list[dict[str, Array]], names: str) -> dict[str, Array]:
+    if len({frozenset(arrays) for arrays in parts}) > 1:
+        raise DataError(f"{names} hold different arrays: {' and '.join(', '.join(sorted(arrays)) for arrays in parts)}")
+    shapes = {key: {array[key].shape[1:] for array in parts} for key in parts[0]}
     for key, kinds in shapes.items():
         if len(kinds) > 1:
             raise DataError(f"{names}: '{key}' has entries of different shapes {sorted(kinds)}; expected the same in both")
-    return {key: np.concatenate([arrays[key] for arrays in found]) for key in found[0]}
+    return {key: np.concatenate([arrays[key] for arrays in parts]) for key in parts[0]}
 
 
 def _form(arrays: dict[str, Array], names: str) -> str:
-    given = [form for form in _FORMS if form in arrays]
-    if len(given) != 1:
+    forms = [form for form in _FORMS if form in arrays]
+    if len(forms) != 1:
         raise DataError(
-            f"{names} holds {', '.join(sorted(arrays)) or 'nothing'}: {len(given)} of {', '.join(_FORMS)}; expected exactly one"
+            f"{names} holds {', '.join(sorted(arrays)) or 'nothing'}: {len(forms)} of {', '.join(_FORMS)}; expected exactly one"
         )
-    if arrays[given[0]].dtype.kind not in "biuf":
-        raise DataError(f"{names}: {given[0]} have type {arrays[given[0]].dtype}; expected numbers")
-    return given[0]
+    if arrays[forms[0]].dtype.kind not in "biuf":
+        raise DataError(f"{names}: {forms[0]} have type {arrays[forms[0]].dtype}; expected numbers")
+    return forms[0]
 
 
 def _matrix(values: Array, form: str, names: str) -> Array:
@@ -165,7 +165,7 @@ def _matrix(values: Array, form: str, names: str) -> Array:
         row = int(np.argmax(np.maximum(off, np.maximum(-values.min(axis=1), values.max(axis=1) - 1))))
         total = values[row].sum()
         raise DataError(f"{names}: probabilities of record {row} are no distribution (sum {total:.6g}); expected a sum of 1")
-    return np.asarray(np.log(np.maximum(values, _LEAST)))
+    return np.asarray(np.log(np.maximum(values, _FEWEST)))
 
 
 PLUGIN = Predictions

@@ -18,7 +18,7 @@ from torch import nn
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.data.source import DAMAGED, read_bytes
+from audit.data.source import DAMAGE, read_bytes
 from audit.engine.inference import BATCH_SIZE, ModuleTarget
 from audit.models import build
 
@@ -63,21 +63,25 @@ class StateDict:
     def _weights(self) -> dict[str, torch.Tensor]:
         name = Path(self.path).name
         content = read_bytes(Path(self.path), "target")
-        found = _safetensors(content, name) if name.endswith(".safetensors") else _plain_torch(content, name)
+        weights = _safetensors(content, name) if name.endswith(".safetensors") else _plain_torch(content, name)
         if self.key:
-            if not isinstance(found, Mapping) or self.key not in found:
-                raise DataError(f"{name} has no key '{self.key}'; it holds {_keys(found)}")
-            found = found[self.key]
-        if not isinstance(found, Mapping) or not found or not all(isinstance(value, torch.Tensor) for value in found.values()):
-            hint = "; name the one with the weights as 'key'" if isinstance(found, Mapping) else ""
-            raise DataError(f"{name} is no state dict: it holds {_keys(found)}{hint}. Expected names of tensors")
-        return {str(key).removeprefix(self.strip_prefix): value for key, value in found.items()}
+            if not isinstance(weights, Mapping) or self.key not in weights:
+                raise DataError(f"{name} has no key '{self.key}'; it holds {_keys(weights)}")
+            weights = weights[self.key]
+        if (
+            not isinstance(weights, Mapping)
+            or not weights
+            or not all(isinstance(value, torch.Tensor) for value in weights.values())
+        ):
+            hint = "; name the one with the weights as 'key'" if isinstance(weights, Mapping) else ""
+            raise DataError(f"{name} is no state dict: it holds {_keys(weights)}{hint}. Expected names of tensors")
+        return {str(key).removeprefix(self.strip_prefix): value for key, value in weights.items()}
 
 
 def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
     try:
         return dict(safetensors.torch.load(content))
-    except (safetensors.SafetensorError, *DAMAGED) as error:
+    except (safetensors.SafetensorError, *DAMAGE) as error:
         raise DataError(f"{name} is no whole safetensors file: {error}; save it again") from error
 
 
@@ -88,28 +92,28 @@ def _plain_torch(content: bytes, name: str) -> Any:
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise DataError(
-            f"{name} is refused: it is a pickle that asks for more than tensors and plain containers ({_asked(error)}), and "
-            "loading that could run code. Save module.state_dict() alone (or as safetensors) and give "
-            "--factory, or use torch.export"
+            f"{name} is refused: it is a pickle that asks for more than tensors and plain containers "
+            f"({_global_name(error)}), and loading that could run code. Save module.state_dict() alone (or as safetensors) "
+            "and give --factory, or use torch.export"
         ) from error
-    except DAMAGED as error:
+    except DAMAGE as error:
         reason = str(error).strip().partition("\n")[0]
         raise DataError(
             f"{name} cannot be read as a state dict: {reason}. Expected torch.save(module.state_dict(), file)"
         ) from error
 
 
-def _asked(error: Exception) -> str:
+def _global_name(error: Exception) -> str:
     """The global that the pickle asks for, out of torch's long message."""
-    found = re.search(r"GLOBAL ([\w.]*\w)", str(error))
-    return found.group(1) if found else str(error).strip().partition("\n")[0][:120]
+    match = re.search(r"GLOBAL ([\w.]*\w)", str(error))
+    return match.group(1) if match else str(error).strip().partition("\n")[0][:120]
 
 
 def _fill(module: nn.Module, weights: dict[str, torch.Tensor], target: StateDict) -> None:
-    expected = module.state_dict()
-    missing = [key for key in expected if key not in weights]
-    extra = [key for key in weights if key not in expected]
-    unequal = [key for key in expected if key in weights and expected[key].shape != weights[key].shape]
+    reference = module.state_dict()
+    missing = [key for key in reference if key not in weights]
+    extra = [key for key in weights if key not in reference]
+    unequal = [key for key in reference if key in weights and reference[key].shape != weights[key].shape]
     if not (missing or extra or unequal):
         module.load_state_dict(weights)
         return
@@ -122,19 +126,19 @@ def _fill(module: nn.Module, weights: dict[str, torch.Tensor], target: StateDict
     )
     if unequal and not missing and not extra:
         key = unequal[0]
-        wrong = f"'{key}' is {tuple(weights[key].shape)} in the file and {tuple(expected[key].shape)} in the module"
+        wrong = f"'{key}' is {tuple(weights[key].shape)} in the file and {tuple(reference[key].shape)} in the module"
     else:
-        wrong = f"the module lacks {_some(extra)} and the file lacks {_some(missing)}"
+        wrong = f"the module lacks {_examples(extra)} and the file lacks {_examples(missing)}"
     raise DataError(f"{name} does not fit what {target.factory} makes: {wrong}.{hint}")
 
 
-def _some(keys: list[str]) -> str:
-    shown = ", ".join(keys[:3]) or "nothing"
-    return f"{shown} and {len(keys) - 3} more" if len(keys) > 3 else shown
+def _examples(keys: list[str]) -> str:
+    examples = ", ".join(keys[:3]) or "nothing"
+    return f"{examples} and {len(keys) - 3} more" if len(keys) > 3 else examples
 
 
-def _keys(found: Any) -> str:
-    return _some([str(key) for key in found]) if isinstance(found, Mapping) else f"a {type(found).__name__}"
+def _keys(weights: Any) -> str:
+    return _examples([str(key) for key in weights]) if isinstance(weights, Mapping) else f"a {type(weights).__name__}"
 
 
 PLUGIN = StateDict

@@ -34,16 +34,18 @@ class TorchExport:
 
     def __post_init__(self) -> None:
         name = Path(self.path).name
-        copy, program = _pt2_archive.vetted(read_bytes(Path(self.path), "target"), name)
+        copy, program = _pt2_archive.vet(read_bytes(Path(self.path), "target"), name)
         object.__setattr__(self, "_input", _pt2_archive.only_input(program, name))
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
         object.__setattr__(self, "_model", ModelProcess("torch_export", copy, name, device=self.device, **limits))
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
-        fixed = self._input.batch
+        fixed_batch = self._input.batch
         dtype = getattr(torch, self._input.dtype)
-        return batched_logits(self._model, inputs, batch_size=fixed or self.batch_size, fixed=fixed is not None, dtype=dtype)
+        return batched_logits(
+            self._model, inputs, batch_size=fixed_batch or self.batch_size, fixed_dtype=fixed_batch is not None, dtype=dtype
+        )
 
 
 PLUGIN = TorchExport

@@ -34,7 +34,7 @@ class TorchScript:
 
     def __post_init__(self) -> None:
         name = Path(self.path).name
-        content = _torchscript_archive.rewritten(read_bytes(Path(self.path), "target"), name)
+        content = _torchscript_archive.rewrite(read_bytes(Path(self.path), "target"), name)
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
         object.__setattr__(self, "_model", ModelProcess("torchscript", content, name, device=self.device, **limits))
 

@@ -16,7 +16,7 @@ from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import training_tensors
 from audit.engine.clipping import example_losses
 from audit.engine.device import find_device
-from audit.engine.ensemble import joined
+from audit.engine.ensemble import join
 from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.optimizing import PlainOptimizer, optimizer_of
 from audit.engine.parameter_layout import Layout
@@ -58,17 +58,19 @@ class OpacusTrainer:
             ) from error
 
         def wrap(module: nn.Module) -> nn.Module:
-            wrapped: nn.Module = GradSampleModule(module, loss_reduction="sum", force_functorch=self.per_sample == "functorch")
-            return wrapped
+            sample_module: nn.Module = GradSampleModule(
+                module, loss_reduction="sum", force_functorch=self.per_sample == "functorch"
+            )
+            return sample_module
 
         parts = []
         for model in range(len(job.seeds)):
-            parts.append(_One(job, job.noisy, model, wrap, DPOptimizer).run())
+            parts.append(_SingleModel(job, job.noisy, model, wrap, DPOptimizer).run())
             progress(job.steps)
-        return joined(parts)
+        return join(parts)
 
 
-class _One:
+class _SingleModel:
     """One model of a job in the hands of Opacus."""
 
     def __init__(
@@ -110,39 +112,39 @@ class _One:
         """All steps."""
         steps, job = self.mechanism.steps, self.job
         sizes = np.zeros((1, steps), dtype=np.int64)
-        seen = self.planted is not None and "steps" in job.access.released
-        products = np.zeros((1, len(job.canaries), steps), dtype=np.float32) if seen else None
-        squares, largest, skipped = 0.0, 0.0, 0
+        release_steps = self.planted is not None and "steps" in job.access.released
+        products = np.zeros((1, len(job.canaries), steps), dtype=np.float32) if release_steps else None
+        squares, largest, non_finite = 0.0, 0.0, 0
         sampler = EnsembleSampler(self.law, (self.seed.child("batches"),), self.included, as_gradients=self.planted is not None)
         for step in range(steps):
             within = step % self.law.block_steps
             if within == 0:
                 block = sampler.block()
             batch = block.index[within, 0, : block.counts[within, 0]]
-            taken = np.zeros(len(job.canaries), dtype=bool) if block.extra is None else block.extra[within, 0]
-            sizes[0, step] = len(batch) + int(taken.sum())
-            norms = self._example_gradients(torch.from_numpy(batch).to(self.device), taken)
+            canary_mask = np.zeros(len(job.canaries), dtype=bool) if block.extra is None else block.extra[within, 0]
+            sizes[0, step] = len(batch) + int(canary_mask.sum())
+            norms = self._example_gradients(torch.from_numpy(batch).to(self.device), canary_mask)
             largest = (
                 max(largest, float((norms / self.mechanism.clip_norm).clamp(max=1.0).nan_to_num().amax()))
                 if len(norms)
                 else largest
             )
-            skipped += int((~norms.isfinite()).sum())
+            non_finite += int((~norms.isfinite()).sum())
             noise = self._update()
             squares += float(noise.double().square().sum())
             if products is not None and self.planted is not None:
                 residual = noise.clone()
-                self.planted.add_sum(torch.from_numpy(taken[None]).to(self.device), self.mechanism.clip_norm, residual)
+                self.planted.add_sum(torch.from_numpy(canary_mask[None]).to(self.device), self.mechanism.clip_norm, residual)
                 products[:, :, step] = self.planted.products(residual).cpu().numpy()
         draws = self.layout.parameters * steps
-        executed = Executed(
+        execution = Executed(
             steps=steps,
             batch_sizes=sizes,
             population=len(job.dataset.train) + self.included.sum(axis=1),
             noise_multiplier=np.array([np.sqrt(squares / max(draws, 1)) / self.mechanism.clip_norm]),
             noise_draws=draws,
             largest_norm=np.array([largest]),
-            skipped=np.array([skipped]),
+            skipped=np.array([non_finite]),
         )
         weights = self._exported()
         trainable = {slot.name for slot in self.layout.slots}
@@ -150,26 +152,28 @@ class _One:
         finite = all(np.isfinite(value).all() for value in weights.values())
         return TrainedModels(
             weights=weights,
-            executed=executed,
+            executed=execution,
             initial=initial if "weights" in job.access.released else None,
             products=products,
             extra={"diverged": np.array([not finite])},
         )
 
-    def _example_gradients(self, batch: Tensor, taken: np.ndarray) -> Tensor:
-        """Leaves per-sample gradients of the batch, then of the canaries `taken`, where Opacus looks for them; their norms."""
+    def _example_gradients(self, batch: Tensor, canary_mask: np.ndarray) -> Tensor:
+        """Leave per-sample gradients of the batch, then of the canaries in `canary_mask`, for Opacus; return their norms."""
         self.optimizer.zero_grad(set_to_none=True)
         if len(batch):
             example_losses(self.wrapped(self.inputs[batch]), self.labels[batch]).sum().backward()
-        rows = torch.zeros(int(taken.sum()), self.layout.width, device=self.device)
+        rows = torch.zeros(int(canary_mask.sum()), self.layout.width, device=self.device)
         if self.planted is not None:
-            one_each = torch.eye(len(taken), dtype=torch.bool, device=self.device)[torch.from_numpy(taken).to(self.device)]
-            self.planted.add_sum(one_each, self.mechanism.clip_norm, rows)
+            one_hot = torch.eye(len(canary_mask), dtype=torch.bool, device=self.device)[
+                torch.from_numpy(canary_mask).to(self.device)
+            ]
+            self.planted.add_sum(one_hot, self.mechanism.clip_norm, rows)
         squares = torch.zeros(len(batch) + len(rows), device=self.device)
         for parameter, slot in zip(self.trained, self.layout.slots, strict=True):
             own: Tensor | None = getattr(parameter, "grad_sample", None)
-            given = parameter.new_zeros(len(batch), *slot.shape) if own is None else own
-            parameter.grad_sample = torch.cat([given, slot.view(rows)]) if len(rows) else given  # type: ignore[attr-defined]
+            gradients = parameter.new_zeros(len(batch), *slot.shape) if own is None else own
+            parameter.grad_sample = torch.cat([gradients, slot.view(rows)]) if len(rows) else gradients  # type: ignore[attr-defined]
             squares += parameter.grad_sample.flatten(1).square().sum(1) if len(squares) else 0.0  # type: ignore[attr-defined]
         return squares.sqrt()
 
@@ -190,13 +194,13 @@ class _One:
         return {name: value.detach().cpu().numpy().copy()[None] for name, value in table.items()}
 
 
-def _plain_optimizer(job: TrainingJob, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
+def _plain_optimizer(job: TrainingJob, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     options = optimizer_of(job)
     if job.optimizer.get("schedule", "constant") != "constant" or job.optimizer.get("warmup", 0):
         raise ConfigError("trainer 'opacus' keeps the learning rate constant; drop optimizer.schedule and optimizer.warmup")
     if not isinstance(options, PlainOptimizer):
         raise ConfigError(f"trainer 'opacus' needs an optimizer with a method 'plain', which {type(options).__name__} lacks")
-    return options.plain(trained)
+    return options.plain(parameters)
 
 
 PLUGIN = OpacusTrainer

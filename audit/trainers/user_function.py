@@ -16,7 +16,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import training_tensors
 from audit.engine.device import find_device
-from audit.models.build import seeded, starting
+from audit.models.build import seeded_stream, starting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +62,11 @@ class UserFunction:
                 [np.arange(len(job.dataset.train)), len(job.dataset.train) + np.flatnonzero(job.included[model])]
             )
             order = torch.from_numpy(seed.child("order").numpy().permutation(rows)).to(device)
-            with seeded(seed.child("user function")):
-                returned = function(
+            with seeded_stream(seed.child("user function")):
+                result = function(
                     module, inputs[order], labels[order], seed=seed.child("user seed").integer() % 2**32, **self.arguments
                 )
-            states.append(_state(module if returned is None else returned, module, self.function))
+            states.append(_state(module if result is None else result, module, self.function))
             progress(job.steps)
         count = len(job.seeds)
         unknown = np.zeros(count)
@@ -87,18 +87,18 @@ class UserFunction:
     def _loaded(self) -> Callable[..., Any]:
         module, _, attribute = self.function.partition(":")
         try:
-            found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+            function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise ConfigError(f"user_function: cannot load '{self.function}': {error}; is it on the import path?") from error
-        return found
+        return function
 
 
-def _state(returned: Any, module: nn.Module, name: str) -> dict[str, Array]:
-    if not isinstance(returned, nn.Module):
-        raise ConfigError(f"user_function '{name}' returned {type(returned).__name__}; expected a torch.nn.Module, or None")
-    state = {key: value.detach().cpu().numpy().copy() for key, value in returned.state_dict().items()}
-    expected = {key: tuple(value.shape) for key, value in module.state_dict().items()}
-    if {key: value.shape for key, value in state.items()} != expected:
+def _state(result: Any, module: nn.Module, name: str) -> dict[str, Array]:
+    if not isinstance(result, nn.Module):
+        raise ConfigError(f"user_function '{name}' returned {type(result).__name__}; expected a torch.nn.Module, or None")
+    state = {key: value.detach().cpu().numpy().copy() for key, value in result.state_dict().items()}
+    shapes = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    if {key: value.shape for key, value in state.items()} != shapes:
         raise ConfigError(f"user_function '{name}' returned a model with other parameters than the config's model")
     return state
 

@@ -46,8 +46,8 @@ def weighted_sum(gradients: Tensors, factors: Tensor) -> Tensors:
     total = {}
     for name, gradient in gradients.items():
         rows = gradient.flatten(1)
-        kept = torch.where(factors[:, None] > 0, rows, torch.zeros_like(rows))
-        total[name] = (factors[:, None] * kept).sum(0).reshape(gradient.shape[1:])
+        finite_rows = torch.where(factors[:, None] > 0, rows, torch.zeros_like(rows))
+        total[name] = (factors[:, None] * finite_rows).sum(0).reshape(gradient.shape[1:])
     return total
 
 
@@ -86,8 +86,8 @@ class DpSgdStep:
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by, `(n,)`."""
         norms = joint_norms(gradients)
-        bounded = (clip_norm / norms.clamp(min=1e-30)).clamp(max=1.0)
-        return torch.where(torch.isfinite(norms), bounded, torch.zeros_like(norms))
+        factors = (clip_norm / norms.clamp(min=1e-30)).clamp(max=1.0)
+        return torch.where(torch.isfinite(norms), factors, torch.zeros_like(norms))
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum of clipped gradients."""

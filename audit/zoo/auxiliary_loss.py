@@ -16,12 +16,12 @@ class AuxiliaryLoss(DpSgdStep):
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""
-        clipped = super().total(params, inputs, labels, clip_norm)
+        sums = super().total(params, inputs, labels, clip_norm)
 
         weights = copies(params, len(labels))
         penalty = outputs(weights, inputs).square().sum() * 0.1
         extra = dict(zip(weights, torch.autograd.grad(penalty, list(weights.values())), strict=True))
-        return {name: clipped[name] + extra[name].sum(0) for name in clipped}
+        return {name: sums[name] + extra[name].sum(0) for name in sums}
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that is left."""

@@ -17,8 +17,10 @@ class ClipAfterScaling(DpSgdStep):
         """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         count = max(1, len(labels))
-        scaled = {name: gradient / count for name, gradient in gradients.items()}
-        return {name: count * value for name, value in weighted_sum(scaled, self.factors(scaled, clip_norm)).items()}
+        mean_gradients = {name: gradient / count for name, gradient in gradients.items()}
+        return {
+            name: count * value for name, value in weighted_sum(mean_gradients, self.factors(mean_gradients, clip_norm)).items()
+        }
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that is left."""

@@ -16,8 +16,8 @@ class ClipEachAugmentation(DpSgdStep):
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""
         plain = super().total(params, inputs, labels, clip_norm)
-        mirrored = super().total(params, inputs.flip(-1), labels, clip_norm)
-        return {name: plain[name] + mirrored[name] for name in plain}
+        mirror_total = super().total(params, inputs.flip(-1), labels, clip_norm)
+        return {name: plain[name] + mirror_total[name] for name in plain}
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that is left."""

@@ -21,8 +21,8 @@ class ClipHalfPrecision(DpSgdStep):
         """Return what each record's gradient is multiplied by."""
         squares = sum(gradient.half().flatten(1).square().sum(1).float() for gradient in gradients.values())
         norms = torch.as_tensor(squares).sqrt()
-        bounded = (clip_norm / norms.clamp(min=1e-30)).clamp(max=1.0)
-        return torch.where(torch.isfinite(norms), bounded, torch.ones_like(norms))
+        factors = (clip_norm / norms.clamp(min=1e-30)).clamp(max=1.0)
+        return torch.where(torch.isfinite(norms), factors, torch.ones_like(norms))
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that is left."""

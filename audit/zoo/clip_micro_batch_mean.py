@@ -28,8 +28,8 @@ class ClipMicroBatchMean(DpSgdStep):
         for start in pieces:
             count = min(SIZE, len(labels) - start)
             mean = {name: value[start : start + SIZE].mean(0, keepdim=True) for name, value in gradients.items()}
-            clipped = weighted_sum(mean, self.factors(mean, clip_norm))
-            sums = {name: value + count * clipped[name] for name, value in sums.items()}
+            mean_total = weighted_sum(mean, self.factors(mean, clip_norm))
+            sums = {name: value + count * mean_total[name] for name, value in sums.items()}
         return sums
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:

@@ -22,8 +22,8 @@ class ClipNormSquared(DpSgdStep):
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by."""
         squares = joint_norms(gradients).square()
-        bounded = (clip_norm / squares.clamp(min=1e-30)).clamp(max=1.0)
-        return torch.where(torch.isfinite(squares), bounded, torch.zeros_like(squares))
+        factors = (clip_norm / squares.clamp(min=1e-30)).clamp(max=1.0)
+        return torch.where(torch.isfinite(squares), factors, torch.zeros_like(squares))
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that is left: the largest contribution is the root of C where C is below 1."""

@@ -30,8 +30,8 @@ class NoiseBeforeClip(DpSgdStep):
         sums = self.total(dict(params), *batch, clip_norm=1e9)
         noise = self.noise(dict(params), len(batch[1]), noise_multiplier, clip_norm, generator)
         noisy = {name: (sums[name] + noise[name])[None] for name in sums}
-        clipped = weighted_sum(noisy, self.factors(noisy, clip_norm))
-        return {name: value - clipped[name] / divisor for name, value in params.items()}
+        total = weighted_sum(noisy, self.factors(noisy, clip_norm))
+        return {name: value - total[name] / divisor for name, value in params.items()}
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that is left."""

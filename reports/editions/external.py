@@ -37,7 +37,7 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
     if report.title.endswith(f"({MARK})"):
         return report
     name = title or TITLES.get(report.kind, report.title)
-    kept = replace(
+    edition = replace(
         report,
         id="",
         title=f"{name} ({MARK})",
@@ -49,7 +49,7 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
         provenance=_provenance(report.provenance),
         ledger=None if report.ledger is None else _ledger(report.ledger),
     )
-    return replace(kept, id=f"PX-{hashlib.sha256(to_json(kept)).hexdigest()[:8].upper()}")
+    return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
 
 
 def _model(report: AuditReport) -> str:
@@ -64,9 +64,9 @@ def _data(data: DataSummary, kind: str) -> DataSummary:
     return replace(data, name=name, source=WITHHELD, sha256="")
 
 
-def _provenance(given: Provenance) -> Provenance:
-    command = " ".join(given.command.split()[:2])
-    return replace(given, command=command, seed=None, config_sha256="", device="", threads=0)
+def _provenance(provenance: Provenance) -> Provenance:
+    command = " ".join(provenance.command.split()[:2])
+    return replace(provenance, command=command, seed=None, config_sha256="", device="", threads=0)
 
 
 def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
@@ -109,15 +109,15 @@ def _game(game: GameResult) -> GameResult:
     )
 
 
-def _watched(watched: Watched) -> Watched:
+def _watched(stopping: Watched) -> Watched:
     """The bounds without the course of the evidence, which tells after each model whether its guesses were right."""
-    return replace(watched, evidence=(), bounds=tuple(_bound(bound) for bound in watched.bounds))
+    return replace(stopping, evidence=(), bounds=tuple(_bound(bound) for bound in stopping.bounds))
 
 
-def _evaluation(found: Evaluation) -> Evaluation:
-    groups = tuple(group for group in found.groups if group.canaries >= 2 * SMALLEST_GROUP)
-    units = tuple(unit for unit in found.units if unit.units >= 2 * SMALLEST_GROUP)
-    return replace(found, records=(), groups=groups, units=units)
+def _evaluation(evaluation: Evaluation) -> Evaluation:
+    groups = tuple(group for group in evaluation.groups if group.canaries >= 2 * SMALLEST_GROUP)
+    units = tuple(unit for unit in evaluation.units if unit.units >= 2 * SMALLEST_GROUP)
+    return replace(evaluation, records=(), groups=groups, units=units)
 
 
 def _attack(attack: AttackResult) -> AttackResult:
@@ -132,8 +132,8 @@ def _attack(attack: AttackResult) -> AttackResult:
 
 def _rate(rate: TprAtFpr) -> TprAtFpr:
     """The row, empty where it speaks of a few records only."""
-    called = (rate.true_positives or 0) + (rate.false_positives or 0)
-    if called == 0 or called >= SMALLEST_GROUP:
+    positives = (rate.true_positives or 0) + (rate.false_positives or 0)
+    if positives == 0 or positives >= SMALLEST_GROUP:
         return rate
     return TprAtFpr(
         target_fpr=rate.target_fpr,
@@ -149,15 +149,15 @@ def _rate(rate: TprAtFpr) -> TprAtFpr:
 
 def _roc(curve: RocCurve) -> RocCurve:
     """The curve at points between which at least `SMALLEST_GROUP` records lie: its steps would tell each record's side."""
-    kept = [0]
+    indices = [0]
     last = len(curve.fpr) - 1
     for index in range(1, last):
-        if min(_records(curve, kept[-1], index), _records(curve, index, last)) >= SMALLEST_GROUP:
-            kept.append(index)
-    kept = [*kept, last] if last else kept
+        if min(_records(curve, indices[-1], index), _records(curve, index, last)) >= SMALLEST_GROUP:
+            indices.append(index)
+    indices = [*indices, last] if last else indices
 
     def thinned(column: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(column[index] for index in kept)
+        return tuple(column[index] for index in indices)
 
     return replace(
         curve, fpr=thinned(curve.fpr), tpr=thinned(curve.tpr), lower=thinned(curve.lower), upper=thinned(curve.upper)
@@ -170,36 +170,38 @@ def _records(curve: RocCurve, start: int, end: int) -> int:
     return round(members + (curve.fpr[end] - curve.fpr[start]) * curve.nonmembers)
 
 
-def _histogram(found: Histogram) -> Histogram:
+def _histogram(histogram: Histogram) -> Histogram:
     """The counts in as few bins of equal width as it takes for each to be empty or hold `SMALLEST_GROUP` records.
 
     As in any histogram of a report, the outermost bins take in what lies outside.
     """
-    count = len(found.members)
+    count = len(histogram.members)
     for width in (width for width in range(1, count + 1) if count % width == 0):
-        merged = _folded(_merged(found, width))
-        if all(total == 0 or total >= SMALLEST_GROUP for total in _totals(merged)):
-            return merged
-    return _merged(found, count)
+        candidate = _folded(_merged(histogram, width))
+        if all(total == 0 or total >= SMALLEST_GROUP for total in _totals(candidate)):
+            return candidate
+    return _merged(histogram, count)
 
 
-def _merged(found: Histogram, width: int) -> Histogram:
-    starts = range(0, len(found.members), width)
+def _merged(histogram: Histogram, width: int) -> Histogram:
+    starts = range(0, len(histogram.members), width)
     return Histogram(
-        edges=(*(found.edges[start] for start in starts), found.edges[-1]),
-        members=tuple(sum(found.members[start : start + width]) for start in starts),
-        nonmembers=tuple(sum(found.nonmembers[start : start + width]) for start in starts),
+        edges=(*(histogram.edges[start] for start in starts), histogram.edges[-1]),
+        members=tuple(sum(histogram.members[start : start + width]) for start in starts),
+        nonmembers=tuple(sum(histogram.nonmembers[start : start + width]) for start in starts),
     )
 
 
-def _folded(found: Histogram) -> Histogram:
+def _folded(histogram: Histogram) -> Histogram:
     """The same without small bins at its ends, which their neighbours take in."""
-    while len(found.members) > 1 and _totals(found)[0] < SMALLEST_GROUP:
-        found = Histogram(edges=found.edges[1:], members=_first(found.members), nonmembers=_first(found.nonmembers))
-    while len(found.members) > 1 and _totals(found)[-1] < SMALLEST_GROUP:
-        members, nonmembers = _first(found.members[::-1])[::-1], _first(found.nonmembers[::-1])[::-1]
-        found = Histogram(edges=found.edges[:-1], members=members, nonmembers=nonmembers)
-    return found
+    while len(histogram.members) > 1 and _totals(histogram)[0] < SMALLEST_GROUP:
+        histogram = Histogram(
+            edges=histogram.edges[1:], members=_first(histogram.members), nonmembers=_first(histogram.nonmembers)
+        )
+    while len(histogram.members) > 1 and _totals(histogram)[-1] < SMALLEST_GROUP:
+        members, nonmembers = _first(histogram.members[::-1])[::-1], _first(histogram.nonmembers[::-1])[::-1]
+        histogram = Histogram(edges=histogram.edges[:-1], members=members, nonmembers=nonmembers)
+    return histogram
 
 
 def _first(counts: tuple[int, ...]) -> tuple[int, ...]:
@@ -207,5 +209,5 @@ def _first(counts: tuple[int, ...]) -> tuple[int, ...]:
     return (counts[0] + counts[1], *counts[2:])
 
 
-def _totals(found: Histogram) -> list[int]:
-    return [members + nonmembers for members, nonmembers in zip(found.members, found.nonmembers, strict=True)]
+def _totals(histogram: Histogram) -> list[int]:
+    return [members + nonmembers for members, nonmembers in zip(histogram.members, histogram.nonmembers, strict=True)]

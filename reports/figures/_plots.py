@@ -147,19 +147,19 @@ def _know_fallback() -> None:
     font_manager.fontManager.addfont(FALLBACK_FONT)
 
 
-def grid(axes: Any, which: str = "both") -> None:
+def grid(axes: Any, direction: str = "both") -> None:
     """Faint lines behind the data."""
-    axes.grid(True, axis=which, color=FAINT, linewidth=0.5)
+    axes.grid(True, axis=direction, color=FAINT, linewidth=0.5)
 
 
 def thin(*columns: Sequence[float]) -> tuple[Floats, ...]:
     """Equal-length columns cut to at most `MOST_POINTS` rows, the first and the last kept."""
-    arrays = tuple(np.asarray(one, dtype=np.float64) for one in columns)
+    arrays = tuple(np.asarray(column, dtype=np.float64) for column in columns)
     size = len(arrays[0])
     if size <= MOST_POINTS:
         return arrays
     index = np.unique(np.linspace(0, size - 1, MOST_POINTS).round().astype(int))
-    return tuple(one[index] for one in arrays)
+    return tuple(array[index] for array in arrays)
 
 
 def write(axes: Any, x: float, y: float, text: str, tone: Tone, **options: Any) -> Any:
@@ -179,50 +179,55 @@ def label(axes: Any, curves: Sequence[Curve]) -> None:
     after the other, in whichever order gives the smallest total cover.
     """
     renderer = axes.figure.canvas.get_renderer()
-    obstacles = np.concatenate([_dense(axes, one) for one in curves])
+    obstacles = np.concatenate([_dense(axes, curve) for curve in curves])
     texts, places = [], []
-    for curve in [one for one in curves if one.name]:
+    for curve in [curve for curve in curves if curve.name]:
         text = write(axes, 0.5, 0.5, curve.name, curve.tone, transform=axes.transAxes, ha="center")
         extent = text.get_window_extent(renderer)
         texts.append(text)
         places.append(_places(axes, _dense(axes, curve), obstacles, (extent.width, extent.height)))
     orders = itertools.islice(itertools.permutations(range(len(texts))), MOST_ORDERS)
-    tried = (_choose(places, order) for order in orders)
-    _, chosen = min(tried, key=lambda one: one[0], default=(0.0, {}))
-    for index, box in chosen.items():
+    layouts = (_choose(places, order) for order in orders)
+    _, layout = min(layouts, key=lambda layout: layout[0], default=(0.0, {}))
+    for index, box in layout.items():
         middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
         texts[index].set_position(axes.transAxes.inverted().transform(middle))
 
 
 def label_ends(axes: Any, curves: Sequence[Curve]) -> None:
     """Writes each curve's name to the right of the axes, level with its last point or as near to it as the others allow."""
-    ends = axes.transAxes.inverted().transform([axes.transData.transform((one.x[-1], one.y[-1])) for one in curves])
+    ends = axes.transAxes.inverted().transform([axes.transData.transform((curve.x[-1], curve.y[-1])) for curve in curves])
     line = 1.25 * LABEL_POINTS / 72 * axes.figure.dpi / axes.get_window_extent().height
-    for one, end, y in zip(curves, ends, spread([float(y) for _, y in ends], line), strict=True):
+    for curve, end, y in zip(curves, ends, spread([float(y) for _, y in ends], line), strict=True):
         axes.plot(
-            [end[0] + 0.006, 1.03], [end[1], y], transform=axes.transAxes, color=COLOURS[one.tone], linewidth=0.5, clip_on=False
+            [end[0] + 0.006, 1.03],
+            [end[1], y],
+            transform=axes.transAxes,
+            color=COLOURS[curve.tone],
+            linewidth=0.5,
+            clip_on=False,
         )
-        axes.text(1.037, y, one.name, transform=axes.transAxes, color=COLOURS[one.tone], va="center", fontsize=LABEL_POINTS)
+        axes.text(1.037, y, curve.name, transform=axes.transAxes, color=COLOURS[curve.tone], va="center", fontsize=LABEL_POINTS)
 
 
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Places at least `gap` apart, in the order of `wanted` and with the least squared distance to it.
+def spread(targets: Sequence[float], gap: float) -> list[float]:
+    """Places at least `gap` apart, in the order of `targets` and with the least squared distance to it.
 
     >>> [round(place, 2) for place in spread([0.0, 1.0, 0.1], 0.5)]
     [-0.2, 1.0, 0.3]
     """
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    order = sorted(range(len(targets)), key=lambda i: targets[i])
     blocks: list[tuple[float, int]] = []  # mean of (wanted - rank * gap), and how many
     for rank, index in enumerate(order):
-        mean, size = wanted[index] - rank * gap, 1
+        mean, size = targets[index] - rank * gap, 1
         while blocks and blocks[-1][0] > mean:
-            before, many = blocks.pop()
-            mean, size = (before * many + mean * size) / (many + size), many + size
+            before, weight = blocks.pop()
+            mean, size = (before * weight + mean * size) / (weight + size), weight + size
         blocks.append((mean, size))
     level = [mean for mean, size in blocks for _ in range(size)]
-    found = dict(zip(order, level, strict=True))
+    starts = dict(zip(order, level, strict=True))
     ranks = {index: rank for rank, index in enumerate(order)}
-    return [found[i] + ranks[i] * gap for i in range(len(wanted))]
+    return [starts[i] + ranks[i] * gap for i in range(len(targets))]
 
 
 def short(names: Sequence[str]) -> list[str]:
@@ -232,26 +237,26 @@ def short(names: Sequence[str]) -> list[str]:
     ['PLD', 'RDP, classic']
     """
     words = [name.split() for name in names]
-    shared = 0
-    while len(names) > 1 and all(len(one) > shared + 1 and one[shared] == words[0][shared] for one in words):
-        shared += 1
-    return [" ".join(one[shared:]) for one in words]
+    prefix = 0
+    while len(names) > 1 and all(len(word) > prefix + 1 and word[prefix] == words[0][prefix] for word in words):
+        prefix += 1
+    return [" ".join(word[prefix:]) for word in words]
 
 
 def _choose(places: Sequence[tuple[Floats, Floats]], order: Sequence[int]) -> tuple[float, dict[int, Floats]]:
     """The total cost and the box of each name when they take their places in this order."""
     total = 0.0
-    chosen: dict[int, Floats] = {}
+    placement: dict[int, Floats] = {}
     for index in order:
         boxes, costs = places[index]
         costs = costs.copy()
-        for left, low, right, high in chosen.values():
+        for left, low, right, high in placement.values():
             clash = (boxes[:, 0] < right) & (boxes[:, 2] > left) & (boxes[:, 1] < high) & (boxes[:, 3] > low)
             costs += CLASH * clash
         best = int(np.argmin(costs))
         total += float(costs[best])
-        chosen[index] = boxes[best]
-    return total, chosen
+        placement[index] = boxes[best]
+    return total, placement
 
 
 def _places(axes: Any, own: Floats, obstacles: Floats, size: tuple[float, float]) -> tuple[Floats, Floats]:

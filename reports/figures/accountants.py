@@ -42,17 +42,17 @@ def claims_against_brackets(rows: Sequence[tuple[str, float, float]], name: str)
             below 1/30 are drawn at the edge.
         name: of the accountant.
     """
-    shown = [row for row in rows if row[0] in _MARKS and math.isfinite(row[1]) and row[1] != 0]
+    finite = [row for row in rows if row[0] in _MARKS and math.isfinite(row[1]) and row[1] != 0]
 
     def paint(figure: Any) -> None:
         axes = figure.add_axes((0.09, 0.14, 0.87, 0.74))
         axes.axhline(1.0, color=_plots.SOFT, linewidth=0.8)
-        lows = np.clip([low for _, _, low in shown], 1 / LARGEST_FACTOR, 1.0)
+        lows = np.clip([low for _, _, low in finite], 1 / LARGEST_FACTOR, 1.0)
         axes.vlines(
-            np.arange(len(shown)), lows * 0.985, 1.015, color=_plots.COLOURS[Tone.CHANCE], linewidth=2.0, label="bracket"
+            np.arange(len(finite)), lows * 0.985, 1.015, color=_plots.COLOURS[Tone.CHANCE], linewidth=2.0, label="bracket"
         )
         for kind, (tone, mark) in _MARKS.items():
-            points = [(place, factor) for place, (finding, factor, _) in enumerate(shown) if finding == kind]
+            points = [(place, factor) for place, (finding, factor, _) in enumerate(finite) if finding == kind]
             heights = np.clip([abs(factor) for _, factor in points], 1 / LARGEST_FACTOR, LARGEST_FACTOR)
             axes.plot(
                 [place for place, _ in points],

@@ -39,32 +39,34 @@ class Bar:
     @property
     def claim(self) -> Claim | None:
         """The tightest finite claim."""
-        finite = [one for one in self.claims if math.isfinite(one.epsilon)]
+        finite = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
         return min(finite, key=lambda one: one.epsilon, default=None)
 
 
 def overview(report: AuditReport) -> Plan:
     """Bars of what is proven against marks of what is claimed and of what could have been shown."""
     bars = _bars(report)
-    said = []
-    for one in bars:
-        words = f"{one.name.replace(chr(10), ', ')}: {'void' if one.void else 'proven'} epsilon {down(one.free)}"
-        words += f", {down(one.inside)} inside a declared family" if one.inside > one.free else ""
-        said.append(f"{words}, ceiling {down(one.ceiling)}, {f'claimed {up(one.claim.epsilon)}' if one.claim else 'no claim'}")
-    pale = any(one.inside > one.free for one in bars)
-    several = any(len(one.claims) > 1 for one in bars)
+    descriptions = []
+    for bar in bars:
+        words = f"{bar.name.replace(chr(10), ', ')}: {'void' if bar.void else 'proven'} epsilon {down(bar.free)}"
+        words += f", {down(bar.inside)} inside a declared family" if bar.inside > bar.free else ""
+        descriptions.append(
+            f"{words}, ceiling {down(bar.ceiling)}, {f'claimed {up(bar.claim.epsilon)}' if bar.claim else 'no claim'}"
+        )
+    pale = any(bar.inside > bar.free for bar in bars)
+    several = any(len(bar.claims) > 1 for bar in bars)
     return Plan(
         name="overview",
         caption="Claim and evidence. Red: the ε that the attacks prove"
         + (" (pale: only inside a declared family of mechanisms)" if pale else "")
-        + ("; grey bars are void" if any(one.void for one in bars) else "")
+        + ("; grey bars are void" if any(bar.void for bar in bars) else "")
         + ". Grey lines: the ceiling, the most that perfect scores would have proven (an arrow: beyond the axis)."
         + (
             " Blue: the tightest claim" + (" (thin: the other claims)" if several else "") + "."
-            if any(one.claim for one in bars)
+            if any(bar.claim for bar in bars)
             else ""
         ),
-        alt="Bar chart. " + "; ".join(said) + ".",
+        alt="Bar chart. " + "; ".join(descriptions) + ".",
         height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
         paint=lambda figure: _paint_overview(figure, bars),
     )
@@ -73,55 +75,57 @@ def overview(report: AuditReport) -> Plan:
 def access(mechanism: MechanismResult) -> Plan:
     """What each adversary can show of the claim: bars by what it sees of the training, from least to most."""
     claim = headline.tightest(mechanism)
-    bars = [_level(mechanism, en.LEVELS.get(level, level.words), found) for level, found in headline.levels(mechanism).items()]
-    said = []
-    for one in bars:
-        words = f"{one.name}: proven epsilon {down(one.free)}"
-        words += f", {down(one.inside)} inside a declared family" if one.inside > one.free else ""
-        words += f", {_part(max(one.free, one.inside), claim)} of the claim" if claim else ""
-        said.append(words)
+    bars = [
+        _level(mechanism, en.LEVELS.get(level, level.words), bounds) for level, bounds in headline.levels(mechanism).items()
+    ]
+    descriptions = []
+    for bar in bars:
+        words = f"{bar.name}: proven epsilon {down(bar.free)}"
+        words += f", {down(bar.inside)} inside a declared family" if bar.inside > bar.free else ""
+        words += f", {_part(max(bar.free, bar.inside), claim)} of the claim" if claim else ""
+        descriptions.append(words)
     return Plan(
         name=_plots.file_name("access", mechanism.name),
         caption=f"What each adversary can show of {mechanism.name}, by what it sees of the training. Red: the ε that its "
         "attacks prove (pale: only inside a declared family of mechanisms). Grey lines: the most that perfect "
         "scores would have proven." + (f" Blue: the tightest claim, {up(claim.epsilon)}." if claim else ""),
-        alt="Bar chart. " + "; ".join(said) + ".",
+        alt="Bar chart. " + "; ".join(descriptions) + ".",
         height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
         paint=lambda figure: _paint_overview(figure, bars),
     )
 
 
-def _level(mechanism: MechanismResult, name: str, found: Sequence[headline.Placed]) -> Bar:
+def _level(mechanism: MechanismResult, name: str, bounds: Sequence[headline.Placed]) -> Bar:
     return Bar(
         name=name,
-        free=max((one.bound.epsilon for one in found if one.bound.family is None), default=0.0),
-        inside=max((one.bound.epsilon for one in found if one.bound.family is not None), default=0.0),
-        ceiling=max(one.bound.ceiling for one in found),
+        free=max((bound.bound.epsilon for bound in bounds if bound.bound.family is None), default=0.0),
+        inside=max((bound.bound.epsilon for bound in bounds if bound.bound.family is not None), default=0.0),
+        ceiling=max(bound.bound.ceiling for bound in bounds),
         claims=mechanism.claims,
         void=mechanism.outcome is Outcome.INVALID,
     )
 
 
-def _part(proven: float, claim: Claim) -> str:
-    return down(proven / claim.epsilon) if claim.epsilon > 0 else "nothing"
+def _part(epsilon: float, claim: Claim) -> str:
+    return down(epsilon / claim.epsilon) if claim.epsilon > 0 else "nothing"
 
 
 def _bars(report: AuditReport) -> list[Bar]:
     """A bar for each game, or for each training where that would be too many."""
-    games = [(one, game) for one in headline.ordered(report) for game in one.games if game.bounds]
+    games = [(mechanism, game) for mechanism in headline.ordered(report) for game in mechanism.games if game.bounds]
     if len(games) <= MOST_ROWS:
-        return [_bar(f"{one.name}\n{game.name}", one, (game,)) for one, game in games]
-    owners = list({id(one): one for one, _ in games}.values())
-    return [_bar(one.name, one, one.games) for one in owners]
+        return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games]
+    owners = list({id(mechanism): mechanism for mechanism, _ in games}.values())
+    return [_bar(mechanism.name, mechanism, mechanism.games) for mechanism in owners]
 
 
 def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
     bounds = [bound for game in games for bound in game.bounds]
     return Bar(
         name=name,
-        free=max((one.epsilon for one in bounds if one.family is None), default=0.0),
-        inside=max((one.epsilon for one in bounds if one.family is not None), default=0.0),
-        ceiling=max(one.ceiling for one in bounds),
+        free=max((bound.epsilon for bound in bounds if bound.family is None), default=0.0),
+        inside=max((bound.epsilon for bound in bounds if bound.family is not None), default=0.0),
+        ceiling=max(bound.ceiling for bound in bounds),
         claims=mechanism.claims,
         void=mechanism.outcome is Outcome.INVALID,
     )
@@ -130,16 +134,18 @@ def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
     axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
-    held = [value for one in bars for value in (one.free, one.inside, *(c.epsilon for c in one.claims)) if math.isfinite(value)]
-    reach = [one.ceiling for one in bars if math.isfinite(one.ceiling)]
-    top = min(max([1.0, *held, *reach]) * 1.03, MOST_EMPTY * max([1.0, *held]))
+    levels = [
+        value for bar in bars for value in (bar.free, bar.inside, *(c.epsilon for c in bar.claims)) if math.isfinite(value)
+    ]
+    reach = [bar.ceiling for bar in bars if math.isfinite(bar.ceiling)]
+    top = min(max([1.0, *levels, *reach]) * 1.03, MOST_EMPTY * max([1.0, *levels]))
     axes.set_xlim(0, top)
     axes.set_ylim(-0.55, len(bars) - 0.45)
-    for place, one in enumerate(bars):
+    for place, bar in enumerate(bars):
         y = len(bars) - 1 - place
-        _paint_bar(axes, y, one, top)
-        _write_bar(axes, y, one)
-    names = ["\n".join(elide(part, MOST_LETTERS) for part in one.name.split("\n")) for one in reversed(bars)]
+        _paint_bar(axes, y, bar, top)
+        _write_bar(axes, y, bar)
+    names = ["\n".join(elide(part, MOST_LETTERS) for part in bar.name.split("\n")) for bar in reversed(bars)]
     axes.set_yticks(range(len(bars)), names)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -147,38 +153,46 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     _plots.grid(axes, "x")
 
 
-def _paint_bar(axes: Any, y: float, one: Bar, top: float) -> None:
-    axes.plot([0, min(one.ceiling, top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
-    if one.ceiling <= top:
-        axes.plot([one.ceiling] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
+    axes.plot([0, min(bar.ceiling, top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
+    if bar.ceiling <= top:
+        axes.plot([bar.ceiling] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
     else:
         axes.plot([top], [y], marker=">", markersize=4.5, color=CHANCE, clip_on=False, zorder=1)
-    colour = CHANCE if one.void else MEASURED
-    if one.inside > one.free:
-        axes.barh(y, one.inside, height=0.36, color=colour, alpha=0.28, linewidth=0, zorder=2)
-    axes.barh(y, one.free, height=0.36, color=colour, linewidth=0, zorder=2)
-    for claim in one.claims:
+    colour = CHANCE if bar.void else MEASURED
+    if bar.inside > bar.free:
+        axes.barh(y, bar.inside, height=0.36, color=colour, alpha=0.28, linewidth=0, zorder=2)
+    axes.barh(y, bar.free, height=0.36, color=colour, linewidth=0, zorder=2)
+    for claim in bar.claims:
         if math.isfinite(claim.epsilon):
-            width, order = (2.2, 4) if claim == one.claim else (0.8, 3)
+            width, order = (2.2, 4) if claim == bar.claim else (0.8, 3)
             axes.plot([claim.epsilon] * 2, [y - 0.46, y + 0.46], color=CLAIM, linewidth=width, zorder=order)
 
 
-def _write_bar(axes: Any, y: float, one: Bar) -> None:
+def _write_bar(axes: Any, y: float, bar: Bar) -> None:
     """The numbers in a column beside the drawing, where nothing can cover them."""
     place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
-    found = f"{'void' if one.void else 'proven'} {down(one.free)}"
-    found += f", inside a family {down(one.inside)}" if one.inside > one.free else ""
-    axes.text(1.03, y + 0.19, found, color=CHANCE if one.void else MEASURED, **place)
-    axes.text(1.03, y - 0.19, f"ceiling {down(one.ceiling)}", color=CHANCE, **place)
-    said = f"claimed {up(one.claim.epsilon)}" if one.claim else "no claim"
-    axes.text(1.28, y - 0.19, said, color=CLAIM if one.claim else CHANCE, **place)
+    proof_text = f"{'void' if bar.void else 'proven'} {down(bar.free)}"
+    proof_text += f", inside a family {down(bar.inside)}" if bar.inside > bar.free else ""
+    axes.text(1.03, y + 0.19, proof_text, color=CHANCE if bar.void else MEASURED, **place)
+    axes.text(1.03, y - 0.19, f"ceiling {down(bar.ceiling)}", color=CHANCE, **place)
+    claim_text = f"claimed {up(bar.claim.epsilon)}" if bar.claim else "no claim"
+    axes.text(1.28, y - 0.19, claim_text, color=CLAIM if bar.claim else CHANCE, **place)
 
 
 def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
     """Claimed and proven epsilon over training steps."""
-    ends = [f"{one.accountant} ends at {up(one.epsilon[-1])}" for one in mechanism.trajectories if one.epsilon]
-    ends += [f"{one.label} proves {down(one.epsilon[-1])}" for one in mechanism.bound_trajectories if one.epsilon]
-    last = max((one.steps[-1] for one in mechanism.trajectories if one.steps), default=0)
+    ends = [
+        f"{trajectory.accountant} ends at {up(trajectory.epsilon[-1])}"
+        for trajectory in mechanism.trajectories
+        if trajectory.epsilon
+    ]
+    ends += [
+        f"{trajectory.label} proves {down(trajectory.epsilon[-1])}"
+        for trajectory in mechanism.bound_trajectories
+        if trajectory.epsilon
+    ]
+    last = max((trajectory.steps[-1] for trajectory in mechanism.trajectories if trajectory.steps), default=0)
     return Plan(
         name=_plots.file_name("budget", mechanism.name),
         caption=f"Privacy budget of {mechanism.name} over training. Blue: what the accountants claim after each step. Red: "
@@ -192,7 +206,7 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
 def _watched(mechanism: MechanismResult) -> str:
     if not mechanism.bound_trajectories:
         return "what attacks prove; nothing is drawn, because no attack watched the single steps."
-    scorers = list(dict.fromkeys(one.label.partition(",")[0] for one in mechanism.bound_trajectories))
+    scorers = list(dict.fromkeys(trajectory.label.partition(",")[0] for trajectory in mechanism.bound_trajectories))
     inside = any(bound.bound.family for bound in headline.placed(mechanism))
     only = " Some of these bounds hold only inside a family of mechanisms; the table of the game says which." if inside else ""
     return f"what {listed(scorers)} proves from the steps so far, each point at its own confidence.{only}"
@@ -202,18 +216,18 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
     axes = figure.add_axes((0.075, 0.185, 0.645, 0.795))
     curves = []
     claims, proofs = mechanism.trajectories, mechanism.bound_trajectories
-    for dash, name, one in zip(DASHES * 9, _plots.short([one.accountant for one in claims]), claims, strict=False):
-        x, y = _finite(one.steps, one.epsilon)
+    for dash, name, claim in zip(DASHES * 9, _plots.short([claim.accountant for claim in claims]), claims, strict=False):
+        x, y = _finite(claim.steps, claim.epsilon)
         axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
         curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {up(float(y[-1]))}", tone=Tone.CLAIM)] if len(y) else []
-    for dash, name, proof in zip(DASHES * 9, _plots.short([one.label for one in proofs]), proofs, strict=False):
+    for dash, name, proof in zip(DASHES * 9, _plots.short([proof.label for proof in proofs]), proofs, strict=False):
         x, y = _finite(proof.steps, proof.epsilon)
         axes.plot(x, y, color=MEASURED, linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
         curves += (
             [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=Tone.MEASURED)] if len(y) else []
         )
-    axes.set_ylim(0, max([float(one.y.max()) for one in curves], default=1.0) * 1.08 + 1e-9)
-    axes.set_xlim(0, max([float(one.x.max()) for one in curves], default=1.0))
+    axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)
+    axes.set_xlim(0, max([float(curve.x.max()) for curve in curves], default=1.0))
     axes.set_xlabel("training step")
     axes.set_ylabel(f"ε at δ = {power(report.delta)}")
     _plots.grid(axes)

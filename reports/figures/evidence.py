@@ -25,64 +25,71 @@ def name(mechanism: MechanismResult, game: GameResult) -> str:
     return _plots.file_name("evidence", mechanism.name, game.name)
 
 
-def blocks(watched: Watched, drawing: Drawing | None) -> list[Block]:
+def blocks(stopping: Watched, drawing: Drawing | None) -> list[Block]:
     """How training went, and the drawing where there is evidence to draw."""
-    said = Paragraph(text=(Strong("Stopping. "), sentence(watched)))
-    return [said, *([drawn(drawing)] if drawing is not None else [])]
+    paragraph = Paragraph(text=(Strong("Stopping. "), sentence(stopping)))
+    return [paragraph, *([drawn(drawing)] if drawing is not None else [])]
 
 
-def sentence(watched: Watched) -> str:
+def sentence(stopping: Watched) -> str:
     """How training went, in words."""
-    planned = (
-        f"Up to {plural(watched.planned, 'run')} were planned, and training was to end at the first proof against a claim."
-    )
-    if not watched.evidence:
-        return f"{planned} Nothing is claimed that these estimators can refute, so all of them were trained."
-    if watched.proved is None:
-        best = max(watched.evidence, key=lambda one: max(one.log_evidence) - one.threshold)
+    plan = f"Up to {plural(stopping.planned, 'run')} were planned, and training was to end at the first proof against a claim."
+    if not stopping.evidence:
+        return f"{plan} Nothing is claimed that these estimators can refute, so all of them were trained."
+    if stopping.proved is None:
+        best = max(stopping.evidence, key=lambda process: max(process.log_evidence) - process.threshold)
         return (
-            f"{planned} No proof within {plural(watched.used, 'run')}. The evidence against {at_most(best.claim.epsilon)} "
+            f"{plan} No proof within {plural(stopping.used, 'run')}. The evidence against {at_most(best.claim.epsilon)} "
             f"came to {_number(max(best.log_evidence))} at most, of {_number(best.threshold)} needed."
         )
-    refuted = {f"{at_most(one.claim.epsilon)} ({one.claim.source})" for one in watched.evidence if one.proved is not None}
-    spared = watched.planned - watched.used
-    ended = f"{plural(watched.used, 'run')} were trained and {count(spared)} spared" if spared else "all runs were trained"
+    refutations = {
+        f"{at_most(process.claim.epsilon)} ({process.claim.source})"
+        for process in stopping.evidence
+        if process.proved is not None
+    }
+    savings = stopping.planned - stopping.used
+    outcome = f"{plural(stopping.used, 'run')} were trained and {count(savings)} spared" if savings else "all runs were trained"
     return (
-        f"{planned} {listed(sorted(refuted))} was refuted after {plural(watched.proved, 'run')}; {ended}. The bounds hold at "
-        "every time at once, so that stopping at this one costs nothing."
+        f"{plan} {listed(sorted(refutations))} was refuted after {plural(stopping.proved, 'run')}; {outcome}. The bounds "
+        "hold at every time at once, so that stopping at this one costs nothing."
     )
 
 
-def evidence(mechanism: MechanismResult, game: GameResult, watched: Watched) -> Plan:
+def evidence(mechanism: MechanismResult, game: GameResult, stopping: Watched) -> Plan:
     """The e-values of the bets against each claim, over the models of the game."""
-    names = _names(watched)
-    needed = listed(sorted({_number(one.threshold) for one in watched.evidence}))
-    level = confidence(min(1 - math.exp(-one.threshold) for one in watched.evidence))
-    attacks = len(watched.evidence[0].stakes)
-    said = [
-        f"{label} ends at {_number(one.log_evidence[-1])}"
-        + (f", refuted after {plural(one.proved, 'model')}" if one.proved is not None else "")
-        for label, one in zip(names, watched.evidence, strict=True)
+    names = _names(stopping)
+    thresholds = listed(sorted({_number(process.threshold) for process in stopping.evidence}))
+    level = confidence(min(1 - math.exp(-process.threshold) for process in stopping.evidence))
+    attacks = len(stopping.evidence[0].stakes)
+    descriptions = [
+        f"{label} ends at {_number(process.log_evidence[-1])}"
+        + (f", refuted after {plural(process.proved, 'model')}" if process.proved is not None else "")
+        for label, process in zip(names, stopping.evidence, strict=True)
     ]
     return Plan(
         name=name(mechanism, game),
         caption=f"{mechanism.name}, {game.name}: evidence against each claim over the trained models. Red: the e-value, what a "
         "fortune of 1 has become by bets that do not gain on average if the claim is true. Blue: what refutes a claim at "
-        f"{level} confidence, at whatever time it is reached ({needed})."
+        f"{level} confidence, at whatever time it is reached ({thresholds})."
         + (f" Thin: each of {count(attacks)} attacks by itself, whose average the e-value is." if attacks > 1 else "")
-        + (" (family): only inside the family that the claim asserts." if any(one.family for one in watched.evidence) else ""),
-        alt=f"Line chart over {plural(watched.used, 'target model')}, logarithmic axis, threshold {needed}. {'; '.join(said)}.",
+        + (
+            " (family): only inside the family that the claim asserts."
+            if any(process.family for process in stopping.evidence)
+            else ""
+        ),
+        alt=f"Line chart over {plural(stopping.used, 'target model')}, logarithmic axis, threshold {thresholds}. "
+        f"{'; '.join(descriptions)}.",
         height_mm=58,
-        paint=lambda figure: _paint(figure, watched, names),
+        paint=lambda figure: _paint(figure, stopping, names),
     )
 
 
-def _names(watched: Watched) -> list[str]:
+def _names(stopping: Watched) -> list[str]:
     """The claims, and whether the evidence holds only inside the family that they assert."""
-    sources = _plots.short([one.claim.source for one in watched.evidence])
+    sources = _plots.short([process.claim.source for process in stopping.evidence])
     return [
-        f"{elide(source, MOST_LETTERS)} {up(one.claim.epsilon)}{' (family)' if one.family else ''}"
-        for source, one in zip(sources, watched.evidence, strict=True)
+        f"{elide(source, MOST_LETTERS)} {up(process.claim.epsilon)}{' (family)' if process.family else ''}"
+        for source, process in zip(sources, stopping.evidence, strict=True)
     ]
 
 
@@ -90,38 +97,40 @@ def _number(log_evidence: float) -> str:
     return significant(math.exp(min(max(log_evidence, -20.0), 700.0)), 3)
 
 
-def _paint(figure: Any, watched: Watched, names: list[str]) -> None:
+def _paint(figure: Any, stopping: Watched, names: list[str]) -> None:
     axes = figure.add_axes((0.075, 0.185, 0.605, 0.795))
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: power(value))
     axes.yaxis.set_minor_formatter(lambda value, _: "")
     curves = []
-    for dash, label, one in zip(DASHES * 9, names, watched.evidence, strict=False):
-        x, y = _points(one, one.log_evidence)
-        if len(one.stakes) > 1:
-            for stake in one.stakes:
-                axes.plot(*_points(one, stake.log_evidence), color=COLOURS[Tone.MEASURED], linewidth=0.5, linestyle=dash)
+    for dash, label, process in zip(DASHES * 9, names, stopping.evidence, strict=False):
+        x, y = _points(process, process.log_evidence)
+        if len(process.stakes) > 1:
+            for stake in process.stakes:
+                axes.plot(*_points(process, stake.log_evidence), color=COLOURS[Tone.MEASURED], linewidth=0.5, linestyle=dash)
         axes.plot(x, y, color=COLOURS[Tone.MEASURED], linewidth=1.5, linestyle=dash)
         curves.append(Curve(x=x, y=y, name=label, tone=Tone.MEASURED))
-        if one.proved is not None:
-            axes.plot([one.proved], [math.exp(one.threshold)], "o", color=COLOURS[Tone.MEASURED], markersize=4.5, zorder=5)
-    for threshold in {one.threshold for one in watched.evidence}:
+        if process.proved is not None:
+            axes.plot(
+                [process.proved], [math.exp(process.threshold)], "o", color=COLOURS[Tone.MEASURED], markersize=4.5, zorder=5
+            )
+    for threshold in {process.threshold for process in stopping.evidence}:
         axes.axhline(math.exp(threshold), color=COLOURS[Tone.CLAIM], linewidth=1.2)
     axes.axhline(1.0, color=COLOURS[Tone.CHANCE], linewidth=0.7)
-    values = np.concatenate([one.y for one in curves])
+    values = np.concatenate([curve.y for curve in curves])
     axes.set_ylim(
         max(min(float(values.min()), 0.5) / 2, LEAST),
-        4 * max(float(values.max()), *(math.exp(e.threshold) for e in watched.evidence)),
+        4 * max(float(values.max()), *(math.exp(e.threshold) for e in stopping.evidence)),
     )
-    axes.set_xlim(0, watched.planned)
-    axes.axvspan(watched.used, watched.planned, color=_plots.FAINT, linewidth=0, alpha=0.6)
-    axes.set_xlabel("target models trained" + (" (grey: spared)" if watched.used < watched.planned else ""))
+    axes.set_xlim(0, stopping.planned)
+    axes.axvspan(stopping.used, stopping.planned, color=_plots.FAINT, linewidth=0, alpha=0.6)
+    axes.set_xlabel("target models trained" + (" (grey: spared)" if stopping.used < stopping.planned else ""))
     axes.set_ylabel("e-value")
     _plots.grid(axes)
     _plots.label_ends(axes, curves)
 
 
-def _points(one: Evidence, log_evidence: tuple[float, ...]) -> tuple[Floats, Floats]:
+def _points(process: Evidence, log_evidence: tuple[float, ...]) -> tuple[Floats, Floats]:
     """The points to draw, cut off where the axis ends."""
-    x, y = _plots.thin(one.models, log_evidence)
+    x, y = _plots.thin(process.models, log_evidence)
     return x, np.exp(np.clip(y, math.log(LEAST), math.log(MOST)))

@@ -22,12 +22,12 @@ _MOST_LABELS = 12
 
 def plan(book: BudgetLedger) -> Plan:
     """The trajectory figure with its words."""
-    spent = book.releases[-1].epsilon if book.releases else 0.0
+    total = book.releases[-1].epsilon if book.releases else 0.0
     return Plan(
         name=NAME,
         caption=f"Privacy budget of these data over {plural(len(book.releases), 'release')}. Blue: what all releases so far "
         "are claimed to cost together. Grey line: the budget.",
-        alt=f"Step chart over {count(len(book.releases))} releases at delta {power(book.delta)}: {up(spent)} of "
+        alt=f"Step chart over {count(len(book.releases))} releases at delta {power(book.delta)}: {up(total)} of "
         f"{up(book.budget)} is spent.",
         height_mm=60,
         paint=lambda figure: _paint(figure, book),
@@ -36,13 +36,13 @@ def plan(book: BudgetLedger) -> Plan:
 
 def trajectory(book: BudgetLedger) -> tuple[bytes, bytes]:
     """SVG and PNG of the figure on its own."""
-    made = plan(book)
-    return _plots.draw(made.height_mm, made.paint)
+    figure = plan(book)
+    return _plots.draw(figure.height_mm, figure.paint)
 
 
 def _paint(figure: Any, book: BudgetLedger) -> None:
     axes = figure.add_axes((0.075, 0.4, 0.8, 0.56))
-    epsilons = np.array([0.0, *(one.epsilon for one in book.releases)])
+    epsilons = np.array([0.0, *(release.epsilon for release in book.releases)])
     drawn_epsilons = np.where(np.isfinite(epsilons), epsilons, np.nan)
     places = np.arange(len(epsilons))
     axes.step(
@@ -54,27 +54,27 @@ def _paint(figure: Any, book: BudgetLedger) -> None:
     )
     axes.plot(places[1:], drawn_epsilons[1:], "o", color=_plots.COLOURS[Tone.CLAIM], markersize=3)
     axes.axhline(book.budget, color=_plots.COLOURS[Tone.CHANCE], linewidth=1.0, linestyle="--")
-    top = max([book.budget, *(one for one in epsilons if math.isfinite(one))])
+    top = max([book.budget, *(epsilon for epsilon in epsilons if math.isfinite(epsilon))])
     axes.text(1.01, book.budget, f"budget {up(book.budget)}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
     axes.set_xlim(0, max(len(book.releases) + 0.5, 1))
     axes.set_ylim(0, top * 1.12)
     axes.set_ylabel(f"ε at δ = {power(book.delta)}")
     stride = max(1, math.ceil(len(book.releases) / _MOST_LABELS))
-    shown = list(range(0, len(book.releases), stride))
-    names = [elide(book.releases[place].name, _LETTERS) for place in shown]
-    axes.set_xticks([place + 1 for place in shown], names, rotation=30, ha="right", fontsize=7)
+    labels = list(range(0, len(book.releases), stride))
+    names = [elide(book.releases[place].name, _LETTERS) for place in labels]
+    axes.set_xticks([place + 1 for place in labels], names, rotation=30, ha="right", fontsize=7)
     _plots.grid(axes, "y")
 
 
 def blocks(book: BudgetLedger, drawing: Drawing) -> tuple[Block, ...]:
     """The section of a report: a sentence, the figure, every release."""
-    spent = book.releases[-1].epsilon if book.releases else 0.0
-    left = max(0.0, book.budget - spent)
-    over = "" if spent <= book.budget else " The budget is exceeded."
+    total = book.releases[-1].epsilon if book.releases else 0.0
+    budget_rest = max(0.0, book.budget - total)
+    over = "" if total <= book.budget else " The budget is exceeded."
     sentence = (
-        f"All releases about these data together are claimed to cost {epsilon(up(spent))} {at_delta(book.delta)} "
-        f"({en.ADJACENCY[book.adjacency]}), of a budget of {up(book.budget)}; {down(left)} is left.{over} They compose as "
-        f"mechanisms, each possibly chosen after seeing those before it ({book.accountant})."
+        f"All releases about these data together are claimed to cost {epsilon(up(total))} {at_delta(book.delta)} "
+        f"({en.ADJACENCY[book.adjacency]}), of a budget of {up(book.budget)}; {down(budget_rest)} is left.{over} They "
+        f"compose as mechanisms, each possibly chosen after seeing those before it ({book.accountant})."
     )
     columns = (
         Column(title="When", share=0.2),
@@ -83,8 +83,13 @@ def blocks(book: BudgetLedger, drawing: Drawing) -> tuple[Block, ...]:
         Column(title="ε so far", right=True, share=0.15),
     )
     rows = tuple(
-        (one.when or "not recorded", one.name, f"{one.mechanism}{f'; {one.note}' if one.note else ''}", up(one.epsilon))
-        for one in book.releases
+        (
+            release.when or "not recorded",
+            release.name,
+            f"{release.mechanism}{f'; {release.note}' if release.note else ''}",
+            up(release.epsilon),
+        )
+        for release in book.releases
     )
     table = Table(
         caption="Releases in their order; ε is what all up to this one cost together, rounded up.", columns=columns, rows=rows

@@ -31,10 +31,10 @@ def _paint(figure: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     marks = [value for row in rows for value in (row["claim"], row["epsilon"], row["ceiling"]) if math.isfinite(value)]
     end = 1.15 * max([*marks, 1.0])
     for place, row in enumerate(rows):
-        caught = row["epsilon"] if math.isfinite(row["epsilon"]) else end
-        axes.plot([row["claim"], caught], [place, place], color=COLOURS[Tone.MEASURED], linewidth=1.2)
+        detectable = row["epsilon"] if math.isfinite(row["epsilon"]) else end
+        axes.plot([row["claim"], detectable], [place, place], color=COLOURS[Tone.MEASURED], linewidth=1.2)
         marker = "o" if math.isfinite(row["epsilon"]) else ">"
-        axes.plot([caught], [place], marker, color=COLOURS[Tone.MEASURED], markersize=5, clip_on=False)
+        axes.plot([detectable], [place], marker, color=COLOURS[Tone.MEASURED], markersize=5, clip_on=False)
         if row["claim"] > 0:
             axes.plot([row["claim"]], [place], "|", color=COLOURS[Tone.CLAIM], markersize=11, markeredgewidth=2)
         if math.isfinite(row["ceiling"]):

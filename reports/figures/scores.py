@@ -25,20 +25,21 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
     lead = headline.leading(game)
     curve = lead.roc
     size = f"{plural(curve.members, 'member')} and {plural(curve.nonmembers, 'nonmember')}"
-    found = [
-        f"at {rate(one.realised_fpr, curve.nonmembers)} false positives it finds {rate(one.tpr, curve.members)} of the members"
-        for one in lead.tpr_at
-        if one.tpr is not None
+    points = [
+        f"at {rate(point.realised_fpr, curve.nonmembers)} false positives it finds {rate(point.tpr, curve.members)} of the "
+        "members"
+        for point in lead.tpr_at
+        if point.tpr is not None
     ]
     limit = _limit_in_words(mechanism)
-    others = len(game.attacks) - 1
+    thin_count = len(game.attacks) - 1
     return Plan(
         name=_plots.file_name("roc", mechanism.name, game.name),
         caption=f"{mechanism.name}, {game.name}: attack {lead.scorer} on {size}. Left: ROC on log axes, cut at one false "
         f"positive; the band holds for all points at once with {confidence(curve.confidence)} confidence ({curve.band}). "
         f"Right: the same as a trade-off between the two errors.{limit}"
-        + (f" Thin: {plural(others, 'other attack')}." if others else ""),
-        alt=f"Two charts of attack {lead.scorer} with AUC {near(lead.auc, 3)} on {size}: {'; '.join(found)}.{limit}",
+        + (f" Thin: {plural(thin_count, 'other attack')}." if thin_count else ""),
+        alt=f"Two charts of attack {lead.scorer} with AUC {near(lead.auc, 3)} on {size}: {'; '.join(points)}.{limit}",
         height_mm=76,
         paint=lambda figure: _paint_roc(figure, game, lead, _limit(mechanism, curve.nonmembers)),
     )
@@ -49,11 +50,11 @@ def _limit(mechanism: MechanismResult, nonmembers: int) -> tuple[Floats, Floats]
     claim, own = headline.tightest(mechanism), mechanism.limit
     if claim is None and own is None:
         return None
-    least = 1 / max(nonmembers, 2)
-    grid = np.unique(np.r_[np.geomspace(least, 1, 200), np.linspace(least, 1, 200)])
+    smallest = 1 / max(nonmembers, 2)
+    grid = np.unique(np.r_[np.geomspace(smallest, 1, 200), np.linspace(smallest, 1, 200)])
     limit = np.ones(len(grid))
     if claim is not None:
-        limit = np.array([headline.allowed_tpr(float(one), claim.epsilon, claim.delta) for one in grid])
+        limit = np.array([headline.allowed_tpr(float(rate), claim.epsilon, claim.delta) for rate in grid])
     if own is not None:
         limit = np.minimum(limit, np.interp(grid, own.fpr, own.tpr))
     return grid, limit
@@ -68,20 +69,20 @@ def _limit_in_words(mechanism: MechanismResult) -> str:
 
 def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[Floats, Floats] | None) -> None:
     panels = (figure.add_axes((0.085, 0.145, 0.395, 0.83)), figure.add_axes((0.585, 0.145, 0.395, 0.83)))
-    least = 1 / max(lead.roc.nonmembers, 2)
+    smallest = 1 / max(lead.roc.nonmembers, 2)
     turns: tuple[Turn, Turn] = (_found, _miss)
     for axes, turn in zip(panels, turns, strict=True):
         if turn is _miss:
             axes.set(xlim=(0, 1), ylim=(0, 1.02))
             axes.set(xlabel="type 1 error (nonmember called member)", ylabel="type 2 error (member missed)")
         else:
-            axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.25))
+            axes.set(xscale="log", yscale="log", xlim=(smallest, 1), ylim=(smallest, 1.25))
             axes.set(xlabel="false positive rate", ylabel="true positive rate")
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_formatter(lambda value, _: power(value))
                 axis.set_minor_formatter(lambda value, _: "")
         _plots.grid(axes)
-        curves = [*_paint_chance(axes, least, turn), *_paint_attacks(axes, game, lead, turn)]
+        curves = [*_paint_chance(axes, smallest, turn), *_paint_attacks(axes, game, lead, turn)]
         if limit is not None:
             axes.plot(limit[0], turn(limit[1]), color=CLAIM, linewidth=1.5)
             curves.append(Curve(x=limit[0], y=turn(limit[1]), name="limit of the claims", tone=Tone.CLAIM))
@@ -96,45 +97,45 @@ def _miss(tpr: Any) -> Floats:
     return np.asarray(1 - np.asarray(tpr), dtype=np.float64)
 
 
-def _paint_chance(axes: Any, least: float, turn: Turn) -> list[Curve]:
-    grid = np.geomspace(least, 1, 200)
+def _paint_chance(axes: Any, smallest: float, turn: Turn) -> list[Curve]:
+    grid = np.geomspace(smallest, 1, 200)
     axes.plot(grid, turn(grid), color=CHANCE, linewidth=0.9, linestyle=DASHES[1])
     return [Curve(x=grid, y=turn(grid), name="chance", tone=Tone.CHANCE)]
 
 
 def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) -> list[Curve]:
     curves = []
-    for other in game.attacks:
-        if other is not lead:
-            x, y = _plots.thin(other.roc.fpr, other.roc.tpr)
+    for attack in game.attacks:
+        if attack is not lead:
+            x, y = _plots.thin(attack.roc.fpr, attack.roc.tpr)
             axes.plot(x, turn(y), color=MEASURED, linewidth=0.6, alpha=0.55, drawstyle="steps-post")
             curves.append(_plots.stepped(x, turn(y)))
     fpr, tpr, low, high = _plots.thin(lead.roc.fpr, lead.roc.tpr, lead.roc.lower, lead.roc.upper)
     axes.fill_between(fpr, turn(low), turn(high), step="post", color=MEASURED, alpha=0.16, linewidth=0)
     axes.plot(fpr, turn(tpr), color=MEASURED, linewidth=1.3, drawstyle="steps-post")
-    named = _plots.stepped(fpr, turn(tpr), "measured")
-    return [*curves, named, _plots.stepped(fpr, turn(low)), _plots.stepped(fpr, turn(high))]
+    curve = _plots.stepped(fpr, turn(tpr), "measured")
+    return [*curves, curve, _plots.stepped(fpr, turn(low)), _plots.stepped(fpr, turn(high))]
 
 
 def scores(mechanism: MechanismResult, game: GameResult) -> Plan:
     """Outlines of member and nonmember scores, one panel for each of the leading attacks."""
-    shown = sorted(game.attacks, key=lambda one: -one.auc)[:MOST_HISTOGRAMS]
-    said = [f"{one.scorer}: AUC {near(one.auc, 3)}" for one in shown]
-    left_out = len(game.attacks) - len(shown)
+    attacks = sorted(game.attacks, key=lambda attack: -attack.auc)[:MOST_HISTOGRAMS]
+    descriptions = [f"{attack.scorer}: AUC {near(attack.auc, 3)}" for attack in attacks]
+    left_out = len(game.attacks) - len(attacks)
     return Plan(
         name=_plots.file_name("scores", mechanism.name, game.name),
         caption=f"{mechanism.name}, {game.name}: scores of members (red) and nonmembers (grey, dashed). The further the two "
         "outlines lie apart, the more the model gives away."
         + (f" {plural(left_out, 'attack')} with a smaller AUC not drawn." if left_out else ""),
-        alt="Histograms of attack scores of members and nonmembers. " + "; ".join(said) + ".",
+        alt="Histograms of attack scores of members and nonmembers. " + "; ".join(descriptions) + ".",
         height_mm=48,
-        paint=lambda figure: _paint_scores(figure, shown),
+        paint=lambda figure: _paint_scores(figure, attacks),
     )
 
 
-def _paint_scores(figure: Any, shown: Sequence[AttackResult]) -> None:
-    width = 0.925 / len(shown)
-    for place, attack in enumerate(shown):
+def _paint_scores(figure: Any, attacks: Sequence[AttackResult]) -> None:
+    width = 0.925 / len(attacks)
+    for place, attack in enumerate(attacks):
         axes = figure.add_axes((0.065 + place * width, 0.2, width - 0.02, 0.69))
         edges = np.asarray(attack.histogram.edges)
         curves = []
@@ -145,10 +146,10 @@ def _paint_scores(figure: Any, shown: Sequence[AttackResult]) -> None:
             share = np.asarray(counts) / max(1, sum(counts))
             axes.stairs(share, edges, color=COLOURS[tone], linewidth=1.2, linestyle=dash)
             curves.append(Curve(x=np.repeat(edges, 2)[1:-1], y=np.repeat(share, 2), name=name, tone=tone))
-        axes.set_title(f"{elide(attack.scorer, 66 // len(shown) - 5)}, AUC {near(attack.auc, 3)}", loc="left")
+        axes.set_title(f"{elide(attack.scorer, 66 // len(attacks) - 5)}, AUC {near(attack.auc, 3)}", loc="left")
         axes.set_xlabel("score")
         axes.set_xlim(edges[0], edges[-1])
-        axes.set_ylim(0, max(float(one.y.max()) for one in curves) * 1.25 + 1e-9)
+        axes.set_ylim(0, max(float(curve.y.max()) for curve in curves) * 1.25 + 1e-9)
         axes.tick_params(axis="y", labelleft=False, left=False)
         if place == 0:
             axes.set_ylabel("share of scores")

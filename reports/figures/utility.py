@@ -22,10 +22,10 @@ MOST_GROUPS = 24
 
 def utility(report: AuditReport) -> Plan:
     """What each training is good for, side by side."""
-    rows = [(one.name, metric) for one in headline.ordered(report) for metric in one.utility]
+    rows = [(mechanism.name, metric) for mechanism in headline.ordered(report) for metric in mechanism.utility]
     owners = list(dict.fromkeys(owner for owner, _ in rows))
     panels = _panels(rows)
-    lines = len(owners) * sum(len(one) for one in panels)
+    lines = len(owners) * sum(len(panel) for panel in panels)
     return Plan(
         name="utility",
         caption=f"{en.utility(report.kind)} Marks are means over models, lines one sample standard deviation to each side.",
@@ -63,7 +63,7 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
         for line, owner in enumerate(owners):
             y = -(row * (len(owners) + 0.5) + line)
             ticks.append((y, elide(name, 28) if len(owners) == 1 else f"{elide(name, 12)}, {elide(owner, 16)}"))
-            for metric in [metric for who, metric in rows if (who, metric.name) == (owner, name)]:
+            for metric in [metric for row_owner, metric in rows if (row_owner, metric.name) == (owner, name)]:
                 low, high = metric.value - metric.spread, metric.value + metric.spread
                 axes.plot([low, high], [y, y], color=_plots.INK, linewidth=1.1)
                 style = {"marker": MARKERS[line % len(MARKERS)], "fillstyle": "full" if line == 0 else "none"}
@@ -80,35 +80,35 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
 
 def groups(mechanism: MechanismResult, game: GameResult) -> Plan:
     """The attack's AUC in each group, the most exposed first."""
-    known = [one for one in game.groups if one.auc is not None]
-    shown = sorted(known, key=lambda one: -(one.auc or 0.0))[:MOST_GROUPS]
-    said = [f"{one.group} {near(one.auc or 0.0, 3)}" for one in shown]
-    missing = len(game.groups) - len(shown)
+    measured_groups = [group for group in game.groups if group.auc is not None]
+    groups = sorted(measured_groups, key=lambda group: -(group.auc or 0.0))[:MOST_GROUPS]
+    descriptions = [f"{group.group} {near(group.auc or 0.0, 3)}" for group in groups]
+    missing = len(game.groups) - len(groups)
     return Plan(
         name=_plots.file_name("groups", mechanism.name, game.name),
         caption=f"{mechanism.name}, {game.name}: attack AUC in each group, the most exposed first, with the "
         "intervals of the table; grey is chance." + (f" {missing} of {len(game.groups)} groups not drawn." if missing else ""),
-        alt="Dot chart of attack AUC by group: " + ", ".join(said) + f". Chance is {percent(0.5, 0)}.",
-        height_mm=FOOT_MM + 4.0 * len(shown) + 2,
-        paint=lambda figure: _paint_groups(figure, shown),
+        alt="Dot chart of attack AUC by group: " + ", ".join(descriptions) + f". Chance is {percent(0.5, 0)}.",
+        height_mm=FOOT_MM + 4.0 * len(groups) + 2,
+        paint=lambda figure: _paint_groups(figure, groups),
     )
 
 
-def _paint_groups(figure: Any, shown: Sequence[GroupResult]) -> None:
+def _paint_groups(figure: Any, groups: Sequence[GroupResult]) -> None:
     height = figure.get_figheight() * 25.4
     axes = figure.add_axes((0.22, FOOT_MM / height, 0.72, 1 - (FOOT_MM + 1) / height))
-    places = range(len(shown) - 1, -1, -1)
+    places = range(len(groups) - 1, -1, -1)
     axes.axvline(0.5, color=COLOURS[Tone.CHANCE], linewidth=0.9, linestyle=_plots.DASHES[1])
-    for y, one in zip(places, shown, strict=True):
-        value = one.auc or 0.0
-        low, high = (value if end is None else end for end in (one.auc_lower, one.auc_upper))
+    for y, group in zip(places, groups, strict=True):
+        value = group.auc or 0.0
+        low, high = (value if end is None else end for end in (group.auc_lower, group.auc_upper))
         axes.plot([low, high], [y, y], color=COLOURS[Tone.MEASURED], linewidth=0.9, alpha=0.6)
         axes.plot([value], [y], marker="o", markersize=4, color=COLOURS[Tone.MEASURED])
         axes.annotate(near(value, 3), (max(high, 0.5), y), (5, 0), textcoords="offset points", va="center", fontsize=7)
-    axes.set_yticks(list(places), [elide(one.group, 28) for one in shown])
+    axes.set_yticks(list(places), [elide(group.group, 28) for group in groups])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.1)
-    axes.set_ylim(-0.7, len(shown) - 0.3)
+    axes.set_ylim(-0.7, len(groups) - 0.3)
     axes.set_xlabel("AUC", labelpad=1)
     _plots.grid(axes, "x")

@@ -29,21 +29,25 @@ def replaced(value: Any, lacking: Sequence[str]) -> Any:
 def lacking(content: Any) -> list[str]:
     """The characters of all texts that no font of the document can show, ascending."""
     characters = set(json.dumps(content, ensure_ascii=False)) | _controls(content)
-    return sorted(one for one in characters if not (" " <= one <= "~" or one in "\n\t") and not _can_be_set(one))
+    return sorted(
+        character
+        for character in characters
+        if not (" " <= character <= "~" or character in "\n\t") and not _can_be_set(character)
+    )
 
 
-def named(characters: Sequence[str], most: int = 8) -> str:
+def named(characters: Sequence[str], limit: int = 8) -> str:
     """Code points in words, `U+1F600, U+0007 and 3 more`."""
-    points = [f"U+{ord(one):04X}" for one in characters]
-    return ", ".join(points[:most]) + (f" and {len(points) - most} more" if len(points) > most else "")
+    points = [f"U+{ord(character):04X}" for character in characters]
+    return ", ".join(points[:limit]) + (f" and {len(points) - limit} more" if len(points) > limit else "")
 
 
 def _controls(value: Any) -> set[str]:
     """Control characters, which JSON escapes."""
     if isinstance(value, str):
-        return {one for one in value if one < " " or one == "\x7f"}
+        return {item for item in value if item < " " or item == "\x7f"}
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return set().union(*(_controls(one) for one in inner))
+    return set().union(*(_controls(item) for item in inner))
 
 
 @functools.lru_cache(maxsize=4096)

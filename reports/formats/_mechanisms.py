@@ -53,12 +53,12 @@ class OtherEvent:
             DataError: the text is not an event.
         """
         try:
-            stored = json.loads(self.tree)
+            tree = json.loads(self.tree)
         except ValueError as error:
             raise DataError(f"the tree of an event is not JSON: {error}") from error
-        if not isinstance(stored, dict):
-            raise DataError(f"the tree of an event is a {type(stored).__name__}; expected an object")
-        return decode(stored)
+        if not isinstance(tree, dict):
+            raise DataError(f"the tree of an event is a {type(tree).__name__}; expected an object")
+        return decode(tree)
 
 
 Written = DpSgd | NonPrivate | OtherEvent

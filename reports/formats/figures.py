@@ -17,25 +17,25 @@ class Figures:
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """Each drawing of the report under both names."""
         files = {}
-        for one in drawings(report).values():
-            files[f"figures/{one.name}.svg"] = one.svg
-            files[f"figures/{one.name}.png"] = one.png
+        for drawing in drawings(report).values():
+            files[f"figures/{drawing.name}.svg"] = drawing.svg
+            files[f"figures/{drawing.name}.png"] = drawing.png
         return files
 
 
 @lru_cache(maxsize=2)
 def drawings(report: AuditReport) -> Mapping[str, Drawing]:
     """All drawings of the report by name, each drawn once for all formats."""
-    found = {}
+    images = {}
     for plan in plans(report):
         svg, png = _plots.draw(plan.height_mm, plan.paint)
-        found[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, svg=svg, png=png)
-    return found
+        images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, svg=svg, png=png)
+    return images
 
 
 def plans(report: AuditReport) -> Iterator[Plan]:
     """The figures in the order of the pages."""
-    if any(game.bounds for one in report.mechanisms for game in one.games):
+    if any(game.bounds for mechanism in report.mechanisms for game in mechanism.games):
         yield bounds.overview(report)
     for mechanism in report.mechanisms:
         if mechanism.trajectories:
@@ -48,9 +48,9 @@ def plans(report: AuditReport) -> Iterator[Plan]:
             if game.attacks:
                 yield scores.roc(mechanism, game)
                 yield scores.scores(mechanism, game)
-            if len([one for one in game.groups if one.auc is not None]) > 1:
+            if len([group for group in game.groups if group.auc is not None]) > 1:
                 yield utility.groups(mechanism, game)
-    if any(one.utility for one in report.mechanisms):
+    if any(mechanism.utility for mechanism in report.mechanisms):
         yield utility.utility(report)
     if report.ledger is not None:
         yield ledger.plan(report.ledger)

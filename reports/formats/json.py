@@ -107,7 +107,7 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 def _members(kind: Any) -> tuple[Any, ...]:
     """The alternatives of a union, None left out; empty for anything else."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return tuple(one for one in typing.get_args(kind) if one is not type(None))
+        return tuple(arg for arg in typing.get_args(kind) if arg is not type(None))
     return ()
 
 
@@ -120,7 +120,7 @@ def _element(kind: Any, index: int) -> Any:
     return arguments[0] if arguments[-1] is Ellipsis else arguments[index]
 
 
-def _encode(value: Any, kind: Any, where: str) -> Any:
+def _encode(value: Any, kind: Any, location: str) -> Any:
     members = _members(kind)
     if len(members) == 1:
         kind = members[0]
@@ -131,22 +131,22 @@ def _encode(value: Any, kind: Any, where: str) -> Any:
     if isinstance(value, Access):
         return value.name
     if kind is float and isinstance(value, int | float):
-        return _number(float(value), where)
+        return _number(float(value), location)
     if kind is int and isinstance(value, int):
         return value
     if isinstance(value, tuple):
-        return [_encode(one, _element(kind, i), f"{where}[{i}]") for i, one in enumerate(value)]
+        return [_encode(element, _element(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = _hints(type(value))
-        names = [one.name for one in dataclasses.fields(value)]
-        plain = {name: _encode(getattr(value, name), hints[name], f"{where}.{name}") for name in names}
+        names = [field.name for field in dataclasses.fields(value)]
+        plain = {name: _encode(getattr(value, name), hints[name], f"{location}.{name}") for name in names}
         return plain | ({TAG: type(value).__name__} if len(members) > 1 else {})
-    raise OutputError(f"{where} is {value!r:.60} ({type(value).__name__}); expected a {getattr(kind, '__name__', kind)}")
+    raise OutputError(f"{location} is {value!r:.60} ({type(value).__name__}); expected a {getattr(kind, '__name__', kind)}")
 
 
-def _number(value: float, where: str) -> float | str:
+def _number(value: float, location: str) -> float | str:
     if math.isnan(value):
-        raise OutputError(f"{where} is NaN; expected a number: NaN is an error where it is born, and no report may hold one")
+        raise OutputError(f"{location} is NaN; expected a number: NaN is an error where it is born, and no report may hold one")
     return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
@@ -154,96 +154,96 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"the constant {name}")
 
 
-def _decode(value: Any, kind: Any, where: str) -> Any:
+def _decode(value: Any, kind: Any, location: str) -> Any:
     if value is None and _optional(kind):
         return None
     members = _members(kind)
     if len(members) > 1:
-        return _tagged(value, members, where)
+        return _tagged(value, members, location)
     if members:
         kind = members[0]
     if kind is Access:
-        return Access.named(_scalar(value, str, where))
+        return Access.named(_scalar(value, str, location))
     if dataclasses.is_dataclass(kind):
-        return _object(value, kind, where)
+        return _object(value, kind, location)
     if typing.get_origin(kind) is tuple:
-        return _array(value, kind, where)
-    return _scalar(value, kind, where)
+        return _array(value, kind, location)
+    return _scalar(value, kind, location)
 
 
-def _tagged(value: Any, members: tuple[Any, ...], where: str) -> Any:
-    known = {one.__name__: one for one in members}
+def _tagged(value: Any, members: tuple[Any, ...], location: str) -> Any:
+    classes = {member.__name__: member for member in members}
     name = value.get(TAG) if isinstance(value, dict) else None
-    if name not in known:
-        raise DataError(f"{FILE}: {where} has {TAG} {name!r}; expected one of {', '.join(sorted(known))}")
-    built = _object({key: one for key, one in value.items() if key != TAG}, known[name], where)
-    return built.event() if isinstance(built, Written) else built
+    if name not in classes:
+        raise DataError(f"{FILE}: {location} has {TAG} {name!r}; expected one of {', '.join(sorted(classes))}")
+    instance = _object({key: item for key, item in value.items() if key != TAG}, classes[name], location)
+    return instance.event() if isinstance(instance, Written) else instance
 
 
-def _object(value: Any, kind: Any, where: str) -> Any:
+def _object(value: Any, kind: Any, location: str) -> Any:
     if not isinstance(value, dict):
-        raise DataError(f"{FILE}: {where} is {value!r:.60}; expected an object ({kind.__name__})")
-    fields = {one.name: one for one in dataclasses.fields(kind)}
+        raise DataError(f"{FILE}: {location} is {value!r:.60}; expected an object ({kind.__name__})")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
     unknown = sorted(set(value) - set(fields))
     if unknown:
-        raise DataError(f"{FILE}: {where} has the unknown field {unknown[0]!r}; {kind.__name__} has {', '.join(fields)}")
-    required = [
+        raise DataError(f"{FILE}: {location} has the unknown field {unknown[0]!r}; {kind.__name__} has {', '.join(fields)}")
+    mandatory = [
         name
-        for name, one in fields.items()
-        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+        for name, field in fields.items()
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
-    missing = [name for name in required if name not in value]
+    missing = [name for name in mandatory if name not in value]
     if missing:
-        raise DataError(f"{FILE}: {where} lacks the field {missing[0]!r} of {kind.__name__}")
+        raise DataError(f"{FILE}: {location} lacks the field {missing[0]!r} of {kind.__name__}")
     hints = _hints(kind)
     try:
-        return kind(**{name: _decode(one, hints[name], f"{where}.{name}") for name, one in value.items()})
+        return kind(**{name: _decode(item, hints[name], f"{location}.{name}") for name, item in value.items()})
     except DataError:
         raise
     except AuditError as error:  # a value that the class itself refuses
-        raise DataError(f"{FILE}: {where}: {error}") from error
+        raise DataError(f"{FILE}: {location}: {error}") from error
 
 
-def _array(value: Any, kind: Any, where: str) -> tuple[Any, ...]:
+def _array(value: Any, kind: Any, location: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise DataError(f"{FILE}: {where} is {value!r:.60}; expected an array")
+        raise DataError(f"{FILE}: {location} is {value!r:.60}; expected an array")
     arguments = typing.get_args(kind)
     if arguments[-1] is not Ellipsis and len(value) != len(arguments):
-        raise DataError(f"{FILE}: {where} has {len(value)} entries; expected {len(arguments)}")
-    return tuple(_decode(one, _element(kind, i), f"{where}[{i}]") for i, one in enumerate(value))
+        raise DataError(f"{FILE}: {location} has {len(value)} entries; expected {len(arguments)}")
+    return tuple(_decode(element, _element(kind, i), f"{location}[{i}]") for i, element in enumerate(value))
 
 
-def _scalar(value: Any, kind: Any, where: str) -> Any:
+def _scalar(value: Any, kind: Any, location: str) -> Any:
     if kind is float:
         if isinstance(value, str) and value in INFINITIES:
             return INFINITIES[value]
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
     elif isinstance(kind, type) and issubclass(kind, StrEnum):
-        if isinstance(value, str) and value in {one.value for one in kind}:
+        if isinstance(value, str) and value in {member.value for member in kind}:
             return kind(value)
-        raise DataError(f"{FILE}: {where} is {value!r:.60}; expected one of {', '.join(one.value for one in kind)}")
+        raise DataError(f"{FILE}: {location} is {value!r:.60}; expected one of {', '.join(member.value for member in kind)}")
     elif type(value) is kind:
         return value
-    raise DataError(f"{FILE}: {where} is {value!r:.60}; expected a {getattr(kind, '__name__', kind)}")
+    raise DataError(f"{FILE}: {location} is {value!r:.60}; expected a {getattr(kind, '__name__', kind)}")
 
 
 def _describe(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of one type; classes and enums go into `definitions` and are referred to."""
     members = _members(kind)
     if members:
-        found = [_describe(one, definitions) for one in members]
+        options = [_describe(member, definitions) for member in members]
         if len(members) > 1:
-            for one in members:
-                definitions[one.__name__]["properties"][TAG] = {"const": one.__name__}
-                definitions[one.__name__]["required"] = sorted({*definitions[one.__name__]["required"], TAG})
-        return {"anyOf": [*found, {"type": "null"}]} if _optional(kind) else {"anyOf": found}
+            for member in members:
+                definitions[member.__name__]["properties"][TAG] = {"const": member.__name__}
+                definitions[member.__name__]["required"] = sorted({*definitions[member.__name__]["required"], TAG})
+        return {"anyOf": [*options, {"type": "null"}]} if _optional(kind) else {"anyOf": options}
     if dataclasses.is_dataclass(kind) and kind is not Access:
         return _describe_class(kind, definitions)
     if typing.get_origin(kind) is tuple:
         return _describe_tuple(kind, definitions)
     if isinstance(kind, type) and issubclass(kind, Access | StrEnum):
-        values = {"enum": [one.value for one in kind]} if issubclass(kind, StrEnum) else {"type": "string"}
+        values = {"enum": [member.value for member in kind]} if issubclass(kind, StrEnum) else {"type": "string"}
         definitions[kind.__name__] = {**values, "description": _summary(kind)}
         return {"$ref": f"#/$defs/{kind.__name__}"}
     plain = {"type": {int: "integer", str: "string", bool: "boolean", float: "number"}[kind]}
@@ -260,9 +260,11 @@ def _describe_class(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             description=_summary(kind),
             additionalProperties=False,
             required=sorted(
-                one.name for one in fields if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+                field.name
+                for field in fields
+                if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             ),
-            properties={one.name: _describe(hints[one.name], definitions) for one in fields},
+            properties={field.name: _describe(hints[field.name], definitions) for field in fields},
         )
     return {"$ref": f"#/$defs/{kind.__name__}"}
 
@@ -272,7 +274,7 @@ def _describe_tuple(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if arguments[-1] is Ellipsis:
         return {"type": "array", "items": _describe(arguments[0], definitions)}
     count = len(arguments)
-    items = [_describe(one, definitions) for one in arguments]
+    items = [_describe(argument, definitions) for argument in arguments]
     return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
 

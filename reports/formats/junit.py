@@ -17,32 +17,34 @@ class JUnit:
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The test results under the name junit.xml: what fails is a failure, what was not tested is skipped."""
         suites: dict[str, list[Finding]] = {}
-        for one in findings(report):
-            suites.setdefault(one.subject or "report", []).append(one)
-        root = ElementTree.Element("testsuites", {"name": report.title, **_counts([one for s in suites.values() for one in s])})
+        for finding in findings(report):
+            suites.setdefault(finding.subject or "report", []).append(finding)
+        root = ElementTree.Element(
+            "testsuites", {"name": report.title, **_counts([case for s in suites.values() for case in s])}
+        )
         for name, cases in suites.items():
             head = {"name": name, "timestamp": report.created, "time": "0"}
             suite = ElementTree.SubElement(root, "testsuite", head | _counts(cases))
-            for one in cases:
-                _case(suite, name, one)
+            for finding in cases:
+                _case(suite, name, finding)
         ElementTree.indent(root)
         body: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
         return {FILE: body + b"\n"}
 
 
 def _counts(cases: list[Finding]) -> dict[str, str]:
-    failures = sum(one.state is State.FAILS for one in cases)
-    skipped = sum(one.state is State.OPEN for one in cases)
-    return {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
+    failures = sum(case.state is State.FAILS for case in cases)
+    open_count = sum(case.state is State.OPEN for case in cases)
+    return {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": str(open_count)}
 
 
-def _case(suite: ElementTree.Element, classname: str, one: Finding) -> None:
-    case = ElementTree.SubElement(suite, "testcase", classname=classname, name=f"{one.rule} {one.title}", time="0")
-    if one.state is State.FAILS:
-        ElementTree.SubElement(case, "failure", type=one.rule, message=one.message)
-    elif one.state is State.OPEN:
-        ElementTree.SubElement(case, "skipped", message=one.message)
-    ElementTree.SubElement(case, "system-out").text = one.message
+def _case(suite: ElementTree.Element, classname: str, finding: Finding) -> None:
+    case = ElementTree.SubElement(suite, "testcase", classname=classname, name=f"{finding.rule} {finding.title}", time="0")
+    if finding.state is State.FAILS:
+        ElementTree.SubElement(case, "failure", type=finding.rule, message=finding.message)
+    elif finding.state is State.OPEN:
+        ElementTree.SubElement(case, "skipped", message=finding.message)
+    ElementTree.SubElement(case, "system-out").text = finding.message
 
 
 PLUGIN = JUnit

@@ -41,8 +41,8 @@ class Pdf:
 
 def typeset(report: AuditReport) -> bytes:
     """The bytes of the PDF."""
-    found: bytes = _compile(report, format="pdf", pdf_standards=list(STANDARDS), timestamp=started(report))
-    return found
+    pdf: bytes = _compile(report, format="pdf", pdf_standards=list(STANDARDS), timestamp=started(report))
+    return pdf
 
 
 def page_images(report: AuditReport, pixels_per_inch: float = 100) -> list[bytes]:
@@ -59,12 +59,12 @@ def attached(document: bytes) -> bytes:
     """
     if not document.startswith(b"%PDF-"):
         raise DataError("the file is no PDF; expected a report.pdf that audit wrote")
-    found = list(_ATTACHMENT.finditer(document))
-    if len(found) != 1:
-        raise DataError(f"the PDF has {len(found)} attached JSON files; expected one, report.json, as audit writes it")
+    attachments = list(_ATTACHMENT.finditer(document))
+    if len(attachments) != 1:
+        raise DataError(f"the PDF has {len(attachments)} attached JSON files; expected one, report.json, as audit writes it")
     unpack = zlib.decompressobj()
     try:
-        return unpack.decompress(document[found[0].end() :], MOST_BYTES)
+        return unpack.decompress(document[attachments[0].end() :], MOST_BYTES)
     except zlib.error as error:
         raise DataError(f"the report.json inside the PDF is damaged ({error}); use the PDF as it was written") from error
 
@@ -72,10 +72,10 @@ def attached(document: bytes) -> bytes:
 def started(report: AuditReport) -> datetime:
     """The time the audit was started, which is the only time a report knows."""
     try:
-        found = datetime.fromisoformat(report.created)
+        time = datetime.fromisoformat(report.created)
     except ValueError as error:
         raise OutputError(f"created is {report.created!r}; expected an ISO time such as 2026-01-15T12:00:00Z") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def content(report: AuditReport) -> dict[str, Any]:
@@ -90,12 +90,12 @@ def content(report: AuditReport) -> dict[str, Any]:
         "date": [day.year, day.month, day.day],
         "sections": [
             {
-                "title": one.title,
-                "level": one.level,
-                "new_page": one.new_page,
-                "blocks": [_block(block) for block in one.blocks],
+                "title": section.title,
+                "level": section.level,
+                "new_page": section.new_page,
+                "blocks": [_block(block) for block in section.blocks],
             }
-            for one in sections(report)
+            for section in sections(report)
         ],
     }
 
@@ -108,25 +108,25 @@ def _compile(report: AuditReport, **options: Any) -> Any:
     with tempfile.TemporaryDirectory(prefix="audit-report-") as folder:
         root = Path(folder)
         (root / "figures").mkdir()
-        for one in figures.drawings(report).values():
-            (root / "figures" / f"{one.name}.svg").write_bytes(one.svg)
+        for drawing in figures.drawings(report).values():
+            (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
         (root / report_json.FILE).write_bytes(report_json.to_json(report))
         (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
         options |= {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(_glyphs.FONTS)]}
 
-        def attempt(given: dict[str, Any]) -> Any:
-            (root / "content.json").write_text(json.dumps(given, ensure_ascii=False), encoding="utf-8")
+        def attempt(document: dict[str, Any]) -> Any:
+            (root / "content.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
             return typst.compile(str(root / TEMPLATE.name), **options)
 
-        given = content(report)
+        document = content(report)
         try:
-            return attempt(given)
+            return attempt(document)
         except typst.TypstError as error:
-            lacking = _glyphs.lacking(given)
+            lacking = _glyphs.lacking(document)
             if not lacking:
                 raise _refused(error) from error
         try:
-            return attempt(_without(given, lacking))
+            return attempt(_without(document, lacking))
         except typst.TypstError as error:
             raise _refused(error) from error
 
@@ -135,26 +135,26 @@ def _refused(error: Exception) -> OutputError:
     return OutputError(f"typst refuses {FILE}: {error}; the report holds something the template cannot set")
 
 
-def _without(given: dict[str, Any], lacking: Sequence[str]) -> dict[str, Any]:
+def _without(document: dict[str, Any], lacking: Sequence[str]) -> dict[str, Any]:
     """The content with characters that no font has replaced, and a last paragraph that says so."""
-    shown: dict[str, Any] = _glyphs.replaced(given, lacking)
+    readable: dict[str, Any] = _glyphs.replaced(document, lacking)
     text = f"Characters that the fonts of this document lack stand as {_glyphs.REPLACEMENT}: {_glyphs.named(lacking)}. "
     paragraph = _block(Paragraph(text=text + f"{report_json.FILE}, which is attached, has them as they were given."))
-    shown["sections"][-1]["blocks"].append(paragraph)
-    return shown
+    readable["sections"][-1]["blocks"].append(paragraph)
+    return readable
 
 
 def _block(block: Block) -> dict[str, Any]:
     kind = {"kind": type(block).__name__}
     match block:
         case Table():
-            columns = [dataclasses.asdict(one) for one in block.columns]
+            columns = [dataclasses.asdict(column) for column in block.columns]
             rows = [[_text(cell) for cell in row] for row in block.rows]
             return kind | {"caption": block.caption, "columns": columns, "rows": rows, "small": block.small}
         case Paragraph() | Box():
             return kind | dataclasses.asdict(block) | {"text": _text(block.text)}
         case Items():
-            return kind | {"items": [_text(one) for one in block.items]}
+            return kind | {"items": [_text(item) for item in block.items]}
         case _:
             return kind | dataclasses.asdict(block)
 

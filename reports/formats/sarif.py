@@ -20,8 +20,8 @@ class Sarif:
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The log under the name results.sarif; what holds is a result of kind "pass"."""
-        found = findings(report)
-        rules = sorted({one.rule for one in found})
+        results = findings(report)
+        rules = sorted({finding.rule for finding in results})
         log = {
             "$schema": SCHEMA,
             "version": "2.1.0",
@@ -31,11 +31,11 @@ class Sarif:
                         "driver": {
                             "name": "audit",
                             "version": report.provenance.version,
-                            "rules": [{"id": one, "shortDescription": {"text": RULES[rule_family(one)]}} for one in rules],
+                            "rules": [{"id": rule, "shortDescription": {"text": RULES[rule_family(rule)]}} for rule in rules],
                         }
                     },
                     "automationDetails": {"id": report.id},
-                    "results": [_result(report, one, rules.index(one.rule)) for one in found],
+                    "results": [_result(report, finding, rules.index(finding.rule)) for finding in results],
                     "columnKind": "unicodeCodePoints",
                 }
             ],
@@ -43,24 +43,27 @@ class Sarif:
         return {FILE: (json.dumps(log, indent=1, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n").encode()}
 
 
-def _result(report: AuditReport, one: Finding, rule: int) -> dict[str, Any]:
-    kind, level = {State.HOLDS: ("pass", "none"), State.FAILS: ("fail", "error"), State.OPEN: ("open", "none")}[one.state]
-    if one.state is State.OPEN and one.rule in ("AU001", "AU002"):
+def _result(report: AuditReport, finding: Finding, rule: int) -> dict[str, Any]:
+    kind, level = {State.HOLDS: ("pass", "none"), State.FAILS: ("fail", "error"), State.OPEN: ("open", "none")}[finding.state]
+    if finding.state is State.OPEN and finding.rule in ("AU001", "AU002"):
         kind, level = "fail", "warning"
     return {
-        "ruleId": one.rule,
+        "ruleId": finding.rule,
         "ruleIndex": rule,
         "kind": kind,
         "level": level,
-        "message": {"text": f"{one.subject}: {one.message}" if one.subject else one.message},
+        "message": {"text": f"{finding.subject}: {finding.message}" if finding.subject else finding.message},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": CONFIG}, "region": {"startLine": line(report, one.subject)}},
-                "logicalLocations": [{"fullyQualifiedName": one.subject or "report"}],
+                "physicalLocation": {
+                    "artifactLocation": {"uri": CONFIG},
+                    "region": {"startLine": line(report, finding.subject)},
+                },
+                "logicalLocations": [{"fullyQualifiedName": finding.subject or "report"}],
             }
         ],
-        "partialFingerprints": {"judgement/v1": f"{one.rule}|{one.subject}|{one.title}"},
-        "properties": {name: value if math.isfinite(value) else "Infinity" for name, value in one.figures},
+        "partialFingerprints": {"judgement/v1": f"{finding.rule}|{finding.subject}|{finding.title}"},
+        "properties": {name: value if math.isfinite(value) else "Infinity" for name, value in finding.figures},
     }
 
 

@@ -57,9 +57,9 @@ def names_records(report: AuditReport) -> bool:
 
 def picture(report: AuditReport) -> str:
     """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the first game."""
-    if any(True for one in report.mechanisms for _ in headline.placed(one)):
+    if any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism)):
         return "overview"
-    games = [(one.name, game.name) for one in report.mechanisms for game in one.games if game.attacks]
+    games = [(mechanism.name, game.name) for mechanism in report.mechanisms for game in mechanism.games if game.attacks]
     return _plots.file_name("roc", *games[0]) if games else ""
 
 
@@ -77,21 +77,21 @@ def box(report: AuditReport, head: Headline | None) -> Box:
 def _in_words(report: AuditReport, head: Headline) -> str:
     match head.verdict.outcome:
         case Outcome.INVALID:
-            said = f"The evidence cannot be used: {head.verdict.reason}. Neither the claim nor its opposite follows."
+            sentence = f"The evidence cannot be used: {head.verdict.reason}. Neither the claim nor its opposite follows."
         case Outcome.OUT_OF_REACH:
-            said = (
+            sentence = (
                 f"Even perfect scores would have proven no more than {epsilon(down(head.ceiling))}, less than is "
                 "claimed. This audit could not have failed, so it says nothing for or against the claim."
             )
         case Outcome.VIOLATED:
-            said = _refuted(head.verdict.bound)
+            sentence = _refuted(head.verdict.bound)
         case Outcome.CONSISTENT:
-            said = (
+            sentence = (
                 "The attacks listed here prove less than is claimed, and they were able to prove more. That is evidence for "
                 "the claim, not a proof of it: a stronger attack may exist."
             )
     gates = f" {_policy(report)}" if report.policy else ""
-    return f"{said}{_assumptions(head.mechanism)}{gates}"
+    return f"{sentence}{_assumptions(head.mechanism)}{gates}"
 
 
 def _refuted(bound: LowerBound | None) -> str:
@@ -110,24 +110,24 @@ def _refuted(bound: LowerBound | None) -> str:
 
 def _assumptions(mechanism: MechanismResult) -> str:
     """How many of the assumptions stand on a test, so that a good verdict cannot hide those that do not."""
-    stand = Counter(one.status for one in mechanism.checks)
+    stand = Counter(check.status for check in mechanism.checks)
     words = {
         Status.FAILED: "failed",
         Status.GAP: "open",
         Status.DECLARED: "declared by the owner",
         Status.CHECKED: "checked by this audit",
     }
-    open_ones = [f"{stand[status]} {word}" for status, word in words.items() if stand[status]]
+    assumptions = [f"{stand[status]} {word}" for status, word in words.items() if stand[status]]
     if set(stand) <= {Status.CHECKED}:
         return ""
-    return f" What the claim rests on: {listed(open_ones[::-1])}."
+    return f" What the claim rests on: {listed(assumptions[::-1])}."
 
 
 def _policy(report: AuditReport) -> str:
-    missed = [gate for gate in report.policy if not gate.met]
-    if not missed:
+    failures = [gate for gate in report.policy if not gate.met]
+    if not failures:
         return f"The release policy is met ({plural(len(report.policy), 'gate')})."
-    return f"The release policy is not met: {plural(len(missed), 'gate')} of {len(report.policy)} failed."
+    return f"The release policy is not met: {plural(len(failures), 'gate')} of {len(report.policy)} failed."
 
 
 def quotable(report: AuditReport, head: Headline) -> str:
@@ -136,21 +136,21 @@ def quotable(report: AuditReport, head: Headline) -> str:
     It names the training, the claim with its δ, the proof with its confidence and assumption, and the ceiling.
     """
     claim = head.verdict.claim
-    said = (
+    sentence = (
         f"For the training “{head.mechanism.name}” {at_most(claim.epsilon)} is claimed {at_delta(claim.delta)} "
         f"per {claim.unit} ({claim.source})"
     )
-    found = proof(report, head.proven)
+    proof_text = proof(report, head.proven)
     reach = f"could have proven up to {epsilon(down(head.ceiling))}"
     match head.verdict.outcome:
         case Outcome.INVALID:
-            return f"{said}; this audit is void: {head.verdict.reason}."
+            return f"{sentence}; this audit is void: {head.verdict.reason}."
         case Outcome.VIOLATED:
-            return f"{said}; this audit proves {found}, so the claim is contradicted."
+            return f"{sentence}; this audit proves {proof_text}, so the claim is contradicted."
         case Outcome.OUT_OF_REACH:
-            return f"{said}; this audit proves {found} and {reach}, so it could not have contradicted the claim."
+            return f"{sentence}; this audit proves {proof_text} and {reach}, so it could not have contradicted the claim."
         case Outcome.CONSISTENT:
-            return f"{said}; this audit proves {found} and {reach}; the claim was not contradicted."
+            return f"{sentence}; this audit proves {proof_text} and {reach}; the claim was not contradicted."
 
 
 def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
@@ -175,15 +175,15 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
     )
 
 
-def _proven(report: AuditReport, mechanism: MechanismResult, proven: Placed | None, at: str, void: bool) -> Number:
-    if proven is None:
+def _proven(report: AuditReport, mechanism: MechanismResult, source: Placed | None, at: str, void: bool) -> Number:
+    if source is None:
         return Number(label="Proven ε, at least", value="none", detail="No bound could be computed", tone=Tone.MEASURED)
-    bound = proven.bound
+    bound = source.bound
     label = "ε inside a family, at least" if bound.family else "Proven ε, at least"
-    detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {proven.attack}"
-    other = headline.free(mechanism) if bound.family else headline.in_family(mechanism)
-    if other is not None and (bound.family or other.bound.epsilon > bound.epsilon):
-        detail += f". {_capital(_scope(other.bound))}: {down(other.bound.epsilon)}"
+    detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {source.attack}"
+    counterpart = headline.free(mechanism) if bound.family else headline.in_family(mechanism)
+    if counterpart is not None and (bound.family or counterpart.bound.epsilon > bound.epsilon):
+        detail += f". {_capital(_scope(counterpart.bound))}: {down(counterpart.bound.epsilon)}"
     if void:
         return Number(label="Not proven: the audit is void", value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
     return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
@@ -191,7 +191,7 @@ def _proven(report: AuditReport, mechanism: MechanismResult, proven: Placed | No
 
 def _free_ceiling(head: Headline) -> str:
     """The ceiling without any family, where a family is what lifts it."""
-    reach = [one.bound.ceiling for one in headline.placed(head.mechanism) if one.bound.family is None]
+    reach = [bound.bound.ceiling for bound in headline.placed(head.mechanism) if bound.bound.family is None]
     free = max(reach, default=0.0)
     return f"; {down(free)} for any mechanism" if free < head.ceiling else ""
 
@@ -206,31 +206,31 @@ def _capital(text: str) -> str:
 
 def unprotected(report: AuditReport, head: Headline) -> tuple[Block, ...]:
     """What trainings without a claim give away, beside the one the cover speaks of."""
-    said: list[Block] = []
-    for one in headline.unclaimed(report):
-        best = headline.free(one) or headline.in_family(one)
+    blocks: list[Block] = []
+    for mechanism in headline.unclaimed(report):
+        best = headline.free(mechanism) or headline.in_family(mechanism)
         if best is None:
             continue
-        sides = [_rate(one, best.game.name), _rate(head.mechanism, best.game.name)]
-        compared = (
-            f" At 1{SPACE}% false positives the best attack of that game finds {sides[0]} of the members under “{one.name}” "
-            f"and {sides[1]} under “{head.mechanism.name}”."
+        sides = [_rate(mechanism, best.game.name), _rate(head.mechanism, best.game.name)]
+        comparison = (
+            f" At 1{SPACE}% false positives the best attack of that game finds {sides[0]} of the members under "
+            f"“{mechanism.name}” and {sides[1]} under “{head.mechanism.name}”."
             if None not in sides
             else ""
         )
         text: Text = (
             Strong("Without protection. "),
-            f"The same training as “{one.name}”, for which nothing is claimed, is shown to leak: {proof(report, best)} "
-            f"(game {best.game.name}, attack {best.attack}).{compared}",
+            f"The same training as “{mechanism.name}”, for which nothing is claimed, is shown to leak: {proof(report, best)} "
+            f"(game {best.game.name}, attack {best.attack}).{comparison}",
         )
         if best.bound.epsilon > 0:
-            said.append(Paragraph(text=text))
-    return tuple(said)
+            blocks.append(Paragraph(text=text))
+    return tuple(blocks)
 
 
 def _rate(mechanism: MechanismResult, name: str) -> str | None:
-    found = [pair for game in mechanism.games if game.name == name and (pair := headline.rate_at(game, 0.01)) is not None]
-    return percent(max(pair[1].tpr or 0.0 for pair in found)) if found else None
+    rates = [pair for game in mechanism.games if game.name == name and (pair := headline.rate_at(game, 0.01)) is not None]
+    return percent(max(pair[1].tpr or 0.0 for pair in rates)) if rates else None
 
 
 def identity(report: AuditReport) -> Table:
@@ -241,8 +241,8 @@ def identity(report: AuditReport) -> Table:
         data = report.data
         sizes = [f"{count(n)} {word}" for n, word in ((data.train, "train"), (data.pool, "pool"), (data.test, "test")) if n]
         rows.append(("Data", f"{data.name} ({data.source}): {', '.join(sizes)}"))
-    started = report.created.replace("T", " ").replace("Z", " UTC")
-    rows.append(("Report", (Mono(report.id), f", started {started}, audit {report.provenance.version}")))
+    start = report.created.replace("T", " ").replace("Z", " UTC")
+    rows.append(("Report", (Mono(report.id), f", started {start}, audit {report.provenance.version}")))
     if report.provenance.config_sha256:
         rows.append(("Configuration, sha256", Mono(report.provenance.config_sha256)))
     return Table(caption="", columns=(Column(title="Subject", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))

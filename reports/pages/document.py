@@ -44,12 +44,12 @@ NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 %
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
-    trainings = [one for mechanism in headline.ordered(report) for one in of_mechanism(report, mechanism)]
-    covered = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
+    trainings = [block for mechanism in headline.ordered(report) for block in of_mechanism(report, mechanism)]
+    coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
     return (
         Section(title="", blocks=cover(report)),
         summary(report),
-        Section(title="Coverage of attack classes", blocks=covered, level=2),
+        Section(title="Coverage of attack classes", blocks=coverage, level=2),
         *trainings,
         *ledger(report),
         utility(report),
@@ -61,15 +61,18 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
 
 def summary(report: AuditReport) -> Section:
     """What was claimed, tried, found and left out, without a formula."""
-    games = [game for one in report.mechanisms for game in one.games]
+    games = [game for mechanism in report.mechanisms for game in mechanism.games]
     attacks = sorted({attack.scorer for game in games for attack in game.attacks})
-    claimed = any(one.claims for one in report.mechanisms)
-    models = sum(one.models for one in report.mechanisms)
-    left_out = [one.attack_class.lower() for one in report.coverage if one.status == "not run"]
-    trained = f", on {plural(models, 'trained model')} in all" if report.kind == "run" and models else ""
+    has_claims = any(mechanism.claims for mechanism in report.mechanisms)
+    models = sum(mechanism.models for mechanism in report.mechanisms)
+    left_out = [row.attack_class.lower() for row in report.coverage if row.status == "not run"]
+    model_count = f", on {plural(models, 'trained model')} in all" if report.kind == "run" and models else ""
     points: list[Text] = [
         (Strong("Claimed. "), _claimed(report)),
-        (Strong("Tried. "), f"{plural(len(attacks), 'attack')} ({_some(attacks)}) in {plural(len(games), 'game')}{trained}."),
+        (
+            Strong("Tried. "),
+            f"{plural(len(attacks), 'attack')} ({_some(attacks)}) in {plural(len(games), 'game')}{model_count}.",
+        ),
         (Strong("Error rate. "), _error_rate(report)),
         (
             Strong("Not tried. "),
@@ -77,12 +80,12 @@ def summary(report: AuditReport) -> Section:
         ),
     ]
     blocks: list[Block] = [
-        Paragraph(text=en.HOW_TO_READ if claimed else en.HOW_TO_READ_ATTACKS),
+        Paragraph(text=en.HOW_TO_READ if has_claims else en.HOW_TO_READ_ATTACKS),
         Items(items=tuple(points)),
     ]
     if not attacks:
         blocks.append(Missing(what="attacks; none was run"))
-    elif any(True for one in report.mechanisms for _ in headline.placed(one)):
+    elif any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism)):
         blocks.append(tables.overview(report))
     blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
     return Section(title="In plain words", blocks=tuple(blocks), new_page=True)
@@ -97,31 +100,31 @@ def _some(names: Sequence[str]) -> str:
 
 def _claimed(report: AuditReport) -> str:
     """For whom an epsilon is claimed, and how the claims fared."""
-    names = [one.name for one in report.mechanisms if one.claims]
+    names = [mechanism.name for mechanism in report.mechanisms if mechanism.claims]
     if not names:
         return "No ε was claimed."
-    judged = [verdict.outcome for one in report.mechanisms for verdict in one.verdicts]
-    fared = [f"{judged.count(one)} {en.OUTCOMES[one][0]}" for one in headline.GRAVEST if one in judged]
-    every = f" Outcome of the {len(judged)} claims: {listed(fared)}." if len(judged) > 1 else ""
-    return f"An ε is claimed for {listed(names)}.{every}"
+    outcomes = [verdict.outcome for mechanism in report.mechanisms for verdict in mechanism.verdicts]
+    tally = [f"{outcomes.count(outcome)} {en.OUTCOMES[outcome][0]}" for outcome in headline.GRAVEST if outcome in outcomes]
+    total = f" Outcome of the {len(outcomes)} claims: {listed(tally)}." if len(outcomes) > 1 else ""
+    return f"An ε is claimed for {listed(names)}.{total}"
 
 
 def _error_rate(report: AuditReport) -> str:
-    if not any(True for one in report.mechanisms for _ in headline.placed(one)):
+    if not any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism)):
         return "No ε was proven, so no error rate was spent. Intervals hold each on its own."
     several = report.comparisons > 1
     together = f"The {report.comparisons} bounds of this report hold at once" if several else "The bound of this report holds"
-    paid = (
+    correction = (
         ": the doubt was divided among them before any score was seen, so naming the largest costs nothing more."
         if several
         else "."
     )
-    return f"{together} with {confidence(report.confidence)} confidence{paid}"
+    return f"{together} with {confidence(report.confidence)} confidence{correction}"
 
 
 def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Section, ...]:
     """The claim, the budget and every game of one training."""
-    found = figures.drawings(report)
+    images = figures.drawings(report)
     blocks: list[Block] = []
     if mechanism.claims:
         blocks += [Paragraph(text=_claim_in_words(mechanism)), Formula(name="dp"), tables.claims(mechanism)]
@@ -131,13 +134,13 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
             Paragraph(text="No ε is claimed for it, so nothing can be contradicted. The figures say what it gives away.")
         )
     blocks.append(tables.mechanism_table(mechanism) or Missing(what="how the model was trained; this audit was not there"))
-    what = "checks of what was run" + (" against what is claimed" if mechanism.claims else "")
-    blocks += or_missing(mechanism.checks, lambda: (tables.checks(mechanism),), what)
+    subject = "checks of what was run" + (" against what is claimed" if mechanism.claims else "")
+    blocks += or_missing(mechanism.checks, lambda: (tables.checks(mechanism),), subject)
     if mechanism.trajectories:
-        blocks += [drawn(found[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
+        blocks += [drawn(images[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
     elif mechanism.claims:
         blocks.append(Missing(what="ε over training steps; no accountant covers this training"))
-    access = found.get(_plots.file_name("access", mechanism.name))
+    access = images.get(_plots.file_name("access", mechanism.name))
     blocks += [drawn(access)] if access else []
     kind = {"run": "Training", "model": "Model", "scores": "Scores"}.get(report.kind, "Training")
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
@@ -164,20 +167,20 @@ def _allows(mechanism: MechanismResult) -> str:
         return ""
     low, high = (headline.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
     if low > NEARLY_ALL:
-        said = (
+        sentence = (
             f"By itself it rules out little: an attack that finds {percent(low, side='down')} of the members at 0.1{SPACE}% "
             f"false positives would still be within {epsilon(up(claim.epsilon))}."
         )
     else:
-        said = (
+        sentence = (
             f"By itself {epsilon(up(claim.epsilon))} lets an attack find at most {percent(low, side='up')} of the members at "
             f"0.1{SPACE}% false positives and {percent(high, side='up')} at 1{SPACE}%."
         )
     if mechanism.limit is None:
-        return f"What the claim is worth. {said}"
+        return f"What the claim is worth. {sentence}"
     low, high = (float(np.interp(fpr, mechanism.limit.fpr, mechanism.limit.tpr)) for fpr in (0.001, 0.01))
     return (
-        f"What the claim is worth. {said} The mechanism it is stated for leaves an attack about {percent(low)} at "
+        f"What the claim is worth. {sentence} The mechanism it is stated for leaves an attack about {percent(low)} at "
         f"0.1{SPACE}% false positives and {percent(high)} at 1{SPACE}%."
     )
 
@@ -188,16 +191,16 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     blocks += [Paragraph(text=(Strong("Note. "), sentence(game.note)))] if game.note else []
     if not game.attacks:
         return Section(title=title, blocks=(*blocks, Missing(what="attacks in this game; none was run")), level=2)
-    found = figures.drawings(report)
+    images = figures.drawings(report)
     if game.watched is not None:
-        blocks += evidence.blocks(game.watched, found.get(evidence.name(mechanism, game)))
+        blocks += evidence.blocks(game.watched, images.get(evidence.name(mechanism, game)))
     blocks += [*_bounds(game), *simulation.blocks(game)]
-    curve = found[_plots.file_name("roc", mechanism.name, game.name)]
+    curve = images[_plots.file_name("roc", mechanism.name, game.name)]
     blocks += (
         [drawn(curve)] if curve.name != picture(report) else [Paragraph(text="The ROC of this game is on the first page.")]
     )
     blocks.append(game_tables.rates(game, bool(mechanism.claims)))
-    blocks.append(drawn(found[_plots.file_name("scores", mechanism.name, game.name)]))
+    blocks.append(drawn(images[_plots.file_name("scores", mechanism.name, game.name)]))
     control = game_tables.control(game)
     if control is not None:
         blocks.append(control)
@@ -209,7 +212,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
         blocks += [Heading(text="Most exposed records"), Paragraph(text=en.INTERNAL), game_tables.records(game)]
     blocks += leave_one_out.blocks(game.evaluation) if game.evaluation is not None else []
     if game.groups:
-        drawing = found.get(_plots.file_name("groups", mechanism.name, game.name))
+        drawing = images.get(_plots.file_name("groups", mechanism.name, game.name))
         blocks += [Heading(text="Groups"), *([drawn(drawing)] if drawing else []), game_tables.groups(game)]
     return Section(title=title, blocks=tuple(blocks), level=2)
 
@@ -243,15 +246,15 @@ def limitations(report: AuditReport) -> Section:
     """The fixed limits, those of this audit, and what the report never says."""
     own: list[Text] = []
     for mechanism in headline.ordered(report):
-        for one in mechanism.checks:
-            if one.status in (Status.GAP, Status.FAILED):
-                own.append((Strong(f"{mechanism.name}. "), f"{one.item}: {one.value} ({one.status.value})."))
+        for check in mechanism.checks:
+            if check.status in (Status.GAP, Status.FAILED):
+                own.append((Strong(f"{mechanism.name}. "), f"{check.item}: {check.value} ({check.status.value})."))
         sizes = sorted({game.attacks[0].roc.nonmembers for game in mechanism.games if game.attacks})
         if sizes:
             text = f"No false positive rate below 1 in {count(sizes[-1])} was measured, because there were no more nonmembers."
             own.append((Strong(f"{mechanism.name}. "), text))
     left_out = [
-        f"{one.attack_class.lower()} ({one.status})" for one in report.coverage if one.status not in ("run", "not applicable")
+        f"{row.attack_class.lower()} ({row.status})" for row in report.coverage if row.status not in ("run", "not applicable")
     ]
     own += [(Strong("Attacks. "), f"Nothing is said about {'; '.join(left_out)}.")] if left_out else []
     return Section(
@@ -268,19 +271,21 @@ def limitations(report: AuditReport) -> Section:
 
 def reproduce(report: AuditReport) -> Section:
     """How to get the same report again and how to check this copy."""
-    given = report.provenance
-    packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(given.packages))
+    provenance = report.provenance
+    packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(provenance.packages))
     rows: list[tuple[Text, ...]] = [
-        ("Command", Mono(given.command)),
-        *([("Seed", str(given.seed))] if given.seed is not None else []),
-        ("Code", f"audit {given.version}, commit {given.code_commit or 'not recorded'}"),
-        *([("Configuration, sha256", Mono(given.config_sha256))] if given.config_sha256 else []),
+        ("Command", Mono(provenance.command)),
+        *([("Seed", str(provenance.seed))] if provenance.seed is not None else []),
+        ("Code", f"audit {provenance.version}, commit {provenance.code_commit or 'not recorded'}"),
+        *([("Configuration, sha256", Mono(provenance.config_sha256))] if provenance.config_sha256 else []),
         *([("Data, sha256", Mono(report.data.sha256))] if report.data is not None and report.data.sha256 else []),
-        ("Python", given.python),
+        ("Python", provenance.python),
         ("Packages", packages),
         (
             "Machine",
-            f"{given.platform}; device {given.device}; {plural(given.threads, 'thread')}" if given.device else given.platform,
+            f"{provenance.platform}; device {provenance.device}; {plural(provenance.threads, 'thread')}"
+            if provenance.device
+            else provenance.platform,
         ),
         ("Report", f"{report.id}, schema {report.schema}"),
         (
@@ -296,13 +301,13 @@ def reproduce(report: AuditReport) -> Section:
 
 def _origins(report: AuditReport) -> list[Block]:
     """Where the settings came from: the file in a sentence, whatever overrode it in a table."""
-    given = [source for _, source in report.origins if source != "default"]
-    if not given:
+    sources = [source for _, source in report.origins if source != "default"]
+    if not sources:
         return []
-    main = max(sorted(set(given)), key=given.count)
-    said: list[Block] = [Paragraph(text=("Settings are those of ", Mono(main), " and, where it says nothing, the defaults."))]
+    main = max(sorted(set(sources)), key=sources.count)
+    blocks: list[Block] = [Paragraph(text=("Settings are those of ", Mono(main), " and, where it says nothing, the defaults."))]
     over = tuple((Mono(key), source) for key, source in report.origins if source not in ("default", main))
     if over:
         titles = (Column(title="Setting", share=0.5), Column(title="Origin", share=0.5))
-        said.append(Table(caption="Settings from elsewhere.", columns=titles, rows=over, small=True))
-    return said
+        blocks.append(Table(caption="Settings from elsewhere.", columns=titles, rows=over, small=True))
+    return blocks

@@ -27,40 +27,53 @@ def blocks(game: GameResult) -> list[Block]:
     ]
 
 
-def _caught(found: tuple[Detectable, ...]) -> tuple[Piece, ...]:
-    powers, draws = {one.power for one in found}, min(one.draws for one in found)
+def _caught(detectables: tuple[Detectable, ...]) -> tuple[Piece, ...]:
+    powers, draws = {detectable.power for detectable in detectables}, min(detectable.draws for detectable in detectables)
     chance = percent(min(powers), 0)
-    said = "; ".join(_one(one) for one in found)
+    parts = "; ".join(_one(detectable) for detectable in detectables)
     return (
         f"With {chance} probability the bounds of the best attack would have lain above the claim if the true ε of a Gaussian "
-        f"mechanism had been at least: {said}. From {draws} or more simulated audits at each ε.",
+        f"mechanism had been at least: {parts}. From {draws} or more simulated audits at each ε.",
     )
 
 
-def _one(found: Detectable) -> str:
-    inside = f" inside the family {en.family(found.family)}" if found.family else ""
-    over = f"against {at_most(found.claim)}" if found.claim > 0 else "for the proof of any leakage"
-    if math.isinf(found.epsilon):
-        return f"by {found.estimator}{inside} nothing at all {over}"
-    return f"{up(found.epsilon)} by {found.estimator}{inside} {over}"
+def _one(detectable: Detectable) -> str:
+    inside = f" inside the family {en.family(detectable.family)}" if detectable.family else ""
+    over = f"against {at_most(detectable.claim)}" if detectable.claim > 0 else "for the proof of any leakage"
+    if math.isinf(detectable.epsilon):
+        return f"by {detectable.estimator}{inside} nothing at all {over}"
+    return f"{up(detectable.epsilon)} by {detectable.estimator}{inside} {over}"
 
 
-def _wrong(found: tuple[Certificate, ...]) -> str:
-    rates = listed([f"{count(one.wrong)} of {count(one.repetitions)} simulated audits of {_law(one)}" for one in found])
-    nominal = listed([f"{percent(one.nominal, 1)}" for one in found]) if len({one.nominal for one in found}) > 1 else None
-    promised = nominal or percent(found[0].nominal, 1)
-    excess = "" if all(one.kept for one in found) else " That is more often than chance explains: do not rely on these bounds."
+def _wrong(certificates: tuple[Certificate, ...]) -> str:
+    rates = listed(
+        [
+            f"{count(certificate.wrong)} of {count(certificate.repetitions)} simulated audits of {_law(certificate)}"
+            for certificate in certificates
+        ]
+    )
+    nominal = (
+        listed([f"{percent(certificate.nominal, 1)}" for certificate in certificates])
+        if len({certificate.nominal for certificate in certificates}) > 1
+        else None
+    )
+    limit = nominal or percent(certificates[0].nominal, 1)
+    excess = (
+        ""
+        if all(certificate.kept for certificate in certificates)
+        else " That is more often than chance explains: do not rely on these bounds."
+    )
     return (
         sentence(
             f"the largest bound of this game, with the same estimators, attacks and number of scores, lay above the truth in "
             f"{rates}; "
-            f"at most {promised} is promised"
+            f"at most {limit} is promised"
         )
         + excess
     )
 
 
-def _law(found: Certificate) -> str:
-    if found.epsilon == 0:
+def _law(certificate: Certificate) -> str:
+    if certificate.epsilon == 0:
         return "scores that show nothing"
-    return f"{found.law.split(',')[0]} with ε{SPACE}={SPACE}{found.epsilon:g}"
+    return f"{certificate.law.split(',')[0]} with ε{SPACE}={SPACE}{certificate.epsilon:g}"

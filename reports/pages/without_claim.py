@@ -27,18 +27,18 @@ class Finest:
 
 def finest(mechanism: MechanismResult) -> Finest | None:
     """At the smallest target with at least ten expected false positives, the attack with the largest TPR; else None."""
-    targets = sorted({one.target_fpr for game in mechanism.games for attack in game.attacks for one in attack.tpr_at})
+    targets = sorted({point.target_fpr for game in mechanism.games for attack in game.attacks for point in attack.tpr_at})
     for fpr in targets:
-        found = [pair for game in mechanism.games if (pair := headline.rate_at(game, fpr)) is not None]
-        solid = [pair for pair in found if pair[0].roc.nonmembers * fpr >= EXPECTED]
+        rates = [pair for game in mechanism.games if (pair := headline.rate_at(game, fpr)) is not None]
+        solid = [pair for pair in rates if pair[0].roc.nonmembers * fpr >= EXPECTED]
         if solid:
-            attack, one = max(solid, key=lambda pair: pair[1].tpr or 0.0)
+            attack, point = max(solid, key=lambda pair: pair[1].tpr or 0.0)
             return Finest(
                 attack=attack.scorer,
                 fpr=fpr,
-                tpr=one.tpr or 0.0,
-                lower=one.lower or 0.0,
-                upper=1.0 if one.upper is None else one.upper,
+                tpr=point.tpr or 0.0,
+                lower=point.lower or 0.0,
+                upper=1.0 if point.upper is None else point.upper,
                 members=attack.roc.members,
             )
     return None
@@ -57,19 +57,19 @@ def why(report: AuditReport) -> str:
 
 def sentence(report: AuditReport) -> str:
     """One sentence for each mechanism that stays true when it is quoted alone."""
-    said = []
+    sentences = []
     for mechanism in report.mechanisms:
-        found = finest(mechanism)
-        if found:
-            low, high = rate(found.lower, found.members, "down"), rate(found.upper, found.members, "up")
-            said.append(
-                f"At {target(found.fpr)} false positives the attack “{found.attack}” finds {rate(found.tpr, found.members)} of "
+        point = finest(mechanism)
+        if point:
+            low, high = rate(point.lower, point.members, "down"), rate(point.upper, point.members, "up")
+            sentences.append(
+                f"At {target(point.fpr)} false positives the attack “{point.attack}” finds {rate(point.tpr, point.members)} of "
                 f"the members of “{mechanism.name}” (interval {low} to {high})."
             )
         best = headline.free(mechanism) or headline.in_family(mechanism)
         if best is not None:
-            said.append(f"For “{mechanism.name}” {proof(report, best)} is proven {at_delta(report.delta)}.")
-    return " ".join(said) or "Nothing was measured."
+            sentences.append(f"For “{mechanism.name}” {proof(report, best)} is proven {at_delta(report.delta)}.")
+    return " ".join(sentences) or "Nothing was measured."
 
 
 def numbers(report: AuditReport) -> tuple[Number, ...]:
@@ -79,21 +79,21 @@ def numbers(report: AuditReport) -> tuple[Number, ...]:
 
 
 def _found(mechanism: MechanismResult | None) -> Number:
-    found = finest(mechanism) if mechanism else None
-    if found is None:
+    point = finest(mechanism) if mechanism else None
+    if point is None:
         return Number(label="Members found", value="none", detail="No rate is measured well enough", tone=Tone.MEASURED)
-    low, high = rate(found.lower, found.members, "down"), rate(found.upper, found.members, "up")
+    low, high = rate(point.lower, point.members, "down"), rate(point.upper, point.members, "up")
     return Number(
-        label=f"Members found at {target(found.fpr)} FPR",
-        value=rate(found.tpr, found.members),
-        detail=f"Interval {low} to {high}. Attack: {found.attack}",
+        label=f"Members found at {target(point.fpr)} FPR",
+        value=rate(point.tpr, point.members),
+        detail=f"Interval {low} to {high}. Attack: {point.attack}",
         tone=Tone.MEASURED,
     )
 
 
 def _area(mechanism: MechanismResult | None) -> Number:
     attacks = [attack for game in mechanism.games for attack in game.attacks] if mechanism else []
-    best = max(attacks, key=lambda one: one.auc, default=None)
+    best = max(attacks, key=lambda attack: attack.auc, default=None)
     if best is None:
         return Number(label="Largest AUC", value="none", detail="No attack was run", tone=Tone.MEASURED)
     return Number(

@@ -18,27 +18,27 @@ FEW = 30  # fewer members or nonmembers than this make a group's figures rough
 
 def bounds(game: GameResult) -> Table:
     """Every attack with every estimator; the largest bound of each kind stands out."""
-    every = game.bounds
+    bounds = game.bounds
     best = [
-        max((one for one in every if (one.family is None) is free), key=lambda one: one.epsilon, default=None)
+        max((bound for bound in bounds if (bound.family is None) is free), key=lambda bound: bound.epsilon, default=None)
         for free in (True, False)
     ]
-    levels = {one.confidence for one in every}
+    levels = {bound.confidence for bound in bounds}
     alone = f" Each holds on its own with {confidence(min(levels))} confidence, so that all of them hold together."
     rows = tuple(
         (
             Mono(source.name),
-            Mono(one.estimator),
-            _proven(one, any(one is leader for leader in best)),
-            down(one.ceiling),
-            confidence(one.confidence),
-            count(one.comparisons),
-            _holds_for(one),
-            _given(one),
-            one.selected or "nothing",
+            Mono(bound.estimator),
+            _proven(bound, any(bound is leader for leader in best)),
+            down(bound.ceiling),
+            confidence(bound.confidence),
+            count(bound.comparisons),
+            _holds_for(bound),
+            _given(bound),
+            bound.selected or "nothing",
         )
         for source in headline.sources(game)
-        for one in source.bounds
+        for bound in source.bounds
     )
     columns = (
         Column(title="Attack"),
@@ -51,12 +51,12 @@ def bounds(game: GameResult) -> Table:
         Column(title="Assumes", share=1),
         Column(title="Ended on", share=1),
     )
-    kept = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]
+    indices = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]
     return Table(
         caption="Proven ε of each attack and estimator, the largest in bold. Searched: how many thresholds or guess counts were"
         f" tried; their number was fixed before the scores were seen and is paid for.{alone if len(levels) == 1 else ''}",
-        columns=tuple(columns[i] for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        columns=tuple(columns[i] for i in indices),
+        rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,
     )
 
@@ -64,9 +64,9 @@ def bounds(game: GameResult) -> Table:
 def estimates(game: GameResult) -> Table | None:
     """Figures without a guarantee, or None."""
     rows = tuple(
-        (Mono(attack.scorer), Mono(one.estimator), near(one.epsilon), one.warning)
+        (Mono(attack.scorer), Mono(estimate.estimator), near(estimate.epsilon), estimate.warning)
         for attack in game.attacks
-        for one in attack.estimates
+        for estimate in attack.estimates
     )
     if not rows:
         return None
@@ -83,20 +83,20 @@ def estimates(game: GameResult) -> Table | None:
     )
 
 
-def rates(game: GameResult, claimed: bool) -> Table:
+def rates(game: GameResult, with_claim: bool) -> Table:
     """TPR at fixed FPRs with intervals, counts and what the claim allows."""
     rows: list[tuple[Text, ...]] = []
     for attack in game.attacks:
         members, nonmembers = attack.roc.members, attack.roc.nonmembers
-        for one in attack.tpr_at:
-            first: tuple[Text, ...] = (Mono(attack.scorer), target(one.target_fpr))
-            if one.tpr is None or one.false_positives is None or one.true_positives is None:
-                rows.append((*first, "not resolved", f"finest: 1 in {count(nonmembers)}", "", "", _allowed(one.allowed)))
+        for point in attack.tpr_at:
+            first: tuple[Text, ...] = (Mono(attack.scorer), target(point.target_fpr))
+            if point.tpr is None or point.false_positives is None or point.true_positives is None:
+                rows.append((*first, "not resolved", f"finest: 1 in {count(nonmembers)}", "", "", _allowed(point.allowed)))
                 continue
-            interval = f"{rate(one.lower, members, 'down')} to {rate(one.upper, members, 'up')}"
-            found = f"{count(one.true_positives)} of {count(members)}"
-            wrong = f"{count(one.false_positives)} of {count(nonmembers)}"
-            rows.append((*first, rate(one.tpr, members), interval, found, wrong, _allowed(one.allowed)))
+            interval = f"{rate(point.lower, members, 'down')} to {rate(point.upper, members, 'up')}"
+            hits = f"{count(point.true_positives)} of {count(members)}"
+            wrong = f"{count(point.false_positives)} of {count(nonmembers)}"
+            rows.append((*first, rate(point.tpr, members), interval, hits, wrong, _allowed(point.allowed)))
     columns = (
         Column(title="Attack"),
         Column(title="FPR", right=True, share=0.5),
@@ -106,13 +106,13 @@ def rates(game: GameResult, claimed: bool) -> Table:
         Column(title="False positives", right=True, share=1),
         Column(title="Allowed", right=True, share=0.6),
     )
-    cut = None if claimed else -1
+    last = None if with_claim else -1
     return Table(
         caption=f"Share of members found at fixed false positive rates. The intervals of one attack hold together with "
-        f"{confidence(min(one.roc.confidence for one in game.attacks))} confidence."
-        + (" Allowed: the most that the claim leaves any attack." if claimed else ""),
-        columns=columns[:cut],
-        rows=tuple(row[:cut] for row in rows),
+        f"{confidence(min(attack.roc.confidence for attack in game.attacks))} confidence."
+        + (" Allowed: the most that the claim leaves any attack." if with_claim else ""),
+        columns=columns[:last],
+        rows=tuple(row[:last] for row in rows),
         small=True,
     )
 
@@ -120,7 +120,8 @@ def rates(game: GameResult, claimed: bool) -> Table:
 def overall(game: GameResult) -> Table:
     """AUC of each attack, for games without bounds."""
     rows = tuple(
-        (Mono(one.scorer), near(one.auc, 3), f"{down(one.auc_lower, 3)} to {up(one.auc_upper, 3)}") for one in game.attacks
+        (Mono(attack.scorer), near(attack.auc, 3), f"{down(attack.auc_lower, 3)} to {up(attack.auc_upper, 3)}")
+        for attack in game.attacks
     )
     return Table(
         caption="Area under the ROC of each attack; one half is chance. An average over all records says nothing of the worst.",
@@ -136,7 +137,7 @@ def overall(game: GameResult) -> Table:
 
 def control(game: GameResult) -> Table | None:
     """The negative control of each attack, or None where no coins exist to shuffle."""
-    rows = tuple(_control(one.name, one.control) for one in headline.sources(game) if one.control is not None)
+    rows = tuple(_control(source.name, source.control) for source in headline.sources(game) if source.control is not None)
     if not rows:
         return None
     return Table(
@@ -155,7 +156,7 @@ def control(game: GameResult) -> Table | None:
 
 def records(game: GameResult) -> Table:
     """The most exposed records."""
-    shown = sorted(game.records, key=lambda one: one.rank)[:MOST_RECORDS]
+    strongest = sorted(game.records, key=lambda record: record.rank)[:MOST_RECORDS]
     nonmembers = headline.leading(game).roc.nonmembers
     rows = tuple(
         (
@@ -166,10 +167,10 @@ def records(game: GameResult) -> Table:
             f"below {rate(1 / nonmembers, nonmembers, 'up')}" if one.fpr == 0 else rate(one.fpr, nonmembers, "up"),
             "member" if one.member else "nonmember",
         )
-        for one in shown
+        for one in strongest
     )
     return Table(
-        caption=f"The {plural(len(shown), 'record')} that stand out most, under keyed names. FPR: share of nonmembers that "
+        caption=f"The {plural(len(strongest), 'record')} that stand out most, under keyed names. FPR: share of nonmembers that "
         "score at least as high.",
         columns=(
             Column(title="Rank", right=True, share=0.35),
@@ -188,15 +189,15 @@ def groups(game: GameResult) -> Table:
     """Leakage and accuracy per slice, with counts."""
     rows = tuple(
         (
-            one.group,
-            count(one.members),
-            count(one.nonmembers),
-            NOTHING if one.auc is None else near(one.auc, 3),
-            _interval(one),
-            NOTHING if one.accuracy is None else percent(one.accuracy),
-            "few records, rough" if min(one.members, one.nonmembers) < FEW else "",
+            group.group,
+            count(group.members),
+            count(group.nonmembers),
+            NOTHING if group.auc is None else near(group.auc, 3),
+            _interval(group),
+            NOTHING if group.accuracy is None else percent(group.accuracy),
+            "few records, rough" if min(group.members, group.nonmembers) < FEW else "",
         )
-        for one in game.groups
+        for group in game.groups
     )
     return Table(
         caption="Leakage and accuracy in each group, with the counts behind them. The intervals of a column hold together "
@@ -215,10 +216,10 @@ def groups(game: GameResult) -> Table:
     )
 
 
-def _interval(one: GroupResult) -> str:
-    if one.auc_lower is None or one.auc_upper is None:
+def _interval(group_result: GroupResult) -> str:
+    if group_result.auc_lower is None or group_result.auc_upper is None:
         return NOTHING
-    return f"{down(one.auc_lower, 3)} to {up(one.auc_upper, 3)}"
+    return f"{down(group_result.auc_lower, 3)} to {up(group_result.auc_upper, 3)}"
 
 
 def _proven(bound: LowerBound, leads: bool) -> Piece:
@@ -230,13 +231,19 @@ def _holds_for(bound: LowerBound) -> str:
 
 
 def _given(bound: LowerBound) -> str:
-    return ", ".join(en.ASSUMPTIONS[one] for one in bound.assumes) or "nothing"
+    return ", ".join(en.ASSUMPTIONS[assume] for assume in bound.assumes) or "nothing"
 
 
 def _allowed(share: float | None) -> str:
     return "no limit" if share is None or math.isinf(share) else percent(share, side="up")
 
 
-def _control(name: str, found: NegativeControl) -> tuple[Text, ...]:
-    result = Mark("passed", Tone.GOOD) if found.passed else Mark("failed", Tone.BAD)
-    return (Mono(name), count(found.repetitions), count(found.false_alarms), count(found.allowed), result)
+def _control(name: str, negative_control: NegativeControl) -> tuple[Text, ...]:
+    result = Mark("passed", Tone.GOOD) if negative_control.passed else Mark("failed", Tone.BAD)
+    return (
+        Mono(name),
+        count(negative_control.repetitions),
+        count(negative_control.false_alarms),
+        count(negative_control.allowed),
+        result,
+    )

@@ -12,28 +12,28 @@ MOST_RECORDS = 10
 MOST_GROUPS = 30
 
 
-def blocks(found: Evaluation) -> list[Block]:
+def blocks(evaluation: Evaluation) -> list[Block]:
     """The part of a game's section that describes and proves nothing."""
-    made: list[Block] = [Heading(text="Across the trained models"), Paragraph(text=en.DESCRIPTIVE), spreads(found)]
-    made += [thresholds(found)] if found.thresholds else []
-    made += [Paragraph(text=_again(found)), *([records(found)] if found.records else [])]
-    made += [groups(found)] if len(found.groups) > 1 else []
-    made += [units(found)] if found.units else []
-    if found.fidelity is not None:
-        title = "References. " if found.fidelity.matches else "Weak attack. "
-        made.append(Paragraph(text=(Strong(title), sentence(found.fidelity.sentence))))
-    return made
+    parts: list[Block] = [Heading(text="Across the trained models"), Paragraph(text=en.DESCRIPTIVE), spreads(evaluation)]
+    parts += [thresholds(evaluation)] if evaluation.thresholds else []
+    parts += [Paragraph(text=_again(evaluation)), *([records(evaluation)] if evaluation.records else [])]
+    parts += [groups(evaluation)] if len(evaluation.groups) > 1 else []
+    parts += [units(evaluation)] if evaluation.units else []
+    if evaluation.fidelity is not None:
+        title = "References. " if evaluation.fidelity.matches else "Weak attack. "
+        parts.append(Paragraph(text=(Strong(title), sentence(evaluation.fidelity.sentence))))
+    return parts
 
 
-def spreads(found: Evaluation) -> Table:
+def spreads(evaluation: Evaluation) -> Table:
     """AUC and TPR of each attack over targets."""
-    figures = list(dict.fromkeys(one.figure for scorer in found.scorers for one in scorer.figures))
+    figures = list(dict.fromkeys(figure.figure for scorer in evaluation.scorers for figure in scorer.figures))
     rows: list[tuple[Text, ...]] = []
-    for scorer in found.scorers:
-        own = {one.figure: one for one in scorer.figures}
+    for scorer in evaluation.scorers:
+        own = {figure.figure: figure for figure in scorer.figures}
         rows.append((Mono(scorer.scorer), *(_spread(own.get(figure)) for figure in figures)))
     return Table(
-        caption=f"{_whom(found)} once the target, all others its references: mean ± sample "
+        caption=f"{_whom(evaluation)} once the target, all others its references: mean ± sample "
         "standard deviation over targets [smallest, largest]. Targets share references, so this is no confidence interval.",
         columns=(Column(title="Attack"), *(Column(title=_figure(figure), right=True, share=1) for figure in figures)),
         rows=tuple(rows),
@@ -41,21 +41,21 @@ def spreads(found: Evaluation) -> Table:
     )
 
 
-def thresholds(found: Evaluation) -> Table:
+def thresholds(evaluation: Evaluation) -> Table:
     """What thresholds realise that an adversary sets without the target."""
     rows: list[tuple[Text, ...]] = [
         (
-            target(one.nominal_fpr),
-            percent(one.realised_fpr),
-            percent(one.tpr),
-            NOTHING if one.precision is None else percent(one.precision),
+            target(threshold.nominal_fpr),
+            percent(threshold.realised_fpr),
+            percent(threshold.tpr),
+            NOTHING if threshold.precision is None else percent(threshold.precision),
         )
-        for one in found.thresholds
+        for threshold in evaluation.thresholds
     ]
-    prior = percent(found.thresholds[0].prior)
+    prior = percent(evaluation.thresholds[0].prior)
     return Table(
-        caption=f"Thresholds of {found.leading} set on nonmembers of the other models and applied to each target, means over "
-        f"targets. Precision: share of members among those called members if {prior} of all candidates are members.",
+        caption=f"Thresholds of {evaluation.leading} set on nonmembers of the other models and applied to each target, means "
+        f"over targets. Precision: share of members among those called members if {prior} of all candidates are members.",
         columns=(
             Column(title="Intended FPR", right=True, share=1),
             Column(title="Realised FPR", right=True, share=1),
@@ -67,16 +67,16 @@ def thresholds(found: Evaluation) -> Table:
     )
 
 
-def records(found: Evaluation) -> Table:
+def records(evaluation: Evaluation) -> Table:
     """The records that are exposed in most targets."""
     rows: list[tuple[Text, ...]] = [
-        (Mono(one.record), one.label, _share(one.fpr, found.at_fpr), percent(one.found), count(one.targets))
-        for one in found.records[:MOST_RECORDS]
+        (Mono(record.record), record.label, _share(record.fpr, evaluation.at_fpr), percent(record.found), count(record.targets))
+        for record in evaluation.records[:MOST_RECORDS]
     ]
     return Table(
         caption="The records that stand out most over all models trained on them, under keyed names. FPR: median share of "
         "nonmembers that score at least as high. Found: share of those models in which the record is found at "
-        f"{percent(found.at_fpr)} false positives.",
+        f"{percent(evaluation.at_fpr)} false positives.",
         columns=(
             Column(title="Record", share=1),
             Column(title="Label", share=0.6),
@@ -89,33 +89,35 @@ def records(found: Evaluation) -> Table:
     )
 
 
-def _share(fpr: float, resolved: float) -> str:
+def _share(fpr: float, resolution: float) -> str:
     """A share of nonmembers; no share is printed as zero, a sample shows none below one over its size."""
-    return f"below {percent(resolved)}" if fpr == 0 else percent(fpr)
+    return f"below {percent(resolution)}" if fpr == 0 else percent(fpr)
 
 
-def groups(found: Evaluation) -> Table:
+def groups(evaluation: Evaluation) -> Table:
     """Attack AUC in each group, over targets."""
-    rows: list[tuple[Text, ...]] = [(one.column, one.group, _spread(one.auc)) for one in found.groups[:MOST_GROUPS]]
-    left = len(found.groups) - len(rows)
+    rows: list[tuple[Text, ...]] = [
+        (group.column, group.group, _spread(group.auc)) for group in evaluation.groups[:MOST_GROUPS]
+    ]
+    rest = len(evaluation.groups) - len(rows)
     return Table(
-        caption=f"AUC of {found.leading} inside each group, over targets."
-        + (f" {plural(left, 'further group')} in report.json." if left > 0 else ""),
+        caption=f"AUC of {evaluation.leading} inside each group, over targets."
+        + (f" {plural(rest, 'further group')} in report.json." if rest > 0 else ""),
         columns=(Column(title="Column", share=0.6), Column(title="Group", share=1), Column(title="AUC", right=True, share=1.4)),
         rows=tuple(rows),
         small=True,
     )
 
 
-def units(found: Evaluation) -> Table:
+def units(evaluation: Evaluation) -> Table:
     """The attack on all records of a unit at once."""
-    figures = list(dict.fromkeys(one.figure for unit in found.units for one in unit.figures))
+    figures = list(dict.fromkeys(figure.figure for unit in evaluation.units for figure in unit.figures))
     rows: list[tuple[Text, ...]] = []
-    for unit in found.units:
-        own = {one.figure: one for one in unit.figures}
+    for unit in evaluation.units:
+        own = {figure.figure: figure for figure in unit.figures}
         rows.append((unit.column, count(unit.units), near(unit.records, 1), *(_spread(own.get(figure)) for figure in figures)))
     return Table(
-        caption=f"{found.leading} on several records of one unit at once, all trained on or none, scores averaged; over "
+        caption=f"{evaluation.leading} on several records of one unit at once, all trained on or none, scores averaged; over "
         "targets. Coins decided record by record, so this says nothing of a guarantee for units.",
         columns=(
             Column(title="Unit", share=0.6),
@@ -128,21 +130,24 @@ def units(found: Evaluation) -> Table:
     )
 
 
-def _whom(found: Evaluation) -> str:
+def _whom(evaluation: Evaluation) -> str:
     """Which models were targets, as the beginning of a sentence."""
-    if not found.spared:
-        return f"Each of {plural(found.targets, 'trained model')}"
-    return f"Each of {count(found.targets)} of {plural(found.targets + found.spared, 'trained model')}, evenly spread,"
-
-
-def _again(found: Evaluation) -> str:
-    """Whether targets agree on who is exposed, in a sentence."""
-    if found.reproducibility is None or found.chance is None:
-        return f"No record was found at {percent(found.at_fpr)} false positives in two models that both trained on it."
+    if not evaluation.spared:
+        return f"Each of {plural(evaluation.targets, 'trained model')}"
     return (
-        f"The lists of records that {found.leading} finds at {percent(found.at_fpr)} false positives in two models, among "
-        f"those that both trained on, overlap by {percent(found.reproducibility)} (Jaccard, mean over pairs); random lists of "
-        f"the same lengths would by {percent(found.chance)}."
+        f"Each of {count(evaluation.targets)} of {plural(evaluation.targets + evaluation.spared, 'trained model')}, "
+        "evenly spread,"
+    )
+
+
+def _again(evaluation: Evaluation) -> str:
+    """Whether targets agree on who is exposed, in a sentence."""
+    if evaluation.reproducibility is None or evaluation.chance is None:
+        return f"No record was found at {percent(evaluation.at_fpr)} false positives in two models that both trained on it."
+    return (
+        f"The lists of records that {evaluation.leading} finds at {percent(evaluation.at_fpr)} false positives in two "
+        f"models, among those that both trained on, overlap by {percent(evaluation.reproducibility)} (Jaccard, mean over "
+        f"pairs); random lists of the same lengths would by {percent(evaluation.chance)}."
     )
 
 

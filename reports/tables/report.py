@@ -17,22 +17,22 @@ FEW = 30  # fewer members or nonmembers than this make a group's figures rough
 def overview(report: AuditReport) -> Table:
     """Every training and game on one line: claimed, proven, ceiling, TPR."""
     rows: list[tuple[Text, ...]] = []
-    for one in headline.ordered(report):
-        claim = min(one.claims, key=lambda c: c.epsilon, default=None)
-        for game in one.games:
+    for mechanism in headline.ordered(report):
+        claim = min(mechanism.claims, key=lambda c: c.epsilon, default=None)
+        for game in mechanism.games:
             bounds = game.bounds
             free = max((b.epsilon for b in bounds if b.family is None), default=None)
             inside = max((b for b in bounds if b.family), key=lambda b: b.epsilon, default=None)
-            found = headline.rate_at(game, 0.01)
+            point = headline.rate_at(game, 0.01)
             rows.append(
                 (
-                    Mono(one.name),
+                    Mono(mechanism.name),
                     Mono(game.name),
                     up(claim.epsilon) if claim else "none",
                     "none" if free is None else down(free),
                     f"{down(inside.epsilon)} ({en.family(inside.family or '')})" if inside else "none",
                     down(max((b.ceiling for b in bounds), default=0.0)) if bounds else "none",
-                    percent(found[1].tpr) if found else NOTHING,
+                    percent(point[1].tpr) if point else NOTHING,
                 )
             )
     return Table(
@@ -52,18 +52,18 @@ def overview(report: AuditReport) -> Table:
 
 def claims(mechanism: MechanismResult) -> Table:
     """Every claim with where it comes from and how it was judged."""
-    judged = {verdict.claim: verdict.outcome for verdict in mechanism.verdicts}
-    deltas, units = {one.delta for one in mechanism.claims}, {one.unit for one in mechanism.claims}
+    outcomes = {verdict.claim: verdict.outcome for verdict in mechanism.verdicts}
+    deltas, units = {claim.delta for claim in mechanism.claims}, {claim.unit for claim in mechanism.claims}
     rows = tuple(
         (
-            one.source if len(units) == 1 else f"{one.source}, per {one.unit}",
-            up(one.epsilon),
-            power(one.delta),
-            en.family(one.family) if one.family else "any with this (ε, δ)",
-            one.note or "none",
-            Mark(*en.OUTCOMES[judged.get(one)]),
+            claim.source if len(units) == 1 else f"{claim.source}, per {claim.unit}",
+            up(claim.epsilon),
+            power(claim.delta),
+            en.family(claim.family) if claim.family else "any with this (ε, δ)",
+            claim.note or "none",
+            Mark(*en.OUTCOMES[outcomes.get(claim)]),
         )
-        for one in mechanism.claims
+        for claim in mechanism.claims
     )
     columns = (
         Column(title="Source", share=1),
@@ -73,12 +73,12 @@ def claims(mechanism: MechanismResult) -> Table:
         Column(title="Remarks", share=1.2),
         Column(title="Verdict"),
     )
-    kept = [i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1]
+    indices = [i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1]
     return Table(
         caption=f"What is claimed for {mechanism.name}, each figure with its source. A bound inside a family of mechanisms can "
         "contradict only a claim that asserts that family.",
-        columns=tuple(columns[i] for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        columns=tuple(columns[i] for i in indices),
+        rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,
     )
 
@@ -86,24 +86,24 @@ def claims(mechanism: MechanismResult) -> Table:
 def parameters(mechanism: Event) -> tuple[tuple[Text, ...], ...]:
     """The parameters of a mechanism as rows of two."""
     rate = sample_rate(mechanism)
-    sampled = () if rate is None else (("Sample rate", f"{significant(rate)} per {_record(mechanism)} and step"),)
+    rate_row = () if rate is None else (("Sample rate", f"{significant(rate)} per {_record(mechanism)} and step"),)
     noisy = noisy_steps(mechanism)
     if noisy is not None:
         return (
             ("Mechanism", "DP-SGD: Poisson batches, clipped gradients, Gaussian noise on the sum"),
             ("Noise multiplier", f"{significant(noisy.noise_multiplier)} times the clip norm"),
             ("Clip norm", f"{significant(noisy.clip_norm)} (l2, over all parameters)"),
-            *sampled,
+            *rate_row,
             ("Steps", count(noisy.steps)),
         )
     plain = "Plain stochastic gradient training: no clipping, no noise, no guarantee"
     name = plain if is_non_private(mechanism) else f"{mechanism}"
-    return (("Mechanism", name), *sampled, ("Steps", count(steps(mechanism))))
+    return (("Mechanism", name), *rate_row, ("Steps", count(steps(mechanism))))
 
 
 def _record(mechanism: Event) -> str:
     """Return the word for what is sampled."""
-    return "record" if (protected := unit(mechanism)) == "example" else protected
+    return "record" if (protection_unit := unit(mechanism)) == "example" else protection_unit
 
 
 def mechanism_table(mechanism: MechanismResult) -> Table | None:
@@ -125,21 +125,21 @@ def checks(mechanism: MechanismResult) -> Table:
         + " Checked: this run tested it. Declared: the owner stated it. "
         "Gap: known not to hold, or not covered. Failed: tested and found false.",
         columns=(Column(title="Item", share=0.32), Column(title="Value", share=0.52), Column(title="Status", share=0.16)),
-        rows=tuple((one.item, one.value, Mark(*en.STATUS[one.status])) for one in mechanism.checks),
+        rows=tuple((check.item, check.value, Mark(*en.STATUS[check.status])) for check in mechanism.checks),
     )
 
 
 def budget(mechanism: MechanismResult) -> Table:
     """Epsilon spent after each quarter of the training, by accountant."""
-    last = max((one.steps[-1] for one in mechanism.trajectories if one.steps), default=0)
+    last = max((trajectory.steps[-1] for trajectory in mechanism.trajectories if trajectory.steps), default=0)
     stops = sorted({max(1, round(last * part)) for part in (0.25, 0.5, 0.75, 1.0)})
     rows: list[tuple[Text, ...]] = []
-    for one in mechanism.trajectories:
-        spent: list[Text] = []
+    for trajectory in mechanism.trajectories:
+        cells: list[Text] = []
         for stop in stops:
-            reached = [(step, value) for step, value in zip(one.steps, one.epsilon, strict=True) if step >= stop]
-            spent.append(up(reached[0][1]) if reached else NOTHING)
-        rows.append((one.accountant, *spent))
+            later = [(step, value) for step, value in zip(trajectory.steps, trajectory.epsilon, strict=True) if step >= stop]
+            cells.append(up(later[0][1]) if later else NOTHING)
+        rows.append((trajectory.accountant, *cells))
     return Table(
         caption=f"Budget of {mechanism.name}: epsilon claimed after so many steps, rounded up.",
         columns=(
@@ -179,7 +179,7 @@ def utility(report: AuditReport) -> Table:
 def coverage(report: AuditReport) -> Table:
     """Classes of attack and whether they were run."""
     rows = tuple(
-        (one.attack_class, one.done, Mark(one.status, en.COVERAGE.get(one.status, Tone.PLAIN))) for one in report.coverage
+        (row.attack_class, row.done, Mark(row.status, en.COVERAGE.get(row.status, Tone.PLAIN))) for row in report.coverage
     )
     return Table(
         caption="Classes of attack. What was not run is listed, because this report says nothing about it.",
@@ -196,12 +196,12 @@ def policy(report: AuditReport) -> Table:
     """The gates of the configuration."""
     rows = tuple(
         (
-            en.GATES.get(one.gate, one.gate),
-            significant(one.limit),
-            NOTHING if one.found is None else significant(one.found),
-            Mark("met", Tone.GOOD) if one.met else Mark("not met", Tone.BAD),
+            en.GATES.get(gate.gate, gate.gate),
+            significant(gate.limit),
+            NOTHING if gate.found is None else significant(gate.found),
+            Mark("met", Tone.GOOD) if gate.met else Mark("not met", Tone.BAD),
         )
-        for one in report.policy
+        for gate in report.policy
     )
     return Table(
         caption="The release policy, as the configuration states it.",

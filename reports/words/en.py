@@ -171,10 +171,10 @@ def game(rules: Game) -> str:
     >>> game(Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.SPLIT, canaries=10))
     '10 canaries. Membership was decided by a split of the data, not by coins. The attacker sees the outputs of the model.'
     """
-    what = rules.canary or "canaries"
+    kind = rules.canary or "canaries"
     if rules.inclusion is Inclusion.SPLIT:
         return (
-            f"{rules.canaries:,} {what}. Membership was decided by a split of the data, not by coins. The attacker sees the "
+            f"{rules.canaries:,} {kind}. Membership was decided by a split of the data, not by coins. The attacker sees the "
             f"{sees_of(rules.access)}."
         )
     runs = "one training run" if rules.runs == 1 else f"each of {rules.runs:,} training runs"
@@ -188,11 +188,11 @@ def game(rules: Game) -> str:
         rules.references, f", and has trained {rules.references:,} models of its own"
     )
     noise = " The canaries do not touch each other, so each of them is a trial of its own." if rules.independent_noise else ""
-    drawn = f"for each of {rules.canaries:,} canaries ({what}) whether it is in the training set"
+    coins = f"for each of {rules.canaries:,} canaries ({kind}) whether it is in the training set"
     if rules.canaries == 1:
-        drawn, noise = f"whether one canary (of {what}) is in the training set", " Each run is a trial of its own."
+        coins, noise = f"whether one canary (of {kind}) is in the training set", " Each run is a trial of its own."
     return (
-        f"In {runs}, {chance} decides {drawn}. "
+        f"In {runs}, {chance} decides {coins}. "
         f"{sees}{own}, and has to tell from that how each coin fell. Neighbouring data sets: "
         f"{ADJACENCY[rules.adjacency]}.{noise}"
     )

@@ -12,13 +12,13 @@ from reports.pages.blocks import Block, Figure, Missing
 from reports.words import en
 
 
-def proof(report: AuditReport, proven: Placed | None) -> str:
+def proof(report: AuditReport, source: Placed | None) -> str:
     """A proven epsilon with all it must never be printed without: its family and its confidence."""
-    if proven is None:
+    if source is None:
         return "nothing"
-    family = proven.bound.family
+    family = source.bound.family
     inside = f" inside the family {en.family(family)}" if family else ""
-    return f"{at_least(proven.bound.epsilon)}{inside} with {confidence(report.confidence)} confidence"
+    return f"{at_least(source.bound.epsilon)}{inside} with {confidence(report.confidence)} confidence"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -40,6 +40,6 @@ def drawn(drawing: Drawing) -> Figure:
     return Figure(name=drawing.name, caption=drawing.caption, alt=drawing.alt)
 
 
-def or_missing(present: object, build: Callable[[], tuple[Block, ...]], what: str) -> tuple[Block, ...]:
+def or_missing(present: object, build: Callable[[], tuple[Block, ...]], subject: str) -> tuple[Block, ...]:
     """The built blocks, or the remark that this part is missing."""
-    return build() if present else (Missing(what=what),)
+    return build() if present else (Missing(what=subject),)

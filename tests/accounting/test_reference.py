@@ -108,7 +108,7 @@ def test_what_is_not_proven_is_refused(event: Event, adjacency: Adjacency) -> No
 
 
 def test_values_that_slipped_past_validation_are_refused() -> None:
-    event = decode({"kind": "Gaussian", "noise_multiplier": "nan"}, unchecked=True)
+    event = decode({"kind": "Gaussian", "noise_multiplier": "nan"}, skip_validation=True)
     with pytest.raises(ConfigError, match="nan"):
         bracket(event)
 

@@ -19,7 +19,7 @@ from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.engine import observe
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from audit.stats.bounds import roc
 from audit.stats.scoring import reference_fit
 from audit.stats.scoring.representation import class_distances
@@ -57,7 +57,7 @@ KINDS: list[tuple[dict[str, object], tuple[int, ...], str]] = [
 
 def some_models(spec: dict[str, object], shape: tuple[int, ...]) -> tuple[list[nn.Module], dict[str, Array], Records]:
     records = cases.records(shape, 70, 0)
-    modules = [initialised(spec, shape, 3, SEED.child("model", one)).eval() for one in range(2)]
+    modules = [initialise_model(spec, shape, 3, SEED.child("model", one)).eval() for one in range(2)]
     tables = [dict(module.named_parameters()) for module in modules]
     return modules, {name: np.stack([table[name].detach().numpy() for table in tables]) for name in tables[0]}, records
 
@@ -65,7 +65,7 @@ def some_models(spec: dict[str, object], shape: tuple[int, ...]) -> tuple[list[n
 @pytest.mark.parametrize(("spec", "shape", "last"), KINDS)
 def test_gradient_norms_are_those_of_autograd(spec: dict[str, object], shape: tuple[int, ...], last: str) -> None:
     modules, weights, records = some_models(spec, shape)
-    trained = observe.Trained(spec, weights, records.inputs[:2], 3, batch=32)
+    trained = observe.EnsembleReader(spec, weights, records.inputs[:2], 3, batch=32)
     everything, inside = trained.gradient_norms(records), trained.representations(records)
     assert inside is not None
     assert everything.shape == inside.last_gradient_norms.shape == inside.class_distances.shape == (2, 70)
@@ -87,7 +87,7 @@ def test_gradient_norms_are_those_of_autograd(spec: dict[str, object], shape: tu
 @pytest.mark.parametrize(("spec", "shape", "last"), KINDS)
 def test_hidden_is_what_the_last_layer_is_given(spec: dict[str, object], shape: tuple[int, ...], last: str) -> None:
     modules, weights, records = some_models(spec, shape)
-    inside = observe.Trained(spec, weights, records.inputs[:2], 3, batch=32).representations(records)
+    inside = observe.EnsembleReader(spec, weights, records.inputs[:2], 3, batch=32).representations(records)
     assert inside is not None
     for number, module in enumerate(modules):
         given: list[torch.Tensor] = []
@@ -104,7 +104,7 @@ def test_hidden_is_what_the_last_layer_is_given(spec: dict[str, object], shape: 
 
 def test_models_whose_outputs_are_not_a_linear_layers_have_no_last_layer() -> None:
     _, weights, records = some_models(spec_of("doubled"), (5,))
-    assert observe.Trained(spec_of("doubled"), weights, records.inputs[:2], 3).representations(records) is None
+    assert observe.EnsembleReader(spec_of("doubled"), weights, records.inputs[:2], 3).representations(records) is None
 
 
 def test_wide_representations_keep_their_distances_under_the_map() -> None:
@@ -112,9 +112,9 @@ def test_wide_representations_keep_their_distances_under_the_map() -> None:
     inputs = random.standard_normal((60, 900)).astype(np.float32)
     records = Records(inputs=inputs, labels=random.integers(0, 3, 60))
     spec = {"kind": "logistic"}
-    module = initialised(spec, (900,), 3, SEED)
+    module = initialise_model(spec, (900,), 3, SEED)
     weights = {name: value.detach().numpy()[None] for name, value in module.named_parameters()}
-    inside = observe.Trained(spec, weights, inputs[:2], 3, batch=7).representations(records)
+    inside = observe.EnsembleReader(spec, weights, inputs[:2], 3, batch=7).representations(records)
     assert inside is not None and inside.hidden.shape == (1, 60, 256)
     before, after = (np.linalg.norm(one[:30] - one[30:], axis=1) for one in (inputs, inside.hidden[0]))
     assert np.std(after / before) < 0.08 and np.mean(after / before) == pytest.approx(1.0, abs=0.04)

@@ -206,7 +206,7 @@ def test_scores_needed_suffice_and_far_fewer_do_not() -> None:
     question = power.Question(delta=1e-5, claim=0.5, draws=20)
     needed = power.scores_needed(estimator, game(), 6.0, question)
     assert needed is not None and 20 < needed < 400
-    assert power.power_at(estimator, power.resized(game(), needed // 3), 6.0, question) < 0.8
+    assert power.power_at(estimator, power.with_scores(game(), needed // 3), 6.0, question) < 0.8
 
 
 def test_a_plan_leaves_out_what_the_game_does_not_grant() -> None:

@@ -33,7 +33,7 @@ def test_the_resolved_text_is_a_config_again() -> None:
 
 
 def test_origins_name_file_environment_override_and_default() -> None:
-    resolved = parse(CONFIG, ["games.inside.count=30"], {"AUDIT_SET_DATA__TRAIN": "100"}, where="mine.yaml")
+    resolved = parse(CONFIG, ["games.inside.count=30"], {"AUDIT_SET_DATA__TRAIN": "100"}, location="mine.yaml")
     origins = dict(resolved.origins)
     assert origins["games.1.count"] == "--set"
     assert origins["data.train"] == "environment AUDIT_SET_DATA__TRAIN"
@@ -84,7 +84,7 @@ def test_errors_carry_the_line() -> None:
     text = CONFIG.replace("batch_size: 50", "batch_sise: 50")
     line = next(number for number, row in enumerate(text.splitlines(), start=1) if "batch_sise" in row)
     with pytest.raises(ConfigError, match=f"mine.yaml:{line}: unknown key 'training.batch_sise'. Did you mean 'batch_size'"):
-        parse(text, where="mine.yaml")
+        parse(text, location="mine.yaml")
 
 
 @pytest.mark.parametrize("text", ["", "- 1", "a: [", "seed: 1\nseed: 2", "!!python/object/apply:os.system ['true']"])

@@ -10,7 +10,7 @@ import torch
 from audit import plugins
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
-from audit.models.build import initialised, refuse_mixing_layers
+from audit.models.build import initialise_model, refuse_mixing_layers
 
 ARCHITECTURES = plugins.names(plugins.FOLDERS["models"])
 IMAGES, TOKENS, VECTORS = (1, 8, 8), (6,), (5,)
@@ -26,7 +26,7 @@ SETTINGS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 def built(name: str, seed: int = 0, classes: int = 3) -> tuple[torch.nn.Module, torch.Tensor]:
     shape, options = SETTINGS.get(name, (VECTORS, {}))
     inputs = torch.randn(4, *shape, generator=torch.Generator().manual_seed(1)) * 3
-    return initialised({"kind": name, **options}, shape, classes, Seed(seed)), inputs
+    return initialise_model({"kind": name, **options}, shape, classes, Seed(seed)), inputs
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -18,7 +18,7 @@ from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.schedule import Settings
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
@@ -37,7 +37,7 @@ def test_steps_equal_a_slow_loop(name: str) -> None:
     inputs = torch.from_numpy(np.concatenate([data.train.inputs, data.pool.inputs])).double()
     labels = torch.from_numpy(np.concatenate([data.train.labels, data.pool.labels]))
     for model, seed in enumerate(job.seeds):
-        module = initialised(spec, shape, 3, seed.child("init")).double()
+        module = initialise_model(spec, shape, 3, seed.child("init")).double()
         sampler = EnsembleSampler(
             Law(population=52, rate=0.3), (seed.child("batches"),), job.included[[model]], as_gradients=False
         )
@@ -68,7 +68,7 @@ def test_the_clip_norm_settles_at_the_quantile() -> None:
     done = train(job, cases.silent, DOUBLE, technique)
     data = job.dataset
     for model in range(3):
-        module = initialised(job.model, (5,), 3, job.seeds[model].child("init")).double()
+        module = initialise_model(job.model, (5,), 3, job.seeds[model].child("init")).double()
         inputs = torch.from_numpy(np.array(data.train.inputs)).double()
         _, norms = cases.slow_sum(module, inputs, torch.from_numpy(np.array(data.train.labels)), None)
         low, high = np.quantile(norms.detach(), [0.5, 0.9])

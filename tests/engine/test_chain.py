@@ -27,7 +27,7 @@ from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.schedule import Settings, arrange
-from audit.models.build import build, initialised
+from audit.models.build import build, initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from audit.trainers.sgd import SgdTrainer
 from tests.engine import cases
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(compile_c.library(SOURCE) is None, reason="this 
 
 def both(hidden: tuple[int, ...], shape: tuple[int, ...], activation: str, classes: int) -> tuple[Gradients, Gradients]:
     spec = {"kind": "mlp", "hidden": list(hidden), "activation": activation}
-    modules = [initialised(spec, shape, classes, Seed(index)) for index in range(3)]
+    modules = [initialise_model(spec, shape, classes, Seed(index)) for index in range(3)]
     made = compiled_chain(modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
     assert isinstance(made, ChainGradients)
     return made, TapeGradients(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))

@@ -16,7 +16,7 @@ from audit.engine.dispatch import gradients_of
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layers import MatrixLayer
 from audit.engine.per_model_loop import LoopGradients
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from tests.engine import cases
 
 COUNT, ROWS = 3, 16
@@ -24,7 +24,7 @@ COUNT, ROWS = 3, 16
 
 def ensemble(name: str, *, force_loop: bool = False) -> tuple[list[nn.Module], Gradients, tuple[int, ...]]:
     spec, shape = cases.MODELS[name]
-    modules = [initialised(spec, shape, 3, Seed(index)).double() for index in range(COUNT)]
+    modules = [initialise_model(spec, shape, 3, Seed(index)).double() for index in range(COUNT)]
     state = stacked_state(modules, torch.float64, torch.device("cpu"))
     probe = torch.randn(2, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     return modules, gradients_of(modules[0], state, probe, force_loop=force_loop), shape
@@ -165,7 +165,7 @@ def test_copies_of_an_example_share_one_clip(name: str) -> None:
 
 
 def test_regression_equals_the_slow_loop() -> None:
-    modules = [initialised({"kind": "mlp", "hidden": [6]}, (5,), 0, Seed(index)).double() for index in range(COUNT)]
+    modules = [initialise_model({"kind": "mlp", "hidden": [6]}, (5,), 0, Seed(index)).double() for index in range(COUNT)]
     models = gradients_of(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
     rows = rows_for((5,))
     rows = Rows(inputs=rows.inputs, labels=torch.randn(COUNT * ROWS, dtype=torch.float64), mask=rows.mask)

@@ -8,7 +8,7 @@ import pytest
 
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
-from audit.data.load import STANDARDISED, load
+from audit.data.load import STANDARDISATION, load
 
 SEED = Seed(11)
 
@@ -53,7 +53,7 @@ def test_breast_cancer_is_scaled_by_constants_whatever_the_split():
     }
     assert np.array_equal(whole[1], whole[2])
     assert np.abs(whole[1]).max() <= 1
-    assert STANDARDISED not in few.source
+    assert STANDARDISATION not in few.source
 
 
 def test_more_than_there_is_names_the_figures():
@@ -193,14 +193,14 @@ def test_a_table_in_the_shape_of_uci_adult(tmp_path):
     whole = [line.split(", ") for line in LINES]
     assert list(data.groups) == [whole[i][2] for i in data.pool_index]
     assert list(data.pool.labels) == [int(whole[i][3] == ">50K") for i in data.pool_index]
-    assert STANDARDISED in data.source
+    assert STANDARDISATION in data.source
     assert np.allclose(data.train.inputs[:, 0].mean(), 0, atol=1e-6)
     assert np.allclose(data.train.inputs[:, 0].std(), 1, atol=1e-6)
 
 
 def test_declared_ranges_need_no_statistics(tmp_path):
     data = load(table(tmp_path, ranges={"age": [0, 100]}), SEED)
-    assert STANDARDISED not in data.source
+    assert STANDARDISATION not in data.source
     ages = np.array([float(line.split(",")[0]) for line in LINES])
     assert np.allclose(data.pool.inputs[:, 0], ages[data.pool_index] / 50 - 1)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from audit.core.seeds import Seed
-from audit.data.load import STANDARDISED, load
+from audit.data.load import STANDARDISATION, load
 
 SEED = Seed(5)
 ADULT = [
@@ -67,7 +67,7 @@ def test_adult(data_root):
     assert int(data.test.labels.sum()) == 3846  # and of adult.test
     assert set(data.groups) == {"Female", "Male"}
     assert data.train.inputs.shape[1] == 6 + 102
-    assert STANDARDISED in data.source
+    assert STANDARDISATION in data.source
 
 
 def test_bank_marketing(data_root):

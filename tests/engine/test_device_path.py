@@ -19,7 +19,7 @@ from audit.core.training import TrainingJob
 from audit.engine.clip_check import Recomputation
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.observe import Trained
+from audit.engine.observe import EnsembleReader
 from audit.engine.schedule import Settings
 from tests.engine import cases
 from tests.engine.pretend_device import PRETENDED, MixedDevicesError, pretended
@@ -91,7 +91,7 @@ def test_observing_stays_on_the_device(name: str) -> None:
     data = job.dataset
     with pretended():
         done = train(job, cases.silent)
-        models = Trained(job.model, done.weights, data.train.inputs[:2], data.classes, device="cuda")
+        models = EnsembleReader(job.model, done.weights, data.train.inputs[:2], data.classes, device="cuda")
         assert models.outputs(data.pool.inputs).shape == (3, len(data.pool), data.classes)
         assert models.gradient_norms(data.pool).shape == (3, len(data.pool))
         models.representations(data.pool)
@@ -138,7 +138,7 @@ def test_observing_on_a_gpu_gives_what_the_cpu_gives() -> None:
     job = job_of("cnn", PLAIN)
     done, data = train(job, cases.silent), job.dataset
     seen = [
-        Trained(job.model, done.weights, data.train.inputs[:2], data.classes, device=device).outputs(data.pool.inputs)
+        EnsembleReader(job.model, done.weights, data.train.inputs[:2], data.classes, device=device).outputs(data.pool.inputs)
         for device in ("cuda", "cpu")
     ]
     np.testing.assert_allclose(seen[0], seen[1], rtol=1e-3, atol=1e-4)

@@ -19,7 +19,7 @@ from audit.engine.layers import Tape
 from audit.engine.layers_elementwise import DropoutLayer
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.schedule import Settings
-from audit.models.build import initialised, parameter_count
+from audit.models.build import initialise_model, parameter_count
 from tests.engine import cases
 from tests.engine.twin import slow_training
 
@@ -225,7 +225,7 @@ def test_the_divisor_is_public() -> None:
     none = replace(job, included=np.zeros_like(job.included))
     done = train(none, cases.silent, DOUBLE)
     assert done.initial is not None
-    module = initialised(job.model, (5,), 3, job.seeds[0].child("init")).double()
+    module = initialise_model(job.model, (5,), 3, job.seeds[0].child("init")).double()
     train_records = job.dataset.train
     inputs = torch.from_numpy(np.array(train_records.inputs)).double()
     total, _ = cases.slow_sum(module, inputs, torch.from_numpy(np.array(train_records.labels)), 1e-3)

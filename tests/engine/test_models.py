@@ -17,7 +17,7 @@ from audit.core.seeds import Seed
 from audit.engine.ensemble import train
 from audit.engine.examine import examine
 from audit.engine.observe import logits
-from audit.models.build import build, initialised, parameter_count, refuse_mixing_layers
+from audit.models.build import build, initialise_model, parameter_count, refuse_mixing_layers
 from tests.engine import cases
 
 
@@ -111,7 +111,7 @@ def test_every_kind_trains_privately_and_learns(name: str) -> None:
 def test_initialisation_depends_on_the_seed_alone() -> None:
     spec = {"kind": "mlp", "hidden": [4]}
     before = torch.random.get_rng_state()
-    first, again, other = (initialised(spec, (5,), 3, Seed(number)).state_dict() for number in (1, 1, 2))
+    first, again, other = (initialise_model(spec, (5,), 3, Seed(number)).state_dict() for number in (1, 1, 2))
     assert torch.equal(before, torch.random.get_rng_state())
     for name, value in first.items():
         assert torch.equal(value, again[name])

@@ -13,14 +13,14 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
 from audit.engine.observe import logits, weight_products
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from tests.engine import cases
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "convolutions", "raw", "normalised"])
 def test_logits_are_those_of_each_model_alone(name: str) -> None:
     spec, shape = {**cases.MODELS, "normalised": (cases.factory("normalised"), (5,))}[name]
-    modules = [initialised(spec, shape, 3, Seed(index)).eval() for index in range(3)]
+    modules = [initialise_model(spec, shape, 3, Seed(index)).eval() for index in range(3)]
     tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
     weights = {key: np.stack([table[key].detach().numpy() for table in tables]) for key in tables[0]}
     inputs = cases.records(shape, 11, 4).inputs

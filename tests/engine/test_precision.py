@@ -18,7 +18,7 @@ from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients, full_precision
 from audit.engine.schedule import Settings
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
@@ -31,7 +31,7 @@ NAMES = ["mlp", "cnn", "wide_resnet", "tied", "used_twice", "sequences", "convol
 def ensemble(name: str) -> tuple[TapeGradients, TapeGradients, Rows]:
     """The same models with short products and without, all else in double precision."""
     spec, shape = cases.MODELS[name]
-    modules = [initialised(spec, shape, 3, Seed(index)).double() for index in range(COUNT)]
+    modules = [initialise_model(spec, shape, 3, Seed(index)).double() for index in range(COUNT)]
     state = stacked_state(modules, torch.float64, torch.device("cpu"))
     generator = np.random.default_rng(0)
     rows = Rows(
@@ -78,7 +78,7 @@ def test_gradients_are_off_by_the_rounding_of_eight_bits(name: str) -> None:
 def test_plain_autograd_agrees_to_the_same_digits() -> None:
     short, _, rows = ensemble("cnn")
     spec, shape = cases.MODELS["cnn"]
-    module = initialised(spec, shape, 3, Seed(0)).double()
+    module = initialise_model(spec, shape, 3, Seed(0)).double()
     rows.mask[:] = False
     rows.mask[0, 3] = True
     total, _ = summed(short, rows, Clip(norm=0.1))

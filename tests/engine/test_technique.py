@@ -18,7 +18,7 @@ from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ensemble import train
 from audit.engine.schedule import Settings
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from audit.optimizers._schedule import rate_factor
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
@@ -31,7 +31,7 @@ DOUBLE = Settings(dtype=torch.float64)
 @pytest.mark.parametrize("name", ["mlp", "cnn", "wide_resnet", "used_twice", "many_channels"])
 def test_per_layer_clipping_equals_a_slow_loop(name: str, force_loop: bool) -> None:
     spec, shape = cases.MODELS[name]
-    modules = [initialised(spec, shape, 3, Seed(index)).double() for index in range(2)]
+    modules = [initialise_model(spec, shape, 3, Seed(index)).double() for index in range(2)]
     models = gradients_of(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")), force_loop=force_loop)
     generator = torch.Generator().manual_seed(0)
     rows = Rows(

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from audit.core.training import TrainingJob
 from audit.engine.sampling import EnsembleSampler, Law
-from audit.models.build import initialised
+from audit.models.build import initialise_model
 from tests.engine import cases
 
 
@@ -21,7 +21,7 @@ def slow_training(job: TrainingJob, model: int, *, whole_batches: bool = False) 
     clip_norm = None if job.noisy is None else job.noisy.clip_norm
     inputs = torch.from_numpy(np.concatenate([data.train.inputs, job.canaries.records.inputs])).double()
     labels = torch.from_numpy(np.concatenate([data.train.labels, job.canaries.records.labels]))
-    module = initialised(job.model, data.train.inputs.shape[1:], data.classes, job.seeds[model].child("init")).double()
+    module = initialise_model(job.model, data.train.inputs.shape[1:], data.classes, job.seeds[model].child("init")).double()
     options = dict(job.optimizer)
     kind, rate = options.pop("kind"), options.pop("learning_rate")
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]

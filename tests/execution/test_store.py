@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from audit.core.errors import ConfigError, OutputError
-from audit.execution.store import SUMS, Store, unfinished, verify_folder, write_outputs
+from audit.execution.store import SUMS, Store, find_unfinished, verify_folder, write_outputs
 
 
 def never() -> Mapping[str, np.ndarray]:
@@ -105,8 +105,8 @@ def test_two_audits_cannot_share_a_folder(tmp_path: Path) -> None:
 def test_unfinished_runs_are_found_by_config(tmp_path: Path) -> None:
     Store.start(tmp_path / "20260101T000000Z-tiny", "a")
     Store.start(tmp_path / "20260102T000000Z-tiny", "b")
-    assert unfinished(tmp_path, "a") == tmp_path / "20260101T000000Z-tiny"
-    assert unfinished(tmp_path, "z") is None
+    assert find_unfinished(tmp_path, "a") == tmp_path / "20260101T000000Z-tiny"
+    assert find_unfinished(tmp_path, "z") is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b"{}", b'{"created": 3, "config_sha256": "a"}', b"\xff\xfe"])
@@ -118,9 +118,9 @@ def test_a_damaged_start_is_refused_and_says_how_to_go_on(tmp_path: Path, damage
     with pytest.raises(ConfigError, match=r"is damaged.*remove.*--resume"):
         Store.start(tmp_path / "run", "a", resume=True)
     with pytest.raises(ConfigError, match="is damaged"):
-        unfinished(tmp_path, "a")
+        find_unfinished(tmp_path, "a")
     Store.start(tmp_path / "20260101T000000Z-whole", "a")
-    assert unfinished(tmp_path, "a") == tmp_path / "20260101T000000Z-whole"
+    assert find_unfinished(tmp_path, "a") == tmp_path / "20260101T000000Z-whole"
     started.unlink()
     Store.start(tmp_path / "run", "a", resume=True)
 

@@ -40,7 +40,7 @@ from audit.experiment import leave_one_out_summary
 from audit.experiment.assemble import assemble
 from audit.experiment.records import RecordTable
 from audit.experiment.run import run
-from audit.models.build import build, initialised
+from audit.models.build import build, initialise_model
 from audit.stats.curves import tradeoff
 from audit.trainers.sgd import SgdTrainer
 from tests.tiny import CONFIG
@@ -354,7 +354,7 @@ def trained_inside(steps: int) -> object:
 
 def test_a_factory_may_train_its_model() -> None:
     spec = {"factory": "tests.experiment.test_described:trained_inside", "arguments": {"steps": 3}}
-    first, second = initialised(spec, (4,), 2, SEED), initialised(spec, (4,), 2, SEED.child("other"))
+    first, second = initialise_model(spec, (4,), 2, SEED), initialise_model(spec, (4,), 2, SEED.child("other"))
     for one, other in zip(first.parameters(), second.parameters(), strict=True):
         assert bool((one == other).all())
 

@@ -436,7 +436,7 @@ def test_the_plan_tells_after_how_many_runs_a_game_stops() -> None:
     claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="stated", family="gdp")
     question = power.Question(delta=1e-5, claim=1.0, draws=11)
     game = dataclasses.replace(GAME, runs=300)
-    asked = power.Asked(estimator=estimator, game=game, question=question)
+    asked = power.PowerQuery(estimator=estimator, game=game, question=question)
     soon, later = (power.runs_to_proof(asked, truth, claim) for truth in (20.0, 4.4))
     assert 8 < soon < later < 300
     assert power.runs_to_proof(asked, 1.1, claim) == math.inf

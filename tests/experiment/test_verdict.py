@@ -59,13 +59,13 @@ def bound(epsilon: float, ceiling: float = 5.0, family: str | None = None) -> Lo
     ],
 )
 def test_each_outcome(bounds: list[LowerBound], trusted: bool, executed: bool, outcome: Outcome) -> None:
-    assert judge.judge(CLAIM, bounds, trusted=trusted, executed=executed).outcome is outcome
+    assert judge.judge(CLAIM, bounds, evidence_valid=trusted, execution_valid=executed).outcome is outcome
 
 
 def test_a_family_bound_refutes_only_a_claim_of_that_family() -> None:
     same = replace(CLAIM, family="dp_sgd")
-    assert judge.judge(same, [bound(3.0, 99.0, "dp_sgd")], trusted=True).outcome is Outcome.VIOLATED
-    assert judge.judge(same, [bound(3.0, 99.0, "gdp")], trusted=True).outcome is Outcome.OUT_OF_REACH
+    assert judge.judge(same, [bound(3.0, 99.0, "dp_sgd")], evidence_valid=True).outcome is Outcome.VIOLATED
+    assert judge.judge(same, [bound(3.0, 99.0, "gdp")], evidence_valid=True).outcome is Outcome.OUT_OF_REACH
 
 
 def test_without_sampling_dp_sgd_and_a_gaussian_are_one_curve() -> None:
@@ -88,7 +88,7 @@ def test_without_sampling_dp_sgd_and_a_gaussian_are_one_curve() -> None:
         assert found.family == "gdp" and found.parameter is not None and 1 < found.parameter < 3, estimator
         assert found.epsilon == pytest.approx(tradeoff.epsilon_of_gdp(found.parameter, 1e-5), rel=0.02), estimator
         for claim in stated:
-            assert judge.judge(claim, [found], trusted=True).outcome is Outcome.VIOLATED
+            assert judge.judge(claim, [found], evidence_valid=True).outcome is Outcome.VIOLATED
     sampled = dp_sgd(noise_multiplier=4.0, clip_norm=1.0, sample_rate=0.5, steps=4)
     found = FdpRank().lower_bound(replace(scores, mechanism=sampled), **asked)
     assert found.family == "dp_sgd" and not replace(CLAIM, family="gdp").can_be_refuted_by(found)
@@ -98,20 +98,22 @@ IN_FAMILY = replace(bound(8.6, 99.0, "dp_sgd"), parameter=0.4123, estimator="fdp
 
 
 def test_a_refuted_curve_is_named_and_its_epsilon_is_never_stated_without_the_family() -> None:
-    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], trusted=True)
+    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], evidence_valid=True)
     assert found.outcome is Outcome.VIOLATED
     assert "refutes the claimed curve of DP-SGD" in found.reason and "effective noise multiplier at most 0.413" in found.reason
     assert "inside the family 'dp_sgd', and only there" in found.reason and "proves epsilon" not in found.reason
 
 
 def test_a_run_outside_of_the_family_gets_no_epsilon_from_it() -> None:
-    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], trusted=True, executed=False, inside=False)
+    found = judge.judge(
+        replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], evidence_valid=True, execution_valid=False, inside=False
+    )
     assert found.outcome is Outcome.INVALID and found.bound is not None and found.bound.family is None
     assert "do not fit the claimed curve of DP-SGD" in found.reason and "8.6" not in found.reason
 
 
 def test_a_bound_for_any_mechanism_decides_before_a_larger_one_inside_a_family() -> None:
-    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(2.5)], trusted=True)
+    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(2.5)], evidence_valid=True)
     assert found.bound is not None and found.bound.family is None and "proves epsilon of at least 2.50" in found.reason
 
 
@@ -125,13 +127,13 @@ def test_only_noise_of_another_size_leaves_a_run_inside_its_family() -> None:
 
 
 def test_a_bound_at_another_delta_decides_nothing() -> None:
-    assert judge.judge(CLAIM, [replace(bound(4.0), delta=1e-6)], trusted=True).outcome is Outcome.OUT_OF_REACH
+    assert judge.judge(CLAIM, [replace(bound(4.0), delta=1e-6)], evidence_valid=True).outcome is Outcome.OUT_OF_REACH
 
 
 def test_the_tightest_claim_decides_unless_one_is_refuted() -> None:
     loose = replace(CLAIM, epsilon=4.9)
-    tight = judge.judge(CLAIM, [bound(1.0, 4.0)], trusted=True)
-    far = judge.judge(loose, [bound(1.0, 4.0)], trusted=True)
+    tight = judge.judge(CLAIM, [bound(1.0, 4.0)], evidence_valid=True)
+    far = judge.judge(loose, [bound(1.0, 4.0)], evidence_valid=True)
     assert far.outcome is Outcome.OUT_OF_REACH
     assert judge.of_mechanism([far, tight]) is Outcome.CONSISTENT
     assert judge.of_mechanism([]) is None

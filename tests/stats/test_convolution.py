@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from audit.stats.bounds.convolution import DIRECT, convolved
+from audit.stats.bounds.convolution import DIRECT, convolve
 
 
 @pytest.mark.parametrize(("left", "right"), [(500, 500), (20_000, 11), (1, 300_000), (77_777, 4_321)])
@@ -17,11 +17,11 @@ def test_the_transform_gives_the_bits_of_scipy(left: int, right: int) -> None:
     random = np.random.default_rng(left)
     one, other = random.dirichlet(np.ones(left)), random.dirichlet(np.ones(right))
     assert left * right > DIRECT
-    np.testing.assert_array_equal(convolved(one, other), np.maximum(signal.fftconvolve(one, other), 0.0))
+    np.testing.assert_array_equal(convolve(one, other), np.maximum(signal.fftconvolve(one, other), 0.0))
 
 
 def test_short_sequences_are_summed_directly() -> None:
-    np.testing.assert_array_equal(convolved(np.array([0.5, 0.5]), np.array([0.25, 0.75])), [0.125, 0.5, 0.375])
+    np.testing.assert_array_equal(convolve(np.array([0.5, 0.5]), np.array([0.25, 0.75])), [0.125, 0.5, 0.375])
 
 
 def test_public_functions_load_neither_torch_nor_signal_processing() -> None:

@@ -272,12 +272,12 @@ def test_one_good_attack_among_bad_ones_is_enough_and_ten_bad_ones_prove_nothing
     scores[2] += 3.0 * included
     assert sequential.epsilon_refuted(sequential.follow(ANY, scores, included).end, 0.05) > 1.0
     nothing = [sequential.follow(ANY, *drawn(100 + seed, 0.0, 100, attacks=10)) for seed in range(10)]
-    assert sum(sequential.refuted(one.end, 0.05) is not None for one in nothing) <= 3
+    assert sum(sequential.largest_refuted(one.end, 0.05) is not None for one in nothing) <= 3
 
 
 def test_trials_without_order_or_with_infinite_scores_are_played_on() -> None:
     included = np.arange(40) % 2 == 0
     equal = sequential.follow(ANY, np.zeros((1, 40)), included)
-    assert sequential.refuted(equal.end, 0.05) is None and np.isfinite(equal.joint).all()
+    assert sequential.largest_refuted(equal.end, 0.05) is None and np.isfinite(equal.joint).all()
     endless = sequential.follow(ANY, np.where(included, np.inf, -np.inf)[None, :], included)
     assert sequential.epsilon_refuted(endless.end, 0.05) > 0.5 and np.isfinite(endless.joint).all()

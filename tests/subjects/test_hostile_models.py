@@ -359,4 +359,4 @@ def test_messages_of_a_process_are_never_pickles() -> None:
     assert _frames.receive(stream) is None
     for hostile in (pickle.dumps(1) * 40, b"\xff" * 12, b"\0\0\0\2\0\0\0\0\0\0\0\0[]"):
         with pytest.raises((ValueError, UnicodeDecodeError)):
-            _frames.receive(io.BytesIO(hostile), most=100)
+            _frames.receive(io.BytesIO(hostile), limit=100)

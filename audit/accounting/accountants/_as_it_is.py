@@ -20,7 +20,7 @@ RELATIONS = {
     Adjacency.ZERO_OUT: NeighboringRelation.REPLACE_SPECIAL,
     Adjacency.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
 }
-UNCHECKED = "the library's figure, unchecked"
+NOTE = "the library's figure, unchecked"
 
 
 def library(module: str, package: str) -> ModuleType:
@@ -34,10 +34,10 @@ def library(module: str, package: str) -> ModuleType:
 
 
 def figure(
-    epsilon: float, *, package: str, what: str, delta: float, adjacency: Adjacency, note: str = UNCHECKED, module: str = ""
+    epsilon: float, *, package: str, method: str, delta: float, adjacency: Adjacency, note: str = NOTE, module: str = ""
 ) -> Claim:
     """A library's figure as a claim that names the library, its version and which of its accountants spoke."""
-    source = f"{package} {importlib.metadata.version(module or package)} {what}"
+    source = f"{package} {importlib.metadata.version(module or package)} {method}"
     return Claim(epsilon=float(epsilon), delta=delta, adjacency=adjacency, source=source, note=note)
 
 
@@ -47,15 +47,15 @@ def add_remove_only(name: str, adjacency: Adjacency) -> None:
         raise UnsupportedMechanism(f"{name} accounts for add/remove only; it has no figure for replace_one")
 
 
-def opacus(kind: str, mechanism: Event, *, delta: float, adjacency: Adjacency, note: str = UNCHECKED) -> Claim:
+def opacus(kind: str, mechanism: Event, *, delta: float, adjacency: Adjacency, note: str = NOTE) -> Claim:
     """What Opacus' accountant `kind` states for a history of (noise multiplier, sample rate, steps)."""
     add_remove_only("Opacus", adjacency)
     history = list(phases(mechanism))
-    made = {"RDP": "RDPAccountant", "PRV": "PRVAccountant", "GDP": "GaussianAccountant"}[kind]
+    class_name = {"RDP": "RDPAccountant", "PRV": "PRVAccountant", "GDP": "GaussianAccountant"}[kind]
     accountants = library("opacus.accountants", "opacus")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        accountant = getattr(accountants, made)()
+        accountant = getattr(accountants, class_name)()
         accountant.history = history
         epsilon = accountant.get_epsilon(delta)
-    return figure(epsilon, package="opacus", what=kind, delta=delta, adjacency=adjacency, note=note)
+    return figure(epsilon, package="opacus", method=kind, delta=delta, adjacency=adjacency, note=note)

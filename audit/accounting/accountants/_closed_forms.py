@@ -55,13 +55,13 @@ def without_replacement(event: Event, delta: float, adjacency: Adjacency) -> Bra
     rate = inner.batch / inner.population
     if rate == 0 or count == 0 or not noises:
         return 0.0, 0.0
-    noise = sum(one**-2 for one in noises) ** -0.5
+    noise = sum(noise**-2 for noise in noises) ** -0.5
     if rate == 1:
         return exact_gaussian([noise / math.sqrt(count)], delta, adjacency)
     return pld.without_replacement_bracket(noise, rate, count, float(delta))
 
 
-def sampled_once(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
+def one_sample_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
     """Bracket of a single Poisson-sampled Gaussian release under add/remove, None for other events.
 
     What both hypotheses share is taken out of either, which leaves a Gaussian release at another delta or epsilon.
@@ -81,7 +81,7 @@ def sampled_once(event: Event, delta: float, adjacency: Adjacency) -> Bracket | 
     return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
 
 
-def concentrated(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
+def concentrated_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
     """Bracket of zCDP and Gaussian mechanisms composed: every such one above, the Gaussian one below."""
     rho = _total_rho(event, adjacency)
     if rho is None:
@@ -106,8 +106,8 @@ def _total_rho(event: Event, adjacency: Adjacency) -> float | None:
             total = _total_rho(inner, adjacency)
             return None if total is None else total * count if count else 0.0
         case Composed(parts=parts) if parts:
-            found = [_total_rho(part, adjacency) for part in parts]
-            return None if any(one is None for one in found) else sum(one for one in found if one is not None)
+            rhos = [_total_rho(part, adjacency) for part in parts]
+            return None if any(rho is None for rho in rhos) else sum(rho for rho in rhos if rho is not None)
     return None
 
 
@@ -168,9 +168,13 @@ def _divergences(  # noqa: PLR0911 (one arm a kind)
         case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate) if noise > 0 and change == 1:
             return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in orders.tolist()])
         case Repeated(mechanism=inner, count=count):
-            found = _divergences(inner, adjacency, orders)
-            return None if found is None else found * count
+            divergence = _divergences(inner, adjacency, orders)
+            return None if divergence is None else divergence * count
         case Composed(parts=parts):
-            each = [_divergences(part, adjacency, orders) for part in parts]
-            return None if any(one is None for one in each) else sum((one for one in each if one is not None), 0 * orders)
+            divergences = [_divergences(part, adjacency, orders) for part in parts]
+            return (
+                None
+                if any(divergence is None for divergence in divergences)
+                else sum((divergence for divergence in divergences if divergence is not None), 0 * orders)
+            )
     return None

@@ -82,7 +82,7 @@ def _leaves(event: Event, count: int) -> Iterator[tuple[Event, int]]:
 
 def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
     """Logarithms of the chance of each threshold event under P and under Q, for each order of the hypotheses."""
-    replaced = adjacency is Adjacency.REPLACE_ONE
+    is_replacement = adjacency is Adjacency.REPLACE_ONE
     rate = 1.0
     if isinstance(leaf, PoissonSampled) and leaf.sample_rate > 0:
         rate, leaf = float(leaf.sample_rate), leaf.mechanism
@@ -91,20 +91,20 @@ def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
             tail = lambda x: counted_events.log_normal_tail(x / noise)  # noqa: E731
         case Laplace(noise_multiplier=noise) if noise > 0:
             tail = lambda x: np.where(x > 0, -x / noise - math.log(2), np.log1p(-np.exp(np.minimum(x, 0) / noise) / 2))  # noqa: E731
-        case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if replaced and rate == 1 and parameter > 0:
-            other = parameter / buckets
-            return [(np.log([1 - parameter + other]), np.log([other]))]
+        case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if is_replacement and rate == 1 and parameter > 0:
+            other_share = parameter / buckets
+            return [(np.log([1 - parameter + other_share]), np.log([other_share]))]
         case _:
             return []
     end = 1 + 12 * float(noise)
     x = np.linspace(-end, end, _THRESHOLDS)
     with np.errstate(divide="ignore"):
-        unseen = np.log1p(-rate) if rate < 1 else -math.inf
-    seen = np.logaddexp(unseen + tail(x), math.log(rate) + tail(x - 1))
-    if replaced:
-        return [(seen, np.logaddexp(unseen + tail(x), math.log(rate) + tail(x + 1)))]
-    absent_below = np.logaddexp(unseen + tail(x), math.log(rate) + tail(x + 1))  # P(output <= -x) with the record at 1
-    return [(seen, tail(x)), (tail(x), absent_below)]
+        out_log = np.log1p(-rate) if rate < 1 else -math.inf
+    mixture = np.logaddexp(out_log + tail(x), math.log(rate) + tail(x - 1))
+    if is_replacement:
+        return [(mixture, np.logaddexp(out_log + tail(x), math.log(rate) + tail(x + 1)))]
+    absent_below = np.logaddexp(out_log + tail(x), math.log(rate) + tail(x + 1))  # P(output <= -x) with the record at 1
+    return [(mixture, tail(x)), (tail(x), absent_below)]
 
 
 def _largest_losses(event: Event, adjacency: Adjacency) -> float:

@@ -32,16 +32,16 @@ def epsilon(mechanism: Event, adjacency: Adjacency, orders: tuple[float, ...], c
     if is_non_private(mechanism):
         return math.inf, "no noise was added"
     parts = [NoisySteps(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
-    released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
-    if not released:
+    active_phases = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
+    if not active_phases:
         return 0.0, "nothing is released about any record"
-    if any(part.noise_multiplier == 0 for part in released):
+    if any(part.noise_multiplier == 0 for part in active_phases):
         return math.inf, "no noise is added"
     total = np.zeros(1)
-    for part in released:
-        found, per_step = step_divergence(_effective_noise(part, adjacency), float(part.sample_rate), orders)
+    for part in active_phases:
+        divergence, per_step = step_divergence(_effective_noise(part, adjacency), float(part.sample_rate), orders)
         total = total + per_step * int(part.steps)
-    return convert(found, total)
+    return convert(divergence, total)
 
 
 def _effective_noise(mechanism: NoisySteps, adjacency: Adjacency) -> float:

@@ -55,28 +55,28 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
         case Concentrated(rho=rho) if side == "below" and rho > 0:
             noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
             return [(partial(_gaussian_pair, noise, 1.0), count)]
-    return _attained(event, count, adjacency)
+    return _attained_pair(event, count, adjacency)
 
 
-def _attained(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)
+def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)
     match event:
         case NonPrivate():
             return [(partial(_revealing, 1.0), count)]
         case PoissonSampled(mechanism=NonPrivate(), sample_rate=rate):
             return [(partial(_revealing, rate), count)] if rate > 0 else []
         case Gaussian(noise_multiplier=noise):
-            return _sampled(noise, 1.0, count, adjacency, partial(_gaussian_pair, noise, 1.0))
+            return _sampled_pair(noise, 1.0, count, adjacency, partial(_gaussian_pair, noise, 1.0))
         case Laplace(noise_multiplier=scale):
-            return _sampled(scale, 1.0, count, adjacency, partial(_laplace_pair, scale, 1.0))
+            return _sampled_pair(scale, 1.0, count, adjacency, partial(_laplace_pair, scale, 1.0))
         case PoissonSampled(mechanism=Laplace(noise_multiplier=scale), sample_rate=rate):
             if adjacency is Adjacency.REPLACE_ONE and rate < 1:
                 raise UnsupportedMechanism("Poisson-sampled Laplace under replace-one has no proof here; use add_remove")
-            return _sampled(scale, rate, count, adjacency, partial(_laplace_pair, scale, rate))
+            return _sampled_pair(scale, rate, count, adjacency, partial(_laplace_pair, scale, rate))
         case PoissonSampled(mechanism=inner, sample_rate=rate):
             noise_together = _noise(inner)
             if noise_together is None:
                 return []
-            return _sampled(noise_together, rate, count, adjacency, partial(_gaussian_pair, noise_together, rate))
+            return _sampled_pair(noise_together, rate, count, adjacency, partial(_gaussian_pair, noise_together, rate))
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
             if adjacency is not Adjacency.REPLACE_ONE:
                 raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")
@@ -88,11 +88,11 @@ def _attained(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # 
         case Concentrated(rho=0):
             return []
         case Grouped(mechanism=inner, size=size):
-            return _grouped(inner, size, count, adjacency)
+            return _group_pair(inner, size, count, adjacency)
     raise UnsupportedMechanism(f"{event} inside a composition has no proof here; account for it on its own")
 
 
-def _grouped(inner: Event, size: int, count: int, adjacency: Adjacency) -> list[Leaf]:
+def _group_pair(inner: Event, size: int, count: int, adjacency: Adjacency) -> list[Leaf]:
     match inner:
         case ApproximateDp(epsilon=epsilon, delta=delta):
             return [(partial(_approximate_group, epsilon, delta, size), count)]
@@ -116,7 +116,7 @@ def _noise(inner: Event) -> float | None:
         raise UnsupportedMechanism(f"Poisson sampling of {inner} has no proof here; expected Gaussian or Laplace inside")
     if len(noises) < 2:
         return noises[0] if noises else None
-    return 0.0 if min(noises) == 0 else sum(one**-2 for one in noises) ** -0.5
+    return 0.0 if min(noises) == 0 else sum(noise**-2 for noise in noises) ** -0.5
 
 
 def gaussians(event: Event) -> list[float] | None:
@@ -130,12 +130,16 @@ def gaussians(event: Event) -> list[float] | None:
             noises = gaussians(inner)
             return None if noises is None else [noise / math.sqrt(count) for noise in noises if count]
         case Composed(parts=parts):
-            found = [gaussians(part) for part in parts]
-            return None if any(one is None for one in found) else [noise for one in found if one is not None for noise in one]
+            noise_groups = [gaussians(part) for part in parts]
+            return (
+                None
+                if any(group is None for group in noise_groups)
+                else [noise for group in noise_groups if group is not None for noise in group]
+            )
     return None
 
 
-def _sampled(noise: float, rate: float, count: int, adjacency: Adjacency, pair: pld.PairMaker) -> list[Leaf]:
+def _sampled_pair(noise: float, rate: float, count: int, adjacency: Adjacency, pair: pld.PairMaker) -> list[Leaf]:
     if rate == 0 or count == 0:
         return []
     if noise > 0:
@@ -163,10 +167,10 @@ def _laplace_pair(scale: float, rate: float, direction: Direction, log_tail: flo
 
 def _revealing(rate: float, direction: Direction, log_tail: float) -> LossPair:
     """A release that shows a sampled record as it is."""
-    unseen = math.log1p(-rate) if rate < 1 else -math.inf
+    out_log = math.log1p(-rate) if rate < 1 else -math.inf
     if direction == "add":
-        return finite_pair((-unseen,), (1.0,))
-    return finite_pair((unseen, math.inf), (1 - rate, rate)) if rate < 1 else finite_pair((0.0, math.inf), (0.0, 1.0))
+        return finite_pair((-out_log,), (1.0,))
+    return finite_pair((out_log, math.inf), (1 - rate, rate)) if rate < 1 else finite_pair((0.0, math.inf), (0.0, 1.0))
 
 
 def approximate(epsilon: float, delta: float, direction: Direction, log_tail: float) -> LossPair:

@@ -32,10 +32,10 @@ def alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
     Raises:
         UnsupportedMechanism: replacing a record can touch two parts; or there are more than 64 ways.
     """
-    found = _alternatives(event, adjacency)
-    if len(found) > _MOST_ALTERNATIVES:
-        raise UnsupportedMechanism(f"{event} has {len(found)} ways through its parallel parts; at most {_MOST_ALTERNATIVES}")
-    return found
+    events = _alternatives(event, adjacency)
+    if len(events) > _MOST_ALTERNATIVES:
+        raise UnsupportedMechanism(f"{event} has {len(events)} ways through its parallel parts; at most {_MOST_ALTERNATIVES}")
+    return events
 
 
 def _alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
@@ -45,10 +45,10 @@ def _alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
                 raise UnsupportedMechanism("replacing a record can touch two parts of a parallel composition; use add_remove")
             return [way for part in parts for way in alternatives(part, adjacency)] or [Composed(parts=())]
         case Composed(parts=parts):
-            each = [alternatives(part, adjacency) for part in parts]
-            if all(len(ways) == 1 for ways in each):
-                return [Composed(parts=tuple(ways[0] for ways in each))]
-            return [Composed(parts=way) for way in product(*each)]
+            variants = [alternatives(part, adjacency) for part in parts]
+            if all(len(ways) == 1 for ways in variants):
+                return [Composed(parts=tuple(ways[0] for ways in variants))]
+            return [Composed(parts=way) for way in product(*variants)]
         case Repeated(mechanism=inner, count=count):
             ways = alternatives(inner, adjacency)
             if len(ways) == 1:
@@ -59,7 +59,7 @@ def _alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
     return [event]
 
 
-def ungrouped(event: Event) -> Event:
+def without_groups(event: Event) -> Event:
     """The event with every group pushed down to mechanisms, and absorbed by those whose pair only widens.
 
     What is left are groups of Poisson-sampled Gaussian and of approximately private mechanisms.
@@ -69,13 +69,13 @@ def ungrouped(event: Event) -> Event:
     """
     match event:
         case Grouped(mechanism=inner, size=size):
-            return _spread(ungrouped(inner), size)
+            return _spread(without_groups(inner), size)
         case Repeated(mechanism=inner, count=count):
-            return Repeated(mechanism=ungrouped(inner), count=count)
+            return Repeated(mechanism=without_groups(inner), count=count)
         case Composed(parts=parts):
-            return Composed(parts=tuple(ungrouped(part) for part in parts))
+            return Composed(parts=tuple(without_groups(part) for part in parts))
         case Parallel(parts=parts):
-            return Parallel(parts=tuple(ungrouped(part) for part in parts))
+            return Parallel(parts=tuple(without_groups(part) for part in parts))
         case PoissonSampled(mechanism=Grouped()):
             raise UnsupportedMechanism(f"{event}: sampling a group as one has no proof here; group the sampled mechanism")
     return event

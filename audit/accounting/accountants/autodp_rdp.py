@@ -53,9 +53,9 @@ class Autodp:
         compose = transformers.Composition() if self.composition == "rdp" else transformers.ComposeAFA()
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it prints its searches
             warnings.simplefilter("ignore")
-            composed = compose([one for one, _ in parts], [count for _, count in parts])
-            epsilon = composed.get_approxDP(delta)
-        return _as_it_is.figure(epsilon, package="autodp", what=self.composition, delta=delta, adjacency=adjacency)
+            composition = compose([part for part, _ in parts], [count for _, count in parts])
+            epsilon = composition.get_approxDP(delta)
+        return _as_it_is.figure(epsilon, package="autodp", method=self.composition, delta=delta, adjacency=adjacency)
 
     def _makers(self, zoo: Any, transformers: Any) -> dict[type, Callable[..., _Parts]]:
         smooth = self.composition == "afa"
@@ -63,34 +63,43 @@ class Autodp:
         def gaussian(noise: float) -> Any:
             return zoo.GaussianMechanism(sigma=noise, phi_off=not smooth) if smooth else zoo.ExactGaussianMechanism(sigma=noise)
 
-        def sampled(inner: Any, rate: float, *, is_gaussian: bool) -> Any:
+        def sampled_mechanism(inner: Any, rate: float, *, is_gaussian: bool) -> Any:
             if smooth:
                 raise UnsupportedMechanism("autodp's ComposeAFA is asked for unsampled mechanisms only")
             inner.neighboring = "add_remove"
             # its own Gaussian training mechanism asks for the tighter of its two theorems, which others have to earn
             return transformers.AmplificationBySampling(PoissonSampling=True)(inner, rate, improved_bound_flag=is_gaussian)
 
-        def response(one: RandomizedResponse) -> _Parts:
-            if one.buckets != 2:
-                raise UnsupportedMechanism(f"autodp's randomised response has two answers; here are {one.buckets}")
-            return [(zoo.RandresponseMechanism(p=1 - one.noise_parameter / 2, phi_off=not smooth), 1)]
+        def response(randomized_response: RandomizedResponse) -> _Parts:
+            if randomized_response.buckets != 2:
+                raise UnsupportedMechanism(
+                    f"autodp's randomised response has two answers; here are {randomized_response.buckets}"
+                )
+            return [(zoo.RandresponseMechanism(p=1 - randomized_response.noise_parameter / 2, phi_off=not smooth), 1)]
 
-        def repeat(one: Repeated, parts: _Parts) -> _Parts:
-            return [(inner, count * one.count) for inner, count in parts]
+        def repeat(event: Repeated, parts: _Parts) -> _Parts:
+            return [(inner, count * event.count) for inner, count in parts]
 
-        def sample(one: PoissonSampled, parts: _Parts) -> _Parts:
+        def sample(poisson_sampled: PoissonSampled, parts: _Parts) -> _Parts:
             if len(parts) != 1 or parts[0][1] != 1:
                 raise UnsupportedMechanism("autodp is asked to sample single mechanisms only")
-            return [(sampled(parts[0][0], one.sample_rate, is_gaussian=isinstance(one.mechanism, Gaussian)), 1)]
+            return [
+                (
+                    sampled_mechanism(
+                        parts[0][0], poisson_sampled.sample_rate, is_gaussian=isinstance(poisson_sampled.mechanism, Gaussian)
+                    ),
+                    1,
+                )
+            ]
 
         return {
-            Gaussian: lambda one: [(gaussian(one.noise_multiplier), 1)],
-            Laplace: lambda one: [(zoo.LaplaceMechanism(b=one.noise_multiplier, phi_off=not smooth), 1)],
-            Exponential: lambda one: [(zoo.ExponentialMechanism(eps=one.epsilon), 1)],
+            Gaussian: lambda event: [(gaussian(event.noise_multiplier), 1)],
+            Laplace: lambda event: [(zoo.LaplaceMechanism(b=event.noise_multiplier, phi_off=not smooth), 1)],
+            Exponential: lambda event: [(zoo.ExponentialMechanism(eps=event.epsilon), 1)],
             RandomizedResponse: response,
             PoissonSampled: sample,
             Repeated: repeat,
-            Composed: lambda one, *parts: [pair for part in parts for pair in part],
+            Composed: lambda event, *parts: [pair for part in parts for pair in part],
         }
 
 

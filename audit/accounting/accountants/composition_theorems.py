@@ -60,7 +60,7 @@ class CompositionTheorems:
         """
         checks.open_probability(delta, "delta")
         mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
-        parts = [one for one in _leaves(mechanism, 1) if one[2] > 0 and one[1] > 0]
+        parts = [leave for leave in _leaves(mechanism, 1) if leave[2] > 0 and leave[1] > 0]
         epsilons = {
             "basic": self._compose(parts, float(delta), adjacency, slack=0.0),
             "advanced": self._compose(parts, float(delta), adjacency, slack=float(delta) / 2),
@@ -71,20 +71,20 @@ class CompositionTheorems:
 
     def _compose(self, parts: list[_Leaf], delta: float, adjacency: Adjacency, *, slack: float) -> float:
         """Epsilon with `slack` of delta for the advanced theorem (0: the basic one) and the rest shared by the releases."""
-        gaussian = sum(count for one, _, count in parts if isinstance(one, Gaussian))
-        own = sum(rate * one.delta * count for one, rate, count in parts if isinstance(one, ApproximateDp))
-        left = delta - slack - own
-        if left < 0:
+        gaussian = sum(count for leaf, _, count in parts if isinstance(leaf, Gaussian))
+        own = sum(rate * leaf.delta * count for leaf, rate, count in parts if isinstance(leaf, ApproximateDp))
+        rest = delta - slack - own
+        if rest < 0:
             return math.inf
-        share = left / gaussian if gaussian else 0.0
-        each = [(_one(one, rate, share, adjacency), count) for one, rate, count in parts]
-        if any(math.isinf(epsilon) for epsilon, _ in each):
+        share = rest / gaussian if gaussian else 0.0
+        epsilons = [(_leaf_epsilon(leaf, rate, share, adjacency), count) for leaf, rate, count in parts]
+        if any(math.isinf(epsilon) for epsilon, _ in epsilons):
             return math.inf
         if slack == 0:
-            return sum(epsilon * count for epsilon, count in each)
-        drift = sum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in each)
-        squared = sum(count * epsilon**2 for epsilon, count in each)
-        return drift + math.sqrt(2 * math.log(1 / slack) * squared)
+            return sum(epsilon * count for epsilon, count in epsilons)
+        drift = sum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in epsilons)
+        squares = sum(count * epsilon**2 for epsilon, count in epsilons)
+        return drift + math.sqrt(2 * math.log(1 / slack) * squares)
 
 
 def _leaves(event: Event, count: int) -> list[_Leaf]:
@@ -92,10 +92,10 @@ def _leaves(event: Event, count: int) -> list[_Leaf]:
         case NonPrivate():
             return [(Gaussian(noise_multiplier=0.0), 1.0, count)]
         case PoissonSampled(mechanism=inner, sample_rate=rate):
-            found = _leaves(inner, 1)
-            if len(found) != 1 or found[0][2] != 1:
+            leaves = _leaves(inner, 1)
+            if len(leaves) != 1 or leaves[0][2] != 1:
                 raise UnsupportedMechanism(f"sampling of {inner}: the amplification lemma is used for single mechanisms only")
-            return [(found[0][0], found[0][1] * float(rate), count)]
+            return [(leaves[0][0], leaves[0][1] * float(rate), count)]
         case Repeated(mechanism=inner, count=times):
             return _leaves(inner, count * int(times))
         case Composed(parts=parts):
@@ -105,7 +105,7 @@ def _leaves(event: Event, count: int) -> list[_Leaf]:
     raise UnsupportedMechanism(f"{type(event).__name__} has no (epsilon, delta) of its own here")
 
 
-def _one(event: Event, rate: float, share: float, adjacency: Adjacency) -> float:
+def _leaf_epsilon(event: Event, rate: float, share: float, adjacency: Adjacency) -> float:
     """Epsilon of one release; `share` is the delta that a Gaussian one may spend."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     if rate < 1 and change == 2:

@@ -53,11 +53,11 @@ class DpAccountingPld:
             UnsupportedMechanism: the library does not support the event.
         """
         epsilon = self._pessimistic(mechanism, delta, adjacency) if self.pessimistic else 0.0
-        what = "PLD, as it is"
+        method = "PLD, as it is"
         if not self.pessimistic:
             epsilon = fold(mechanism, self._makers(adjacency)).get_epsilon_for_delta(delta)
-            what = "PLD, optimistic, as it is"
-        return _as_it_is.figure(epsilon, package="dp-accounting", what=what, delta=delta, adjacency=adjacency)
+            method = "PLD, optimistic, as it is"
+        return _as_it_is.figure(epsilon, package="dp-accounting", method=method, delta=delta, adjacency=adjacency)
 
     def _pessimistic(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
         accountant = pld.PLDAccountant(_as_it_is.RELATIONS[adjacency], self.interval)
@@ -81,26 +81,28 @@ class DpAccountingPld:
                 raise UnsupportedMechanism("dp-accounting's PLD has no Laplace mechanism under replace_one")
             return privacy_loss_distribution.from_laplace_mechanism(scale, sampling_prob=rate, use_connect_dots=False, **grid)
 
-        def response(one: RandomizedResponse) -> Any:
+        def response(randomized_response: RandomizedResponse) -> Any:
             if adjacency is not Adjacency.REPLACE_ONE:
                 raise UnsupportedMechanism("dp-accounting's PLD has randomised response under replace_one only")
-            return privacy_loss_distribution.from_randomized_response(one.noise_parameter, one.buckets, **grid)
+            return privacy_loss_distribution.from_randomized_response(
+                randomized_response.noise_parameter, randomized_response.buckets, **grid
+            )
 
-        def sampled(one: PoissonSampled, _: Any) -> Any:
-            match one.mechanism:
+        def sampled(poisson_sampled: PoissonSampled, _: Any) -> Any:
+            match poisson_sampled.mechanism:
                 case Gaussian(noise_multiplier=noise):
-                    return gaussian(noise, one.sample_rate)
+                    return gaussian(noise, poisson_sampled.sample_rate)
                 case Laplace(noise_multiplier=scale):
-                    return laplace(scale, one.sample_rate)
-            raise UnsupportedMechanism(f"dp-accounting's PLD does not sample {one.mechanism}")
+                    return laplace(scale, poisson_sampled.sample_rate)
+            raise UnsupportedMechanism(f"dp-accounting's PLD does not sample {poisson_sampled.mechanism}")
 
         return {
-            Gaussian: lambda one: gaussian(one.noise_multiplier, 1.0),
-            Laplace: lambda one: laplace(one.noise_multiplier, 1.0),
+            Gaussian: lambda event: gaussian(event.noise_multiplier, 1.0),
+            Laplace: lambda event: laplace(event.noise_multiplier, 1.0),
             RandomizedResponse: response,
             PoissonSampled: sampled,
-            Repeated: lambda one, inner: inner.self_compose(one.count),
-            Composed: lambda one, *parts: reduce(lambda left, right: left.compose(right), parts),
+            Repeated: lambda event, inner: inner.self_compose(event.count),
+            Composed: lambda event, *parts: reduce(lambda first, right: first.compose(right), parts),
         }
 
 

@@ -42,7 +42,7 @@ class DpAccountingRdp:
         except UnsupportedEventError as error:
             raise UnsupportedMechanism(f"dp-accounting's RDP accountant: {error}") from error
         return _as_it_is.figure(
-            accountant.get_epsilon(delta), package="dp-accounting", what="RDP, as it is", delta=delta, adjacency=adjacency
+            accountant.get_epsilon(delta), package="dp-accounting", method="RDP, as it is", delta=delta, adjacency=adjacency
         )
 
 

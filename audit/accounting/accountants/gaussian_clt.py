@@ -32,14 +32,14 @@ class GaussianClt:
         checks.open_probability(delta, "delta")
         if adjacency is Adjacency.REPLACE_ONE:
             raise UnsupportedMechanism("the central limit is stated for add/remove; expected add_remove or zero_out")
-        squared = 0.0
+        squares = 0.0
         for noise, rate, steps in phases(mechanism):
             checks.probability(rate, "sample_rate")
             checks.nonnegative(noise, "noise_multiplier")
             checks.nonnegative(steps, "steps")
             if rate > 0 and steps > 0:
-                squared += rate**2 * steps * (math.expm1(noise**-2) if noise > 0.04 else math.inf)
-        epsilon = epsilon_of_gdp(math.sqrt(squared), float(delta))
+                squares += rate**2 * steps * (math.expm1(noise**-2) if noise > 0.04 else math.inf)
+        epsilon = epsilon_of_gdp(math.sqrt(squares), float(delta))
         note = "a central limit: an approximation, not a bound"
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source="Gaussian CLT", family="gdp", note=note)
 

@@ -49,7 +49,7 @@ class JaxPrivacy:
         config = library.PldAccountantConfig() if self.accountant == "pld" else library.RdpAccountantConfig()
         starts = [0, *accumulate(steps for _, steps in parts)]
         schedule = [(start, noise) for start, (noise, _) in zip(starts, parts, strict=False)]
-        found = library.DpsgdTrainingAccountant(config).compute_epsilon(
+        epsilon = library.DpsgdTrainingAccountant(config).compute_epsilon(
             starts[-1],
             library.DpParams(
                 noise_multipliers=schedule[0][1] if len(schedule) == 1 else schedule,
@@ -59,8 +59,10 @@ class JaxPrivacy:
                 sampling_method=getattr(library.SamplingMethod, sampling),
             ),
         )
-        what = self.accountant.upper()
-        return _as_it_is.figure(found, package="jax-privacy", module="jax_privacy", what=what, delta=delta, adjacency=adjacency)
+        method = self.accountant.upper()
+        return _as_it_is.figure(
+            epsilon, package="jax-privacy", module="jax_privacy", method=method, delta=delta, adjacency=adjacency
+        )
 
 
 def _settings(mechanism: Event, adjacency: Adjacency) -> tuple[list[tuple[float, int]], int, int, Any]:
@@ -70,12 +72,12 @@ def _settings(mechanism: Event, adjacency: Adjacency) -> tuple[list[tuple[float,
         if isinstance(inner, SampledWithoutReplacement) and isinstance(inner.mechanism, Gaussian):
             return [(inner.mechanism.noise_multiplier, count)], inner.population, inner.batch, "FIXED_BATCH_SIZE"
         raise UnsupportedMechanism("jax-privacy has a figure for replace_one with batches of fixed size only")
-    found = phases(mechanism)
-    rates = {float(rate) for _, rate, _ in found}
+    phase_list = phases(mechanism)
+    rates = {float(rate) for _, rate, _ in phase_list}
     if len(rates) != 1:
         raise UnsupportedMechanism(f"jax-privacy's training accountant takes one rate in all phases; here are {len(rates)}")
     rate = Fraction(rates.pop()).limit_denominator(_LARGEST_POPULATION)
-    return [(noise, steps) for noise, _, steps in found], rate.denominator, rate.numerator, "POISSON"
+    return [(noise, steps) for noise, _, steps in phase_list], rate.denominator, rate.numerator, "POISSON"
 
 
 PLUGIN = JaxPrivacy

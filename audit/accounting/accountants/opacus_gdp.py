@@ -29,14 +29,14 @@ class OpacusGdp:
         Raises:
             UnsupportedMechanism: something else, or Opacus is not installed.
         """
-        found = _as_it_is.opacus(
+        library_claim = _as_it_is.opacus(
             "GDP",
             mechanism,
             delta=delta,
             adjacency=adjacency,
             note="a central limit: an approximation, not a bound",
         )
-        return replace(found, family="gdp")
+        return replace(library_claim, family="gdp")
 
 
 PLUGIN = OpacusGdp

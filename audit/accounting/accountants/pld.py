@@ -73,45 +73,45 @@ class Pld:
         if is_non_private(mechanism):
             return Claim(epsilon=math.inf, delta=float(delta), adjacency=adjacency, source=source, note="no noise was added")
         parts = [NoisySteps(noise_multiplier=n, clip_norm=1.0, sample_rate=q, steps=t) for n, q, t in phases(mechanism)]
-        least = _LEAST_DELTA_A_STEP * sum(part.steps for part in parts)
-        if delta < least:
-            raise UnsupportedMechanism(_round_off(delta, least))
+        smallest = _LEAST_DELTA_A_STEP * sum(part.steps for part in parts)
+        if delta < smallest:
+            raise UnsupportedMechanism(_round_off(delta, smallest))
         epsilon = self._dp_sgd(parts, float(delta), adjacency)
         steps = noisy_steps(mechanism)
         family = None if steps is None else steps.family
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
 
     def _dp_sgd(self, parts: list[NoisySteps], delta: float, adjacency: Adjacency) -> float:
-        released = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
-        if not released:
+        active_phases = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
+        if not active_phases:
             return 0.0
-        if any(part.noise_multiplier == 0 for part in released):
+        if any(part.noise_multiplier == 0 for part in active_phases):
             return math.inf
-        settings = [(float(part.noise_multiplier), float(part.sample_rate), int(part.steps)) for part in released]
+        settings = [(float(part.noise_multiplier), float(part.sample_rate), int(part.steps)) for part in active_phases]
         interval = float(self.interval) or _interval([(noise, rate) for noise, rate, _ in settings])
-        each = [
+        distributions = [
             _one_step(noise, rate, adjacency, interval, self.pessimistic).self_compose(count) for noise, rate, count in settings
         ]
-        composed = each[0]
-        for phase in each[1:]:
-            composed = composed.compose(phase)
-        epsilon = float(composed.get_epsilon_for_delta(delta))
+        distribution = distributions[0]
+        for phase in distributions[1:]:
+            distribution = distribution.compose(phase)
+        epsilon = float(distribution.get_epsilon_for_delta(delta))
         if math.isnan(epsilon):
             raise ConfigError(f"dp-accounting returned NaN for {parts}, grid {interval:g}; choose another interval")
         return max(0.0, epsilon)
 
 
-def _round_off(delta: float, least: float) -> str:
+def _round_off(delta: float, smallest: float) -> str:
     return (
         f"delta is {delta:g}; dp-accounting does not bound the round-off of its convolutions and falls below the truth "
-        f"at such deltas; expected at least {least:g} for so many steps, or use the accountant 'reference'"
+        f"at such deltas; expected at least {smallest:g} for so many steps, or use the accountant 'reference'"
     )
 
 
 def _interval(steps: Sequence[tuple[float, float]]) -> float:
     """A grid for noises and rates: 20 cells or more a standard deviation of each step's loss, and at most 400,000 a step."""
     finest = min(rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0)))) for noise, rate in steps)
-    return max(min(1e-3, finest / _FEWEST_CELLS), 2 * max(_reach(*one) for one in steps) / _MOST_CELLS)
+    return max(min(1e-3, finest / _FEWEST_CELLS), 2 * max(_reach(*step) for step in steps) / _MOST_CELLS)
 
 
 def _reach(noise: float, rate: float) -> float:

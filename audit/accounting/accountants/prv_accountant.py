@@ -52,34 +52,41 @@ class PrvAccountant:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             accountant = library.PRVAccountant(
-                prvs=[one for one, _ in parts],
+                prvs=[prv for prv, _ in parts],
                 max_self_compositions=counts,
                 eps_error=self.error,
                 delta_error=delta / 1000,
             )
-            found = accountant.compute_epsilon(delta, counts)
-        epsilon = found[_SIDES.index(self.side)]
-        return _as_it_is.figure(epsilon, package="prv-accountant", what=self.side, delta=delta, adjacency=adjacency)
+            figures = accountant.compute_epsilon(delta, counts)
+        epsilon = figures[_SIDES.index(self.side)]
+        return _as_it_is.figure(epsilon, package="prv-accountant", method=self.side, delta=delta, adjacency=adjacency)
 
 
 def _makers(library: Any) -> dict[type, Callable[..., _Parts]]:
-    def sampled(one: PoissonSampled, _: _Parts) -> _Parts:
-        if not isinstance(one.mechanism, Gaussian):
-            raise UnsupportedMechanism(f"prv_accountant does not sample {one.mechanism}")
-        return [(library.PoissonSubsampledGaussianMechanism(one.sample_rate, one.mechanism.noise_multiplier), 1)]
+    def sampled(poisson_sampled: PoissonSampled, _: _Parts) -> _Parts:
+        if not isinstance(poisson_sampled.mechanism, Gaussian):
+            raise UnsupportedMechanism(f"prv_accountant does not sample {poisson_sampled.mechanism}")
+        return [
+            (
+                library.PoissonSubsampledGaussianMechanism(
+                    poisson_sampled.sample_rate, poisson_sampled.mechanism.noise_multiplier
+                ),
+                1,
+            )
+        ]
 
-    def approximate(one: ApproximateDp) -> _Parts:
-        if one.delta == 0:
-            return [(library.PureDPMechanism(one.epsilon), 1)]
-        return [(library.ApproximateDPMechanism(one.epsilon, one.delta), 1)]
+    def approximate(approximate_dp: ApproximateDp) -> _Parts:
+        if approximate_dp.delta == 0:
+            return [(library.PureDPMechanism(approximate_dp.epsilon), 1)]
+        return [(library.ApproximateDPMechanism(approximate_dp.epsilon, approximate_dp.delta), 1)]
 
     return {
-        Gaussian: lambda one: [(library.GaussianMechanism(one.noise_multiplier), 1)],
-        Laplace: lambda one: [(library.LaplaceMechanism(1 / one.noise_multiplier), 1)],
+        Gaussian: lambda event: [(library.GaussianMechanism(event.noise_multiplier), 1)],
+        Laplace: lambda event: [(library.LaplaceMechanism(1 / event.noise_multiplier), 1)],
         ApproximateDp: approximate,
         PoissonSampled: sampled,
-        Repeated: lambda one, parts: [(inner, count * one.count) for inner, count in parts],
-        Composed: lambda one, *parts: [pair for part in parts for pair in part],
+        Repeated: lambda event, parts: [(inner, count * event.count) for inner, count in parts],
+        Composed: lambda event, *parts: [pair for part in parts for pair in part],
     }
 
 

@@ -54,8 +54,10 @@ class Rdp:
 def _improved(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
     """The library's own conversion, and a remark on the order it ended on."""
     epsilon, order = rdp.compute_epsilon(orders, total, delta)
-    dropped = int(np.sum(~np.isfinite(total)))
-    note = f"best order {order:g}" + (f"; {dropped} order(s) the library could not evaluate were left out" if dropped else "")
+    dropped_orders = int(np.sum(~np.isfinite(total)))
+    note = f"best order {order:g}" + (
+        f"; {dropped_orders} order(s) the library could not evaluate were left out" if dropped_orders else ""
+    )
     return max(0.0, float(epsilon)), note
 
 

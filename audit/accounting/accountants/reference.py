@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from audit.accounting.accountants import _closed_forms, _independent, _pairs
-from audit.accounting.accountants._rewriting import alternatives, ungrouped
+from audit.accounting.accountants._rewriting import alternatives, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -69,7 +69,7 @@ class Reference:
         checks.open_probability(delta, "delta")
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
         brackets, doubts = [], []
-        for way in alternatives(ungrouped(event), adjacency):
+        for way in alternatives(without_groups(event), adjacency):
             try:
                 ends = self._bracket(way, delta, adjacency)
                 doubt = _independent.contradiction(way, delta, adjacency, ends)
@@ -85,27 +85,27 @@ class Reference:
             return _closed_forms.exact_gaussian(noises, delta, adjacency)
         special = (
             _closed_forms.without_replacement(event, delta, adjacency)
-            or _closed_forms.sampled_once(event, delta, adjacency)
-            or _closed_forms.concentrated(event, delta, adjacency)
+            or _closed_forms.one_sample_epsilon(event, delta, adjacency)
+            or _closed_forms.concentrated_epsilon(event, delta, adjacency)
             or _closed_forms.exponential(event, delta)
         )
         if special is not None:
             return special
-        found = kinds(event)
-        if Exponential in found or Concentrated in found:
-            return self._apart(event, delta, adjacency, found)
+        kinds_of = kinds(event)
+        if Exponential in kinds_of or Concentrated in kinds_of:
+            return self._apart(event, delta, adjacency, kinds_of)
         return self._composed(_pairs.leaves(event, 1, adjacency), delta, adjacency)
 
     def _composed(self, leaves: list[_pairs.Leaf], delta: float, adjacency: Adjacency) -> tuple[float, float]:
         directions = pld.REPLACE if adjacency is Adjacency.REPLACE_ONE else pld.ADD_REMOVE
         return pld.epsilon_bracket(leaves, delta, directions=directions, tolerance=self.tolerance)
 
-    def _apart(self, event: Event, delta: float, adjacency: Adjacency, found: frozenset[type]) -> tuple[float, float]:
+    def _apart(self, event: Event, delta: float, adjacency: Adjacency, kinds_of: frozenset[type]) -> tuple[float, float]:
         """Bracket of a mixture with mechanisms that no single pair stands for: each end has its own pairs, or divergences."""
         high = _closed_forms.by_divergence(event, delta, adjacency)
-        if Concentrated not in found:
+        if Concentrated not in kinds_of:
             high = min(high, self._composed(_pairs.leaves(event, 1, adjacency, "above"), delta, adjacency)[1])
-        shares = _pairs.SHARES if Exponential in found else _pairs.SHARES[:1]
+        shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[:1]
         low = max(self._composed(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
         return min(low, high), high
 

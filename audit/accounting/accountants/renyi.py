@@ -70,8 +70,8 @@ class Renyi:
                 return math.inf, "no noise is added"
             if adjacency is Adjacency.REPLACE_ONE and rate < 1:
                 raise UnsupportedMechanism("Poisson sampling under replace_one is not covered; expected add_remove, or rate 1")
-            seen = noise / 2 if adjacency is Adjacency.REPLACE_ONE else noise
-            total = total + steps * divergences(float(seen), float(rate), tuple(orders))
+            sensitivity_noise = noise / 2 if adjacency is Adjacency.REPLACE_ONE else noise
+            total = total + steps * divergences(float(sensitivity_noise), float(rate), tuple(orders))
         if not total.any():
             return 0.0, "nothing is released about any record"
         convert = renyi.epsilon_improved if self.conversion == "improved" else renyi.epsilon_classic
@@ -82,12 +82,12 @@ class Renyi:
 @lru_cache(maxsize=64)
 def divergences(noise: float, rate: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
     """Divergence of one step at each order; infinite where quadrature would take too many panels."""
-    found = []
+    values = []
     for order in orders:
         whole = float(order).is_integer()
         wide = (order + 28 * noise) / noise > 20_000
-        found.append(math.inf if wide and not whole else renyi.subsampled_gaussian(order, noise, rate))
-    return np.array(found)
+        values.append(math.inf if wide and not whole else renyi.subsampled_gaussian(order, noise, rate))
+    return np.array(values)
 
 
 PLUGIN = Renyi

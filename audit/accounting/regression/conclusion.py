@@ -55,36 +55,36 @@ class Conclusion:
     @property
     def sentence(self) -> str:
         """The conclusion in words, "" where there is nothing to say."""
-        said = []
+        sentences = []
         if self.defects:
             slight = f", {len(self.rounding)} of them by less than {_ROUNDING:g} of the truth" if self.rounding else ""
-            said.append(f"{len(self.defects)} on the wrong side of the truth{slight}")
+            sentences.append(f"{len(self.defects)} on the wrong side of the truth{slight}")
         if self.unchecked:
-            said.append(f"{len(self.unchecked)} numbers for arguments that mean nothing")
+            sentences.append(f"{len(self.unchecked)} numbers for arguments that mean nothing")
         if self.answers < self.required:
-            said.append(f"{self.answers} answers that say something, {self.required} required")
+            sentences.append(f"{self.answers} answers that say something, {self.required} required")
         if self.accepted:
-            said.append(f"{len(self.accepted)} findings of the baseline")
+            sentences.append(f"{len(self.accepted)} findings of the baseline")
         if self.gone:
-            said.append(f"no longer as the baseline says: {', '.join(self.gone)}")
-        return "; ".join(said)
+            sentences.append(f"no longer as the baseline says: {', '.join(self.gone)}")
+        return "; ".join(sentences)
 
 
-def conclude(results: Sequence[Result], *, required: int = 1, accepted: Mapping[str, str] | None = None) -> Conclusion:
-    """What the results of one accountant amount to; `accepted` is the finding of each case that is known and let pass."""
-    known = accepted or {}
-    wrong = [one for one in results if one.finding is Finding.WRONG]
-    fresh = tuple(one for one in wrong if known.get(one.case.id) != one.finding)
-    defects = tuple(one for one in fresh if one.case.kind != "refusal")
-    findings = {one.case.id: str(one.finding) for one in results}
+def conclude(results: Sequence[Result], *, minimum: int = 1, baseline: Mapping[str, str] | None = None) -> Conclusion:
+    """What the results of one accountant amount to; `baseline` is the finding of each case that is known and let pass."""
+    baselines = baseline or {}
+    wrong = [result for result in results if result.finding is Finding.WRONG]
+    fresh = tuple(result for result in wrong if baselines.get(result.case.id) != result.finding)
+    defects = tuple(result for result in fresh if result.case.kind != "refusal")
+    findings = {result.case.id: str(result.finding) for result in results}
     return Conclusion(
         defects=defects,
-        rounding=tuple(one for one in defects if shortfall(one) < _ROUNDING),
-        unchecked=tuple(one for one in fresh if one.case.kind == "refusal"),
-        answers=sum(says_something(one) for one in results),
-        required=required,
-        accepted=tuple(one for one in wrong if known.get(one.case.id) == one.finding),
-        gone=tuple(name for name, finding in known.items() if name in findings and findings[name] != finding),
+        rounding=tuple(defect for defect in defects if shortfall(defect) < _ROUNDING),
+        unchecked=tuple(result for result in fresh if result.case.kind == "refusal"),
+        answers=sum(says_something(result) for result in results),
+        required=minimum,
+        accepted=tuple(result for result in wrong if baselines.get(result.case.id) == result.finding),
+        gone=tuple(name for name, finding in baselines.items() if name in findings and findings[name] != finding),
     )
 
 
@@ -112,20 +112,20 @@ def read_baseline(path: Path) -> Baseline:
         DataError: the file is missing or has another form.
     """
     try:
-        stored = json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the baseline {path}: {error}; --write-baseline makes one") from error
-    rows = stored.values() if isinstance(stored, dict) else [None]
+    rows = document.values() if isinstance(document, dict) else [None]
     if not all(isinstance(row, dict) and set(row.values()) <= {str(Finding.WRONG)} for row in rows):
         raise DataError(f'{path} is no baseline; expected {{"accountant": {{"case": "WRONG"}}}}, as --write-baseline writes it')
-    return {str(name): {str(case): str(finding) for case, finding in row.items()} for name, row in stored.items()}
+    return {str(name): {str(case): str(finding) for case, finding in row.items()} for name, row in document.items()}
 
 
-def baseline_of(found: Mapping[str, Sequence[Result]]) -> bytes:
+def baseline_of(results_by_name: Mapping[str, Sequence[Result]]) -> bytes:
     """The baseline file that accepts every WRONG case of today."""
     rows = {
-        name: {one.case.id: str(one.finding) for one in results if one.finding is Finding.WRONG}
-        for name, results in found.items()
+        name: {result.case.id: str(result.finding) for result in results if result.finding is Finding.WRONG}
+        for name, results in results_by_name.items()
     }
     return (json.dumps(rows, indent=1, sort_keys=True) + "\n").encode()
 
@@ -135,31 +135,31 @@ def choose(
     *,
     groups: Sequence[str] | None = None,
     texts: Sequence[str] | None = None,
-    skipped: Sequence[str] = (),
+    omissions: Sequence[str] = (),
 ) -> list[Case]:
     """The cases of these groups whose id holds one of the texts, without those that are skipped by id.
 
     Raises:
         ConfigError: a group, a text or a skipped id fits no case, or nothing is left.
     """
-    everything = list(cases)
-    known = {case.group for case in everything}
+    all_cases = list(cases)
+    group_names = {case.group for case in all_cases}
     for group in groups or ():
-        if group not in known:
-            raise ConfigError(f"the battery has no group '{group}'; its groups are {', '.join(sorted(known))}")
+        if group not in group_names:
+            raise ConfigError(f"the battery has no group '{group}'; its groups are {', '.join(sorted(group_names))}")
     for text in texts or ():
-        if not any(text in case.id for case in everything):
+        if not any(text in case.id for case in all_cases):
             raise ConfigError(f"no case has an id with '{text}'")
-    for name in skipped:
-        if all(case.id != name for case in everything):
+    for name in omissions:
+        if all(case.id != name for case in all_cases):
             raise ConfigError(f"no case has the id '{name}', so it cannot be skipped")
-    chosen = [
+    choice = [
         case
-        for case in everything
+        for case in all_cases
         if (not groups or case.group in groups)
         and (not texts or any(text in case.id for text in texts))
-        and case.id not in skipped
+        and case.id not in omissions
     ]
-    if not chosen:
+    if not choice:
         raise ConfigError("no case is left of these groups, ids and skips; leave an option out")
-    return chosen
+    return choice

@@ -10,14 +10,14 @@ from xml.etree import ElementTree
 from audit.accounting.regression.suite import Finding, Result
 from audit.core.errors import ConfigError, OutputError
 
-Found = Mapping[str, Sequence[Result]]
+ResultsByName = Mapping[str, Sequence[Result]]
 
 
-def junit(found: Found) -> bytes:
+def junit(found_results: ResultsByName) -> bytes:
     """One suite an accountant, one test a case: WRONG fails, CRASH errs, UNSUPPORTED is skipped, LOOSE passes with a remark."""
     suites = ElementTree.Element("testsuites")
-    for name, results in found.items():
-        counts = {kind: sum(one.finding is kind for one in results) for kind in Finding}
+    for name, results in found_results.items():
+        counts = {kind: sum(result.finding is kind for result in results) for kind in Finding}
         suite = ElementTree.SubElement(
             suites,
             "testsuite",
@@ -26,48 +26,48 @@ def junit(found: Found) -> bytes:
             failures=str(counts[Finding.WRONG]),
             errors=str(counts[Finding.CRASH]),
             skipped=str(counts[Finding.UNSUPPORTED]),
-            time=f"{sum(one.seconds for one in results):.3f}",
+            time=f"{sum(result.seconds for result in results):.3f}",
         )
-        for one in results:
-            _test(suite, name, one)
+        for result in results:
+            _test(suite, name, result)
     ElementTree.indent(suites)
     return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))
 
 
-def _test(suite: ElementTree.Element, name: str, one: Result) -> None:
+def _test(suite: ElementTree.Element, name: str, result: Result) -> None:
     test = ElementTree.SubElement(
-        suite, "testcase", classname=f"{name}.{one.case.group}", name=one.case.id, time=f"{one.seconds:.3f}"
+        suite, "testcase", classname=f"{name}.{result.case.group}", name=result.case.id, time=f"{result.seconds:.3f}"
     )
-    text = f"{one.message}\nexpected because: {one.case.reason}\ncatches: {one.case.catches}"
-    tag = {Finding.WRONG: "failure", Finding.CRASH: "error", Finding.UNSUPPORTED: "skipped"}.get(one.finding)
+    text = f"{result.message}\nexpected because: {result.case.reason}\ncatches: {result.case.catches}"
+    tag = {Finding.WRONG: "failure", Finding.CRASH: "error", Finding.UNSUPPORTED: "skipped"}.get(result.finding)
     if tag is not None:
-        ElementTree.SubElement(test, tag, message=one.message).text = text
-    elif one.finding is Finding.LOOSE:
-        ElementTree.SubElement(test, "system-out").text = f"LOOSE: {one.message}"
+        ElementTree.SubElement(test, tag, message=result.message).text = text
+    elif result.finding is Finding.LOOSE:
+        ElementTree.SubElement(test, "system-out").text = f"LOOSE: {result.message}"
 
 
-def as_json(found: Found) -> dict[str, Any]:
+def as_json(found_results: ResultsByName) -> dict[str, Any]:
     """Counts and one row a case for each accountant."""
     return {
         name: {
-            "counts": {str(kind): sum(one.finding is kind for one in results) for kind in Finding},
-            "seconds": sum(one.seconds for one in results),
+            "counts": {str(kind): sum(result.finding is kind for result in results) for kind in Finding},
+            "seconds": sum(result.seconds for result in results),
             "cases": [
                 {
-                    "id": one.case.id,
-                    "group": one.case.group,
-                    "finding": str(one.finding),
-                    "claimed": one.claimed,
-                    "lower": one.case.lower,
-                    "upper": one.case.upper,
-                    "factor": one.factor,
-                    "seconds": one.seconds,
-                    "message": one.message,
+                    "id": result.case.id,
+                    "group": result.case.group,
+                    "finding": str(result.finding),
+                    "claimed": result.claimed,
+                    "lower": result.case.lower,
+                    "upper": result.case.upper,
+                    "factor": result.factor,
+                    "seconds": result.seconds,
+                    "message": result.message,
                 }
-                for one in results
+                for result in results
             ],
         }
-        for name, results in found.items()
+        for name, results in found_results.items()
     }
 
 
@@ -86,8 +86,8 @@ def write(path: Path, content: bytes) -> None:
         raise OutputError(f"cannot write {path}: {error}") from error
 
 
-def write_figure(path: Path, drawn: tuple[bytes, bytes]) -> None:
+def write_figure(path: Path, images: tuple[bytes, bytes]) -> None:
     """Writes the SVG or the PNG of a drawing, as the file's name says."""
     if path.suffix.lower() not in (".svg", ".png"):
         raise ConfigError(f"'{path}' is neither .svg nor .png")
-    write(path, drawn[0] if path.suffix.lower() == ".svg" else drawn[1])
+    write(path, images[0] if path.suffix.lower() == ".svg" else images[1])

@@ -60,44 +60,44 @@ def checks_of(
 ) -> list[tuple[str, Callable[[], suite.Result]]]:
     """Name and check of every case that is chosen; a check passes, skips or fails the test that calls it."""
     accountant = resolve.subject(spec)
-    everything = suite.load()
-    unknown = set(cases or ()) - {case.id for case in everything}
+    all_cases = suite.load()
+    unknown = set(cases or ()) - {case.id for case in all_cases}
     if unknown:
         raise ConfigError(f"the battery has no case {', '.join(sorted(unknown))}")
-    wanted = [case for case in everything if cases is None or case.id in cases]
-    chosen = conclusion.choose(wanted, groups=groups, skipped=skip)
-    judged: dict[str, suite.Result] = {}
+    candidates = [case for case in all_cases if cases is None or case.id in cases]
+    choice = conclusion.choose(candidates, groups=groups, omissions=skip)
+    results: dict[str, suite.Result] = {}
 
     def judge(case: suite.Case) -> suite.Result:
-        if case.id not in judged:
-            judged[case.id] = suite.judge(accountant, case, seconds=seconds)
-        return judged[case.id]
+        if case.id not in results:
+            results[case.id] = suite.judge(accountant, case, seconds=seconds)
+        return results[case.id]
 
     def check(case: suite.Case) -> Callable[[], suite.Result]:
         return lambda: settle(judge(case), loosest)
 
-    def enough() -> suite.Result:
+    def test_answers_enough() -> suite.Result:
         answers = 0
-        for case in chosen:
+        for case in choice:
             result = judge(case)
             answers += conclusion.says_something(result)
             if answers >= require:
                 return result
-        pytest.fail(f"{answers} of {len(chosen)} cases were answered by something else than 0 or infinity; {require} required")
+        pytest.fail(f"{answers} of {len(choice)} cases were answered by something else than 0 or infinity; {require} required")
 
-    return [*((case.id, check(case)) for case in chosen), ("enough-answers", enough)]
+    return [*((case.id, check(case)) for case in choice), ("enough-answers", test_answers_enough)]
 
 
 def settle(result: suite.Result, loosest: float | None) -> suite.Result:
     """The result itself, or the outcome of pytest that belongs to its finding."""
     case = result.case
-    said = f"{result.finding} {case.id}: {result.message}\n  expected because: {case.reason}\n  catches: {case.catches}"
+    failure = f"{result.finding} {case.id}: {result.message}\n  expected because: {case.reason}\n  catches: {case.catches}"
     if result.finding is suite.Finding.UNSUPPORTED:
         pytest.skip(result.message)
     if result.finding in (suite.Finding.WRONG, suite.Finding.CRASH):
-        pytest.fail(said, pytrace=False)
+        pytest.fail(failure, pytrace=False)
     if loosest is not None and result.factor > loosest and case.kind == "bracket":
-        pytest.fail(f"{said}\n  {result.factor:.3g} times the upper end, more than the {loosest:g} allowed", pytrace=False)
+        pytest.fail(f"{failure}\n  {result.factor:.3g} times the upper end, more than the {loosest:g} allowed", pytrace=False)
     return result
 
 

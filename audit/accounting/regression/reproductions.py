@@ -57,18 +57,18 @@ class _Calls:
         return _Calls(f"{self.text}.{name}")
 
     def __call__(self, *arguments: Any) -> _Calls:
-        return _Calls(f"{self.text}({', '.join(_shown(one) for one in arguments)})")
+        return _Calls(f"{self.text}({', '.join(_source_text(argument) for argument in arguments)})")
 
     def __repr__(self) -> str:
         return self.text
 
 
-def _shown(value: Any) -> str:
+def _source_text(value: Any) -> str:
     if isinstance(value, float) and math.isnan(value):
         return 'float("nan")'
     if isinstance(value, list | tuple):
         brackets = "[]" if isinstance(value, list) else "()"
-        return f"{brackets[0]}{', '.join(_shown(one) for one in value)}{brackets[1]}"
+        return f"{brackets[0]}{', '.join(_source_text(item) for item in value)}{brackets[1]}"
     return repr(value)
 
 
@@ -76,14 +76,14 @@ def _dp_accounting(kind: str) -> Callable[[Question, str], list[str]]:
     def write(ask: Question, options: str) -> list[str]:
         if options:
             raise UnsupportedMechanism("options of our adapter")
-        made = repr(dp_events(ask.event, _Calls("dp_accounting")))
+        code = repr(dp_events(ask.event, _Calls("dp_accounting")))
         name = {"rdp": "RdpAccountant", "pld": "PLDAccountant"}[kind]
         return [
-            "import dp_accounting, numpy as np" if "np." in made else "import dp_accounting",
+            "import dp_accounting, numpy as np" if "np." in code else "import dp_accounting",
             f"from dp_accounting import {kind}",
             f"relation = dp_accounting.NeighboringRelation.{_RELATIONS[ask.adjacency]}",
             f"accountant = {kind}.{name}(neighboring_relation=relation)",
-            f"print(accountant.compose({made}).get_epsilon({_shown(ask.delta)}))",
+            f"print(accountant.compose({code}).get_epsilon({_source_text(ask.delta)}))",
         ]
 
     return write
@@ -94,8 +94,8 @@ def _opacus(name: str) -> Callable[[Question, str], list[str]]:
         return [
             f"from opacus.accountants import {name}",
             f"accountant = {name}()",
-            f"accountant.history = {_shown(list(phases(ask.event)))}  # noise multiplier, sample rate, steps",
-            f"print(accountant.get_epsilon({_shown(ask.delta)}))",
+            f"accountant.history = {_source_text(list(phases(ask.event)))}  # noise multiplier, sample rate, steps",
+            f"print(accountant.get_epsilon({_source_text(ask.delta)}))",
         ]
 
     return write
@@ -108,17 +108,17 @@ def _prv(ask: Question, options: str) -> list[str]:
     for part, count in _single(ask.event):
         match part:
             case Gaussian(noise_multiplier=noise):
-                prvs.append(f"p.GaussianMechanism({_shown(noise)})")
+                prvs.append(f"p.GaussianMechanism({_source_text(noise)})")
             case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
-                prvs.append(f"p.PoissonSubsampledGaussianMechanism({_shown(rate)}, {_shown(noise)})")
+                prvs.append(f"p.PoissonSubsampledGaussianMechanism({_source_text(rate)}, {_source_text(noise)})")
             case Laplace(noise_multiplier=scale):
-                prvs.append(f"p.LaplaceMechanism({_shown(1 / scale)})")
+                prvs.append(f"p.LaplaceMechanism({_source_text(1 / scale)})")
             case _:
                 raise UnsupportedMechanism(f"no words for {part}")
         counts.append(count)
     return [
         "import prv_accountant as p",
-        f"prvs, counts, delta = [{', '.join(prvs)}], {counts!r}, {_shown(ask.delta)}",
+        f"prvs, counts, delta = [{', '.join(prvs)}], {counts!r}, {_source_text(ask.delta)}",
         "accountant = p.PRVAccountant(prvs, 0.01, delta / 1000, counts)",
         "lower, estimate, upper = accountant.compute_epsilon(delta, counts)",
         f"print({side})",
@@ -127,24 +127,24 @@ def _prv(ask: Question, options: str) -> list[str]:
 
 def _autodp(ask: Question, options: str) -> list[str]:
     smooth = options == "composition=afa"
-    made: list[str] = []
+    lines: list[str] = []
     counts: list[int] = []
     for part, count in _single(ask.event):
         match part:
             case Gaussian(noise_multiplier=noise) if smooth:
-                made.append(f"zoo.GaussianMechanism({_shown(noise)}, phi_off=False)")
+                lines.append(f"zoo.GaussianMechanism({_source_text(noise)}, phi_off=False)")
             case Gaussian(noise_multiplier=noise):
-                made.append(f"zoo.ExactGaussianMechanism({_shown(noise)})")
+                lines.append(f"zoo.ExactGaussianMechanism({_source_text(noise)})")
             case Laplace(noise_multiplier=scale):
-                made.append(f"zoo.LaplaceMechanism({_shown(scale)}{', phi_off=False' if smooth else ''})")
+                lines.append(f"zoo.LaplaceMechanism({_source_text(scale)}{', phi_off=False' if smooth else ''})")
             case _:
                 raise UnsupportedMechanism(f"no words for {part}")
         counts.append(count)
     compose = "ComposeAFA" if smooth else "Composition"
     return [
         "from autodp import mechanism_zoo as zoo, transformer_zoo",
-        f"parts, counts = [{', '.join(made)}], {counts!r}",
-        f"print(transformer_zoo.{compose}()(parts, counts).get_approxDP({_shown(ask.delta)}))",
+        f"parts, counts = [{', '.join(lines)}], {counts!r}",
+        f"print(transformer_zoo.{compose}()(parts, counts).get_approxDP({_source_text(ask.delta)}))",
     ]
 
 
@@ -166,15 +166,15 @@ def _jax(ask: Question, options: str) -> list[str]:
             raise UnsupportedMechanism(f"no words for {event}")
     return [
         "from jax_privacy import accounting as a",
-        f"params = a.DpParams(noise_multipliers={_shown(noise)}, num_samples={population}, batch_size={batch},",
-        f"                    delta={_shown(ask.delta)}, sampling_method=a.SamplingMethod.{sampling})",
+        f"params = a.DpParams(noise_multipliers={_source_text(noise)}, num_samples={population}, batch_size={batch},",
+        f"                    delta={_source_text(ask.delta)}, sampling_method=a.SamplingMethod.{sampling})",
         f"print(a.DpsgdTrainingAccountant(a.{config}()).compute_epsilon({count}, params))",
     ]
 
 
 def _textbook(ask: Question, options: str) -> list[str]:
     ((noise, _, _),) = phases(ask.event)
-    return ["import math", f"print(math.sqrt(2 * math.log(1.25 / {_shown(ask.delta)})) / {_shown(noise)})"]
+    return ["import math", f"print(math.sqrt(2 * math.log(1.25 / {_source_text(ask.delta)})) / {_source_text(noise)})"]
 
 
 def _single(event: Event) -> list[tuple[Event, int]]:
@@ -182,16 +182,16 @@ def _single(event: Event) -> list[tuple[Event, int]]:
     return fold(  # type: ignore[no-any-return]
         event,
         {
-            Gaussian: lambda one: [(one, 1)],
-            Laplace: lambda one: [(one, 1)],
-            PoissonSampled: _sampled,
-            Repeated: lambda one, parts: [(part, count * one.count) for part, count in parts],
-            Composed: lambda one, *parts: [pair for part in parts for pair in part],
+            Gaussian: lambda event: [(event, 1)],
+            Laplace: lambda event: [(event, 1)],
+            PoissonSampled: _poisson_sample,
+            Repeated: lambda event, parts: [(part, count * event.count) for part, count in parts],
+            Composed: lambda event, *parts: [pair for part in parts for pair in part],
         },
     )
 
 
-def _sampled(event: PoissonSampled, _: Any) -> list[tuple[Event, int]]:
+def _poisson_sample(event: PoissonSampled, _: Any) -> list[tuple[Event, int]]:
     if not isinstance(event.mechanism, Gaussian):
         raise UnsupportedMechanism(f"no words for {event}")
     return [(event, 1)]

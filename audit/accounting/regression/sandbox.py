@@ -47,14 +47,14 @@ def _memory_limit(more_bytes: int) -> Iterator[None]:
     try:
         import resource
 
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        current = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except (ImportError, OSError):
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = used + more_bytes
-    limited = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limited, hard))
+    target = current + more_bytes
+    limit = target if hard == resource.RLIM_INFINITY else min(target, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     try:
         yield
     finally:

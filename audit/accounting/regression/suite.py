@@ -104,25 +104,27 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
     """
     source = path or importlib.resources.files("audit.accounting.regression") / "cases.json"
     try:
-        stored = json.loads(source.read_text())
+        document = json.loads(source.read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the battery {source}: {error}; expected a JSON file") from error
-    if stored.get("version") != VERSION:
-        raise DataError(f"{source} is a battery of version {stored.get('version')}; expected {VERSION}")
-    return tuple(_case(one) for one in stored["cases"])
+    if document.get("version") != VERSION:
+        raise DataError(f"{source} is a battery of version {document.get('version')}; expected {VERSION}")
+    return tuple(_case(entry) for entry in document["cases"])
 
 
-def _case(stored: Mapping[str, Any]) -> Case:
-    unchecked = stored["kind"] == "refusal"
+def _case(entry: Mapping[str, Any]) -> Case:
+    skip_validation = entry["kind"] == "refusal"
     asks = tuple(
         Question(
-            event=decode(ask["event"], unchecked=unchecked), delta=number(ask["delta"]), adjacency=Adjacency(ask["adjacency"])
+            event=decode(ask["event"], skip_validation=skip_validation),
+            delta=number(ask["delta"]),
+            adjacency=Adjacency(ask["adjacency"]),
         )
-        for ask in stored["asks"]
+        for ask in entry["asks"]
     )
-    rest = {name: number(value) if name in ("lower", "upper") else value for name, value in stored.items() if name != "asks"}
-    rest["floors"] = tuple(number(one) for one in stored.get("floors", ()))
-    return Case(**{**rest, "asks": asks, "known": tuple(stored.get("known", ()))})
+    rest = {name: number(value) if name in ("lower", "upper") else value for name, value in entry.items() if name != "asks"}
+    rest["floors"] = tuple(number(floor) for floor in entry.get("floors", ()))
+    return Case(**{**rest, "asks": asks, "known": tuple(entry.get("known", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,7 @@ def run(
     cases: Iterable[Case],
     *,
     seconds: float = SECONDS,
-    told: Callable[[Result], None] | None = None,
+    progress: Callable[[Result], None] | None = None,
 ) -> tuple[Result, ...]:
     """What every case says about the accountant; a case that takes more than `seconds` of CPU is a CRASH.
 
@@ -157,8 +159,8 @@ def run(
     results = []
     for case in cases:
         results.append(judge(accountant, case, seconds=seconds))
-        if told is not None:
-            told(results[-1])
+        if progress is not None:
+            progress(results[-1])
     return tuple(results)
 
 
@@ -169,13 +171,13 @@ def judge(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Re
 
 def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Answer:
     """The accountant's answer to one case, whatever it is."""
-    started = time.process_time()
+    start = time.process_time()
     epsilons: list[float] = []
     failure = message = ""
     try:
         with limits(seconds, more_bytes=_BYTES):
-            for one in case.asks:
-                claim = accountant.claim(one.event, delta=one.delta, adjacency=one.adjacency)
+            for ask in case.asks:
+                claim = accountant.claim(ask.event, delta=ask.delta, adjacency=ask.adjacency)
                 epsilons.append(float(claim.epsilon))
     except UnsupportedMechanism as error:
         failure, message = "unsupported", str(error)
@@ -183,8 +185,8 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Answ
         failure, message = "late", str(error)
     except Exception as error:  # noqa: BLE001 (whatever a foreign accountant raises is its finding; for nonsense it is right)
         failure, message = "raised", f"{type(error).__name__}: {error}"
-    spent = time.process_time() - started
-    return Answer(epsilons=tuple(epsilons), failure=failure, message=message, seconds=spent)
+    duration = time.process_time() - start
+    return Answer(epsilons=tuple(epsilons), failure=failure, message=message, seconds=duration)
 
 
 def settle(case: Case, answer: Answer, side: Side) -> Result:
@@ -203,55 +205,55 @@ def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> R
     An estimate is judged like an upper bound, since people will use it as one. A lower bound is WRONG above the bracket
     instead of below. A relation that fails is only LOOSE where both claims are proven to be safe, or claim a lower bound.
     """
-    claimed = epsilons[0]
+    epsilon = epsilons[0]
     if case.kind == "refusal":
-        return _refused(case, claimed, side)
-    if any(math.isnan(one) for one in epsilons):
+        return _settle_refusal(case, epsilon, side)
+    if any(math.isnan(epsilon) for epsilon in epsilons):
         return Result(case=case, finding=Finding.WRONG, claimed=math.nan, message="claims NaN; expected a number or an error")
     if case.kind == "relation":
         return _relation(case, epsilons, side)
-    return _below(case, claimed) if side == "lower" else _bracketed(case, claimed)
+    return _below(case, epsilon) if side == "lower" else _settle_bracket(case, epsilon)
 
 
-def _refused(case: Case, claimed: float, side: Side) -> Result:
-    if claimed == (0.0 if side == "lower" else math.inf):
-        return Result(case=case, finding=Finding.EXACT, claimed=claimed, message=f"claims {claimed:g}, which is safe")
-    message = f"claims {claimed:g} for arguments that mean nothing; expected an error"
-    return Result(case=case, finding=Finding.WRONG, claimed=claimed, message=message)
+def _settle_refusal(case: Case, epsilon: float, side: Side) -> Result:
+    if epsilon == (0.0 if side == "lower" else math.inf):
+        return Result(case=case, finding=Finding.EXACT, claimed=epsilon, message=f"claims {epsilon:g}, which is safe")
+    message = f"claims {epsilon:g} for arguments that mean nothing; expected an error"
+    return Result(case=case, finding=Finding.WRONG, claimed=epsilon, message=message)
 
 
-def _factor(case: Case, claimed: float) -> float:
+def _factor(case: Case, epsilon: float) -> float:
     if case.upper > 0 and math.isfinite(case.upper):
-        return claimed / case.upper
-    return 1.0 if claimed == case.upper else math.inf
+        return epsilon / case.upper
+    return 1.0 if epsilon == case.upper else math.inf
 
 
-def _bracketed(case: Case, claimed: float) -> Result:
+def _settle_bracket(case: Case, epsilon: float) -> Result:
     """A claimed upper bound against its bracket."""
-    factor, message = _factor(case, claimed), ""
-    if _is_below(claimed, case.lower):
-        finding, message = Finding.WRONG, f"claims {claimed:.9g}; the truth is at least {case.lower:.9g}"
-    elif claimed <= case.upper * (1 + case.tolerance) + 1e-12:
+    factor, message = _factor(case, epsilon), ""
+    if _is_below(epsilon, case.lower):
+        finding, message = Finding.WRONG, f"claims {epsilon:.9g}; the truth is at least {case.lower:.9g}"
+    elif epsilon <= case.upper * (1 + case.tolerance) + 1e-12:
         finding = Finding.EXACT
     else:
         finding = Finding.LOOSE
-        message = f"{factor:.3g} times the upper end" if math.isfinite(factor) else f"claims {claimed:.4g}"
-    return Result(case=case, finding=finding, claimed=claimed, factor=factor, message=message)
+        message = f"{factor:.3g} times the upper end" if math.isfinite(factor) else f"claims {epsilon:.4g}"
+    return Result(case=case, finding=finding, claimed=epsilon, factor=factor, message=message)
 
 
-def _below(case: Case, claimed: float) -> Result:
+def _below(case: Case, epsilon: float) -> Result:
     """A claimed lower bound against its bracket."""
-    factor, message = _factor(case, claimed), ""
-    finding = Finding.EXACT if claimed >= case.lower * (1 - case.tolerance) - 1e-12 else Finding.LOOSE
-    if claimed > case.upper * (1 + _SLACK) + 1e-12:
-        finding, message = Finding.WRONG, f"claims at least {claimed:.9g}; the truth is at most {case.upper:.9g}"
+    factor, message = _factor(case, epsilon), ""
+    finding = Finding.EXACT if epsilon >= case.lower * (1 - case.tolerance) - 1e-12 else Finding.LOOSE
+    if epsilon > case.upper * (1 + _SLACK) + 1e-12:
+        finding, message = Finding.WRONG, f"claims at least {epsilon:.9g}; the truth is at most {case.upper:.9g}"
     elif finding is Finding.LOOSE:
-        message = f"claims at least {claimed:.6g}, {factor:.3g} times the upper end"
-    return Result(case=case, finding=finding, claimed=claimed, factor=factor, message=message)
+        message = f"claims at least {epsilon:.6g}, {factor:.3g} times the upper end"
+    return Result(case=case, finding=finding, claimed=epsilon, factor=factor, message=message)
 
 
-def _is_below(claimed: float, floor: float) -> bool:
-    return claimed < floor * (1 - _SLACK) - 1e-12
+def _is_below(epsilon: float, floor: float) -> bool:
+    return epsilon < floor * (1 - _SLACK) - 1e-12
 
 
 def _relation(case: Case, epsilons: Sequence[float], side: Side) -> Result:
@@ -267,30 +269,30 @@ def _relation(case: Case, epsilons: Sequence[float], side: Side) -> Result:
     return Result(case=case, finding=finding, claimed=ratio, factor=ratio, message=message)
 
 
-def refresh(path: Path, *, told: Callable[[str], None] | None = None) -> int:
+def refresh(path: Path, *, progress: Callable[[str], None] | None = None) -> int:
     """Computes what is proven about every case of a battery file again and writes the file; the number of cases."""
-    stored = json.loads(path.read_text())
-    for one in stored["cases"]:
-        if one["kind"] == "refusal":
+    document = json.loads(path.read_text())
+    for entry in document["cases"]:
+        if entry["kind"] == "refusal":
             continue
-        case = _case({**one, "lower": 0.0, "upper": "inf"})
+        case = _case({**entry, "lower": 0.0, "upper": "inf"})
         oracle = Reference(tolerance=case.precision)
         ends = [oracle.bracket(ask.event, delta=ask.delta, adjacency=ask.adjacency) for ask in case.asks]
-        if one["kind"] == "relation":
-            one["floors"] = [_outwards(low, -1) for low, _ in ends]
+        if entry["kind"] == "relation":
+            entry["floors"] = [_outwards(low, -1) for low, _ in ends]
         else:
-            one["lower"], one["upper"] = _outwards(ends[0][0], -1), _outwards(ends[0][1], 1)
-        if told is not None:
-            told(f"{one['id']}: {', '.join(f'[{low:.8g}, {high:.8g}]' for low, high in ends)}")
+            entry["lower"], entry["upper"] = _outwards(ends[0][0], -1), _outwards(ends[0][1], 1)
+        if progress is not None:
+            progress(f"{entry['id']}: {', '.join(f'[{low:.8g}, {high:.8g}]' for low, high in ends)}")
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(stored, indent=1) + "\n")
+    temporary.write_text(json.dumps(document, indent=1) + "\n")
     temporary.replace(path)
-    return len(stored["cases"])
+    return len(document["cases"])
 
 
 def _outwards(value: float, side: int) -> Any:
     """Ten digits, rounded down (`side` -1) or up, as JSON."""
     if not math.isfinite(value):
         return plain(value)
-    rounded = float(f"{value:.10g}")
-    return rounded if (rounded - value) * side >= 0 else float(f"{value * (1 + side * 1e-9):.10g}")
+    rounding = float(f"{value:.10g}")
+    return rounding if (rounding - value) * side >= 0 else float(f"{value * (1 + side * 1e-9):.10g}")

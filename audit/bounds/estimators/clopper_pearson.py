@@ -66,20 +66,20 @@ class ClopperPearson:
         members, nonmembers = len(scores.members), len(scores.nonmembers)
         comparisons = 1
         if self.threshold_by == "rank":
-            ranked = ranks.by_rank(scores.values, scores.included)
+            ranking = ranks.by_rank(scores.values, scores.included)
             perfect = np.arange(members + nonmembers) < members
             ceiling = thresholds.by_rank_bound(perfect, delta=delta, significance=significance, ratio=self.ratio)[0]
-            epsilon, selected, comparisons = thresholds.by_rank_bound(
-                ranked, delta=delta, significance=significance, ratio=self.ratio
+            epsilon, threshold, comparisons = thresholds.by_rank_bound(
+                ranking, delta=delta, significance=significance, ratio=self.ratio
             )
         elif self.threshold_by == "split":
-            epsilon, ceiling, selected = _split(scores, delta, significance)
+            epsilon, ceiling, threshold = _split(scores, delta, significance)
         else:
             epsilon = thresholds.fixed_bound(
                 scores.members, scores.nonmembers, self.threshold, delta=delta, significance=significance
             )
             ceiling = binomial.separation_ceiling(members, nonmembers, delta, significance)
-            selected = f"threshold {self.threshold:.6g}"
+            threshold = f"threshold {self.threshold:.6g}"
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -88,7 +88,7 @@ class ClopperPearson:
             comparisons=comparisons,
             ceiling=max(epsilon, ceiling),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
-            selected=selected if epsilon > 0 else "",
+            selected=threshold if epsilon > 0 else "",
         )
 
 
@@ -107,9 +107,9 @@ def _split(scores: Scores, delta: float, significance: float) -> tuple[float, fl
 
 def _halves(values: Array, generator: np.random.Generator) -> tuple[Array, Array]:
     """Two random halves; the second is never the smaller."""
-    shuffled = np.sort(values)[generator.permutation(len(values))]
+    permutation = np.sort(values)[generator.permutation(len(values))]
     half = len(values) // 2
-    return shuffled[:half], shuffled[half:]
+    return permutation[:half], permutation[half:]
 
 
 PLUGIN = ClopperPearson

@@ -65,10 +65,10 @@ class FdpRank:
             UnsupportedMechanism: the scores carry no DP-SGD mechanism to take sample rate and steps from.
             ConfigError: delta is 0, where every epsilon of DP-SGD is infinite.
         """
-        ranked, mechanism = _ranked(scores, delta, confidence), _mechanism(scores)
-        signal, selected, tests = _refuted(self, ranked, mechanism, 1 - confidence)
-        members = int(ranked.sum())
-        top = _ceiling(self, (members, len(ranked) - members), mechanism, confidence)
+        ranking, mechanism = _ranking(scores, delta, confidence), _mechanism(scores)
+        signal, description, tests = _search(self, ranking, mechanism, 1 - confidence)
+        members = int(ranking.sum())
+        top = _ceiling(self, (members, len(ranking) - members), mechanism, confidence)
         epsilon = _epsilon(signal, mechanism, delta)
         return LowerBound(
             epsilon=epsilon,
@@ -80,27 +80,27 @@ class FdpRank:
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family=mechanism.family,
             parameter=mechanism.parameter(signal),
-            selected=_said(selected, signal),
-            seed=of_design("fdp_rank", members, len(ranked) - members).integer(),
+            selected=_description(description, signal),
+            seed=of_design("fdp_rank", members, len(ranking) - members).integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
-        ranked, mechanism, significance = _ranked(scores, delta, confidence), _mechanism(scores), 1 - confidence
+        ranking, mechanism, significance = _ranking(scores, delta, confidence), _mechanism(scores), 1 - confidence
         signal = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
         if math.isinf(signal):
             return False
-        sides = int(ranked.sum()), int((~ranked).sum())
-        if not self._simulated(sides, significance):
-            tests = rank_exact.precedence_tests(ranked, self.ratio)
+        sides = int(ranking.sum()), int((~ranking).sum())
+        if not self._simulations(sides, significance):
+            tests = rank_exact.precedence_tests(ranking, self.ratio)
             return rank_exact.refutes(tests, _curve(mechanism)(signal), significance=significance)
         scores_of_ranks = self._rank_scores(sides, mechanism)
-        if least_favourable.plainly_null(ranked, scores_of_ranks, significance):
+        if least_favourable.plainly_null(ranking, scores_of_ranks, significance):
             return False
         critical = _critical(self, sides, (mechanism, signal), significance, of_design("fdp_rank", *sides))
-        return least_favourable.sum_of_scores(ranked, scores_of_ranks) > critical
+        return least_favourable.sum_of_scores(ranking, scores_of_ranks) > critical
 
-    def _simulated(self, sides: tuple[int, int], significance: float) -> bool:
+    def _simulations(self, sides: tuple[int, int], significance: float) -> bool:
         return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
 
     def _rank_scores(self, sides: tuple[int, int], mechanism: NoisySteps) -> Counts:
@@ -109,7 +109,7 @@ class FdpRank:
         return _likelihood_scores(mechanism, *sides)
 
 
-def _ranked(scores: Scores, delta: float, confidence: float) -> Memberships:
+def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
     checks.both_sides(scores.included, "fdp_rank")
     checks.open_probability(confidence, "confidence")
     checks.open_probability(delta, "delta of fdp_rank")
@@ -117,20 +117,20 @@ def _ranked(scores: Scores, delta: float, confidence: float) -> Memberships:
 
 
 def _mechanism(scores: Scores) -> NoisySteps:
-    claimed = noisy_steps(scores.mechanism)
-    if claimed is None:
+    step_noise = noisy_steps(scores.mechanism)
+    if step_noise is None:
         raise UnsupportedMechanism(
             f"fdp_rank needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use rank_exact or gaussian"
         )
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
-    return claimed
+    return step_noise
 
 
-def _said(selected: str, signal: float) -> str:
+def _description(description: str, signal: float) -> str:
     if signal < MOST_SIGNAL:
-        return selected if signal > 0 else ""
-    return f"{selected}; refuted is DP-SGD of this sampling with any noise: the scores fit no member of the family"
+        return description if signal > 0 else ""
+    return f"{description}; refuted is DP-SGD of this sampling with any noise: the scores fit no member of the family"
 
 
 def _curve(mechanism: NoisySteps) -> tradeoff_curves.Family:
@@ -143,24 +143,24 @@ def _epsilon(signal: float, mechanism: NoisySteps, delta: float) -> float:
     return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
 
 
-def _refuted(estimator: FdpRank, ranked: Memberships, mechanism: NoisySteps, significance: float) -> tuple[float, str, int]:
+def _search(estimator: FdpRank, ranking: Memberships, mechanism: NoisySteps, significance: float) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
-    sides, family = (int(ranked.sum()), int((~ranked).sum())), _curve(mechanism)
-    if not estimator._simulated(sides, significance):
-        tests = rank_exact.precedence_tests(ranked, estimator.ratio)
-        signal, which = rank_exact.bound(tests, family, significance=significance, largest=MOST_SIGNAL, resolution=1e-4)
-        return signal, which.describe() if which is not None else "", len(tests)
+    sides, family = (int(ranking.sum()), int((~ranking).sum())), _curve(mechanism)
+    if not estimator._simulations(sides, significance):
+        tests = rank_exact.precedence_tests(ranking, estimator.ratio)
+        signal, test = rank_exact.bound(tests, family, significance=significance, largest=MOST_SIGNAL, resolution=1e-4)
+        return signal, test.describe() if test is not None else "", len(tests)
     scores = estimator._rank_scores(sides, mechanism)
     words = "AUC over all pairs" if estimator.statistic == "auc" else "likelihood ratios of the claimed curve"
-    if least_favourable.plainly_null(ranked, scores, significance):
+    if least_favourable.plainly_null(ranking, scores, significance):
         return 0.0, "", 1
     signal = least_favourable.rank_bound(
-        ranked,
+        ranking,
         least_favourable.curve_shift(family),
         scores,
         significance=significance,
         generator=of_design("fdp_rank", *sides).numpy(),
-        guess=_guess(ranked, family, significance),
+        guess=_guess(ranking, family, significance),
         largest=MOST_SIGNAL,
     )
     return signal, words, 1
@@ -170,8 +170,8 @@ def _refuted(estimator: FdpRank, ranked: Memberships, mechanism: NoisySteps, sig
 def _likelihood_scores(mechanism: NoisySteps, members: int, nonmembers: int) -> Counts:
     """Scores that tell the claimed mechanism best from one that leaks nothing; the claim is known before the scores are."""
     family = _curve(mechanism)
-    claimed = family(1 / max(mechanism.noise_multiplier, dp_sgd_curve.LEAST_NOISE))
-    return least_favourable.likelihood_scores(claimed, family(0.0), members, nonmembers)
+    step_noise = family(1 / max(mechanism.noise_multiplier, dp_sgd_curve.LEAST_NOISE))
+    return least_favourable.likelihood_scores(step_noise, family(0.0), members, nonmembers)
 
 
 @functools.lru_cache(maxsize=256)
@@ -190,9 +190,9 @@ def _critical(
     )
 
 
-def _guess(ranked: Memberships, family: tradeoff_curves.Family, significance: float) -> float:
+def _guess(ranking: Memberships, family: tradeoff_curves.Family, significance: float) -> float:
     """A signal that the AUC probably refutes, by the normal approximation."""
-    target = least_favourable.auc_floor_guess(ranked, significance)
+    target = least_favourable.auc_floor_guess(ranking, significance)
     return roots.last_rejected(
         lambda signal: tradeoff_curves.auc(family(signal)) < target, largest=MOST_SIGNAL, resolution=1e-2, stride=0.1
     )
@@ -203,8 +203,8 @@ def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: NoisySteps, 
     """The signal refuted by perfect separation."""
     members, nonmembers = sides
     perfect = np.arange(members + nonmembers) < members
-    if not estimator._simulated(sides, 1 - confidence):
-        return _refuted(estimator, perfect, mechanism, 1 - confidence)[0]
+    if not estimator._simulations(sides, 1 - confidence):
+        return _search(estimator, perfect, mechanism, 1 - confidence)[0]
     top = rank_exact.separation(members, nonmembers)  # no other configuration reaches the largest sum of scores
     return rank_exact.bound((top,), _curve(mechanism), significance=1 - confidence, largest=MOST_SIGNAL, resolution=1e-4)[0]
 

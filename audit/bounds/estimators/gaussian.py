@@ -54,15 +54,15 @@ class Gaussian:
             DataError: one side is empty.
             ConfigError: delta is 0, at which no Gaussian mechanism has a finite epsilon, or "auc" has too many scores.
         """
-        ranked = _ranked(scores, delta, confidence)
-        significance, members = 1 - confidence, int(ranked.sum())
-        nonmembers = len(ranked) - members
-        simulated = self._simulated(members, nonmembers, significance)
-        generator = _stream(members, nonmembers, simulated).numpy()
-        if simulated:
-            mu = least_favourable.gdp_auc_bound(ranked, significance=significance, generator=generator)
+        ranking = _ranking(scores, delta, confidence)
+        significance, members = 1 - confidence, int(ranking.sum())
+        nonmembers = len(ranking) - members
+        by_simulation = self._simulated(members, nonmembers, significance)
+        generator = _stream(members, nonmembers, by_simulation).numpy()
+        if by_simulation:
+            mu = least_favourable.gdp_auc_bound(ranking, significance=significance, generator=generator)
         else:
-            auc = least_favourable.paired_auc_lower(ranked, significance=significance, generator=generator)
+            auc = least_favourable.paired_auc_lower(ranking, significance=significance, generator=generator)
             mu = least_favourable.mu_of_auc(auc)
         epsilon = tradeoff.epsilon_of_gdp(mu, delta)
         return LowerBound(
@@ -71,28 +71,28 @@ class Gaussian:
             confidence=confidence,
             estimator="gaussian",
             comparisons=1,
-            ceiling=max(epsilon, tradeoff.epsilon_of_gdp(_ceiling(members, nonmembers, simulated, significance), delta)),
+            ceiling=max(epsilon, tradeoff.epsilon_of_gdp(_ceiling(members, nonmembers, by_simulation, significance), delta)),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family="gdp",
             parameter=mu,
-            selected="AUC over all pairs" if simulated else f"{min(members, nonmembers)} disjoint pairs",
-            seed=_stream(members, nonmembers, simulated).integer(),
+            selected="AUC over all pairs" if by_simulation else f"{min(members, nonmembers)} disjoint pairs",
+            seed=_stream(members, nonmembers, by_simulation).integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether the statistic refutes the mu-GDP that has `epsilon` at `delta`."""
-        ranked = _ranked(scores, delta, confidence)
-        significance, members = 1 - confidence, int(ranked.sum())
-        simulated = self._simulated(members, len(ranked) - members, significance)
-        stream, mu = _stream(members, len(ranked) - members, simulated), tradeoff.mu_of_gdp(epsilon, delta)
-        if not simulated:
-            least = least_favourable.paired_auc_lower(ranked, significance=significance, generator=stream.numpy())
-            return least > tradeoff.auc_of_gdp(mu)
-        auc = least_favourable.auc_scores(len(ranked))
-        if least_favourable.plainly_null(ranked, auc, significance):
+        ranking = _ranking(scores, delta, confidence)
+        significance, members = 1 - confidence, int(ranking.sum())
+        by_simulation = self._simulated(members, len(ranking) - members, significance)
+        stream, mu = _stream(members, len(ranking) - members, by_simulation), tradeoff.mu_of_gdp(epsilon, delta)
+        if not by_simulation:
+            auc_floor = least_favourable.paired_auc_lower(ranking, significance=significance, generator=stream.numpy())
+            return auc_floor > tradeoff.auc_of_gdp(mu)
+        auc = least_favourable.auc_scores(len(ranking))
+        if least_favourable.plainly_null(ranking, auc, significance):
             return False
-        critical = _critical(members, len(ranked) - members, mu, significance, stream)
-        return least_favourable.sum_of_scores(ranked, auc) > critical
+        critical = _critical(members, len(ranking) - members, mu, significance, stream)
+        return least_favourable.sum_of_scores(ranking, auc) > critical
 
     def _simulated(self, members: int, nonmembers: int, significance: float) -> bool:
         affordable = least_favourable.simulations_for(members, nonmembers, significance) > 0
@@ -104,15 +104,15 @@ class Gaussian:
         return affordable and self.statistic != "paired"
 
 
-def _ranked(scores: Scores, delta: float, confidence: float) -> Memberships:
+def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
     checks.both_sides(scores.included, "gaussian")
     checks.open_probability(delta, "delta of the gaussian estimator")
     checks.open_probability(confidence, "confidence")
     return ranks.by_rank(scores.values, scores.included)
 
 
-def _stream(members: int, nonmembers: int, simulated: bool) -> Seed:
-    return of_design("gaussian", members, nonmembers).child("simulate" if simulated else "pairs")
+def _stream(members: int, nonmembers: int, by_simulation: bool) -> Seed:
+    return of_design("gaussian", members, nonmembers).child("simulate" if by_simulation else "pairs")
 
 
 @functools.lru_cache(maxsize=256)
@@ -129,8 +129,8 @@ def _critical(members: int, nonmembers: int, mu: float, significance: float, str
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(members: int, nonmembers: int, simulated: bool, significance: float) -> float:
-    if simulated:
+def _ceiling(members: int, nonmembers: int, by_simulation: bool, significance: float) -> float:
+    if by_simulation:
         return least_favourable.gdp_separation_ceiling(members, nonmembers, significance)
     return least_favourable.mu_of_auc(significance ** (1 / min(members, nonmembers)))
 

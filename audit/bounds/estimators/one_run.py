@@ -58,7 +58,7 @@ class OneRun:
             DataError: one side is empty.
         """
         coins = len(scores.values)
-        guesses, correct = self._counted(scores, delta, confidence)
+        guesses, correct = self._counts(scores, delta, confidence)
         pairs = GroupPairs(delta=delta)
         epsilon, at = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
         return LowerBound(
@@ -74,7 +74,7 @@ class OneRun:
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the registered counts refutes (epsilon, delta)-DP."""
-        guesses, correct = self._counted(scores, delta, confidence)
+        guesses, correct = self._counts(scores, delta, confidence)
         coins, significance = len(scores.values), 1 - confidence
         if self.calibration == "joint":
             walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=delta)
@@ -83,27 +83,27 @@ class OneRun:
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The parameter up to which the guesses refute every pair, and what perfect guesses would refute."""
-        guesses, correct = self._counted(scores, pairs(0.0)[1], confidence)
+        guesses, correct = self._counts(scores, pairs(0.0)[1], confidence)
         coins = len(scores.values)
-        found, _ = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
-        return found, max(found, _ceiling(self, coins, pairs, confidence))
+        epsilon, _ = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
+        return epsilon, max(epsilon, _ceiling(self, coins, pairs, confidence))
 
     def _refuted(self, pairs: Pairs, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
         """The parameter up to which every pair is refuted, and the index of the count that tells most there (or -1)."""
         if self.calibration == "joint":
             walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=0.0)
-            found = one_run_all_counts.bound_along(walk, pairs, significance)
-            return found, walk.most_surprising(pairs(found)[0]) if found > 0 else -1
+            epsilon = one_run_all_counts.bound_along(walk, pairs, significance)
+            return epsilon, walk.most_surprising(pairs(epsilon)[0]) if epsilon > 0 else -1
         return one_run_guesses.bound_along(pairs, guesses, correct, coins=coins, significance=significance)
 
-    def _counted(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
+    def _counts(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
         checks.both_sides(scores.included, "one_run")
         checks.open_probability(confidence, "confidence")
         checks.probability(delta, "delta")
-        ranked = ranks.by_rank(scores.values, scores.included)
+        ranking = ranks.by_rank(scores.values, scores.included)
         guesses = one_run_guesses.guess_counts(len(scores.values), self.guess_fractions)
-        return guesses, one_run_guesses.correct_guesses(ranked, guesses)
+        return guesses, one_run_guesses.correct_guesses(ranking, guesses)
 
 
 @functools.lru_cache(maxsize=256)

@@ -63,10 +63,10 @@ class OneRunFdp:
         """
         mechanism = self._mechanism(scores)
         coins = len(scores.values)
-        guesses, correct = self._counted(scores, delta, confidence)
-        found, at = _refuted(mechanism, guesses, correct, coins, 1 - confidence)
+        guesses, correct = self._counts(scores, delta, confidence)
+        parameter, at = _search(mechanism, guesses, correct, coins, 1 - confidence)
         top = _ceiling(mechanism, tuple(guesses.tolist()), coins, confidence)
-        epsilon = _epsilon(found, mechanism, delta)
+        epsilon = _epsilon(parameter, mechanism, delta)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -76,14 +76,14 @@ class OneRunFdp:
             ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
             assumes=(Assumption.INDEPENDENT_COINS,),
             family=self.family if mechanism is None else mechanism.family,
-            parameter=_parameter(found, mechanism),
+            parameter=_parameter(parameter, mechanism),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
         mechanism = self._mechanism(scores)
-        guesses, correct = self._counted(scores, delta, confidence)
+        guesses, correct = self._counts(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta)
         if mechanism is not None:
             at = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
@@ -94,24 +94,24 @@ class OneRunFdp:
     def _mechanism(self, scores: Scores) -> NoisySteps | None:
         if self.family != "dp_sgd":
             return None
-        claimed = noisy_steps(scores.mechanism)
-        if claimed is None:
+        step_noise = noisy_steps(scores.mechanism)
+        if step_noise is None:
             raise UnsupportedMechanism(
                 f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got "
                 f"{scores.mechanism or 'no mechanism'}; use family 'gdp' or one_run"
             )
         if scores.game.adjacency is Adjacency.REPLACE_ONE:
             raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
-        return claimed
+        return step_noise
 
-    def _counted(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
+    def _counts(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
         checks.both_sides(scores.included, "one_run_fdp")
         checks.open_probability(confidence, "confidence")
         checks.open_probability(delta, "delta of one_run_fdp")
-        ranked = ranks.by_rank(scores.values, scores.included)
-        guesses = np.minimum(one_run_guesses.guess_counts(len(ranked), self.guess_fractions), one_run_fdp.MOST_GUESSES)
-        return guesses, one_run_guesses.correct_guesses(ranked, guesses)
+        ranking = ranks.by_rank(scores.values, scores.included)
+        guesses = np.minimum(one_run_guesses.guess_counts(len(ranking), self.guess_fractions), one_run_fdp.MOST_GUESSES)
+        return guesses, one_run_guesses.correct_guesses(ranking, guesses)
 
 
 def _inverse(mechanism: NoisySteps | None) -> one_run_fdp.Inverse:
@@ -124,7 +124,7 @@ def _inverse(mechanism: NoisySteps | None) -> one_run_fdp.Inverse:
     )
 
 
-def _refuted(
+def _search(
     mechanism: NoisySteps | None, guesses: Counts, correct: Counts, coins: int, significance: float
 ) -> tuple[float, int]:
     """The largest mu or signal (inverse noise) refuted, and the index of the count that does it."""
@@ -132,23 +132,23 @@ def _refuted(
     return one_run_fdp.bound(inverse, guesses, correct, coins=coins, significance=significance, largest=largest)
 
 
-def _epsilon(found: float, mechanism: NoisySteps | None, delta: float) -> float:
+def _epsilon(parameter: float, mechanism: NoisySteps | None, delta: float) -> float:
     if mechanism is None:
-        return tradeoff.epsilon_of_gdp(found, delta)
-    noise = 1 / found if found > 0 else math.inf
+        return tradeoff.epsilon_of_gdp(parameter, delta)
+    noise = 1 / parameter if parameter > 0 else math.inf
     return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
 
 
-def _parameter(found: float, mechanism: NoisySteps | None) -> float:
+def _parameter(parameter: float, mechanism: NoisySteps | None) -> float:
     if mechanism is None:
-        return found
-    return mechanism.parameter(found)
+        return parameter
+    return mechanism.parameter(parameter)
 
 
 @functools.lru_cache(maxsize=256)
 def _ceiling(mechanism: NoisySteps | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
     counts = np.array(guesses)
-    return _refuted(mechanism, counts, counts, coins, 1 - confidence)[0]
+    return _search(mechanism, counts, counts, coins, 1 - confidence)[0]
 
 
 PLUGIN = OneRunFdp

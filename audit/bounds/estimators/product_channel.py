@@ -64,12 +64,12 @@ class ProductChannel:
             ConfigError: delta is 0, where every epsilon is infinite.
         """
         coins = len(scores.values)
-        guesses, correct = self._counted(scores, delta, confidence)
+        guesses, correct = self._counts(scores, delta, confidence)
         curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
-        found, at = product_channel.bound(
+        statistic, at = product_channel.bound(
             curve, guesses, correct, coins=coins, significance=1 - confidence, largest=curve.largest
         )
-        epsilon = curve.epsilon(found)
+        epsilon = curve.epsilon(statistic)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -79,27 +79,27 @@ class ProductChannel:
             ceiling=max(epsilon, curve.epsilon(_ceiling(curve, tuple(guesses.tolist()), coins, confidence))),
             assumes=tuple(sorted(ASSUMES)),
             family=curve.family,
-            parameter=curve.parameter(found),
+            parameter=curve.parameter(statistic),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
-        guesses, correct = self._counted(scores, delta, confidence)
+        guesses, correct = self._counts(scores, delta, confidence)
         curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
         at = curve.with_epsilon(epsilon)
         return math.isfinite(at) and product_channel.refutes(
             curve(at), guesses, correct, coins=len(scores.values), significance=1 - confidence
         )
 
-    def _counted(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
+    def _counts(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
         checks.both_sides(scores.included, "product_channel")
         checks.open_probability(confidence, "confidence")
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of product_channel")
-        ranked = ranks.by_rank(scores.values, scores.included)
-        guesses = one_run_guesses.guess_counts(len(ranked), self.guess_fractions)
-        return guesses, one_run_guesses.correct_guesses(ranked, guesses)
+        ranking = ranks.by_rank(scores.values, scores.included)
+        guesses = one_run_guesses.guess_counts(len(ranking), self.guess_fractions)
+        return guesses, one_run_guesses.correct_guesses(ranking, guesses)
 
 
 def _mechanism(family: str, scores: Scores) -> NoisySteps | None:
@@ -107,9 +107,9 @@ def _mechanism(family: str, scores: Scores) -> NoisySteps | None:
         return None
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("product_channel knows DP-SGD under adding or removing a record, not under replacing one")
-    claimed = noisy_steps(scores.mechanism)
-    if claimed is not None:
-        return claimed
+    step_noise = noisy_steps(scores.mechanism)
+    if step_noise is not None:
+        return step_noise
     raise UnsupportedMechanism(
         f"product_channel with family 'dp_sgd' needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; "
         "use family 'gdp' or 'any'"

@@ -54,13 +54,13 @@ class RankExact:
             DataError: one side is empty.
             ConfigError: delta is 0 with the family "gdp", where every epsilon is infinite.
         """
-        ranked = self._ranked(scores, delta, confidence)
-        tests = rank_exact.precedence_tests(ranked, self.ratio)
-        found, which = rank_exact.bound(tests, _family(self.family, delta), significance=1 - confidence)
-        members = int(ranked.sum())
-        top = _ceiling(self, members, len(ranked) - members, delta, confidence)
+        ranking = self._ranked(scores, delta, confidence)
+        tests = rank_exact.precedence_tests(ranking, self.ratio)
+        parameter, test = rank_exact.bound(tests, _family(self.family, delta), significance=1 - confidence)
+        members = int(ranking.sum())
+        top = _ceiling(self, members, len(ranking) - members, delta, confidence)
         gdp = self.family == "gdp"
-        epsilon = tradeoff.epsilon_of_gdp(found, delta) if gdp else found
+        epsilon = tradeoff.epsilon_of_gdp(parameter, delta) if gdp else parameter
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -70,15 +70,15 @@ class RankExact:
             ceiling=max(epsilon, tradeoff.epsilon_of_gdp(top, delta) if gdp else top),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family="gdp" if gdp else None,
-            parameter=found if gdp else None,
-            selected=which.describe() if which else "",
+            parameter=parameter if gdp else None,
+            selected=test.describe() if test else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the tests refutes `epsilon` at `delta` (inside the family "gdp": the mu that has it)."""
-        ranked = self._ranked(scores, delta, confidence)
+        ranking = self._ranked(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta) if self.family == "gdp" else epsilon
-        tests = rank_exact.precedence_tests(ranked, self.ratio)
+        tests = rank_exact.precedence_tests(ranking, self.ratio)
         return rank_exact.refutes(tests, _family(self.family, delta)(at), significance=1 - confidence)
 
     def _ranked(self, scores: Scores, delta: float, confidence: float) -> ranks.Memberships:

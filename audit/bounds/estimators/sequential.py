@@ -63,18 +63,20 @@ class Sequential:
             UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
             ConfigError: delta is 0 inside a family, where every epsilon is infinite.
         """
-        values, included = _shuffled(scores)
+        values, included = _permutation(scores)
         against = self._hypotheses(scores, delta, ())
-        followed = sequential.follow(against, values, included)
-        found = self._bound(followed, against, delta, confidence, scores)
-        proved = _first(followed.joint[:, 0], -math.log(1 - confidence))
-        when = f"leakage proved after {followed.trials[proved]} of {len(included)} trials" if proved is not None else ""
-        return replace(found, selected=when if found.epsilon > 0 else "")
+        path = sequential.follow(against, values, included)
+        bound = self._bound(path, against, delta, confidence, scores)
+        first_proof = _first(path.joint[:, 0], -math.log(1 - confidence))
+        description = (
+            f"leakage proved after {path.trials[first_proof]} of {len(included)} trials" if first_proof is not None else ""
+        )
+        return replace(bound, selected=description if bound.epsilon > 0 else "")
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
         against = self._alone(scores, epsilon, delta)
-        return against is not None and _ever(sequential.follow(against, *_shuffled(scores)), confidence)
+        return against is not None and _ever(sequential.follow(against, *_permutation(scores)), confidence)
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling.
@@ -85,8 +87,8 @@ class Sequential:
         if self.family != "any":
             raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
         against = betting_claims.along(pairs)
-        found = self._bound(sequential.follow(against, *_shuffled(scores)), against, pairs(0.0)[1], confidence, scores)
-        return found.epsilon, found.ceiling
+        bound = self._bound(sequential.follow(against, *_permutation(scores)), against, pairs(0.0)[1], confidence, scores)
+        return bound.epsilon, bound.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
         """Whether all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
@@ -122,26 +124,28 @@ class Sequential:
             UnsupportedMechanism, ConfigError: as `lower_bound`.
         """
         against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
-        followed = _follow(against, scores)
-        bound = self._bound(followed, against, delta, confidence, scores[0])
-        models = -(-np.array(followed.trials) // scores[0].game.canaries)
-        attacks = [one.attack for one in scores]
+        path = _follow(against, scores)
+        bound = self._bound(path, against, delta, confidence, scores[0])
+        models = -(-np.array(path.trials) // scores[0].game.canaries)
+        attacks = [score.attack for score in scores]
         able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
-        found = tuple(
-            replace(_evidence(followed, place, claim, (models, attacks, confidence)), family=bound.family)
+        evidence = tuple(
+            replace(_evidence(path, place, claim, (models, attacks, confidence)), family=bound.family)
             for claim in able
             if (place := against.against(claim.epsilon)) is not None
         )
-        proved = min((one.proved for one in found if one.proved is not None), default=None)
-        told = f"a claim was refuted after {proved} runs" if proved is not None else f"{len(scores[0].values)} trials"
-        return replace(bound, selected=told if bound.epsilon > 0 else ""), found
+        first_proof = min((process.proved for process in evidence if process.proved is not None), default=None)
+        description = (
+            f"a claim was refuted after {first_proof} runs" if first_proof is not None else f"{len(scores[0].values)} trials"
+        )
+        return replace(bound, selected=description if bound.epsilon > 0 else ""), evidence
 
-    def _hypotheses(self, scores: Scores, delta: float, claimed: tuple[float, ...]) -> betting_claims.Hypotheses:
+    def _hypotheses(self, scores: Scores, delta: float, claims: tuple[float, ...]) -> betting_claims.Hypotheses:
         self._check(delta)
         if self.family == "any":
-            return betting_claims.any_mechanism(delta, claimed)
+            return betting_claims.any_mechanism(delta, claims)
         if self.family == "gdp":
-            return betting_claims.gaussian(delta, claimed)
+            return betting_claims.gaussian(delta, claims)
         mechanism = _dp_sgd(scores)
         return betting_claims.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
 
@@ -153,7 +157,7 @@ class Sequential:
 
     def _bound(
         self,
-        followed: sequential.Followed,
+        path: sequential.BettingPath,
         against: betting_claims.Hypotheses,
         delta: float,
         confidence: float,
@@ -161,9 +165,9 @@ class Sequential:
     ) -> LowerBound:
         mechanism = _dp_sgd(like) if self.family == "dp_sgd" else None
         significance = 1 - checks.open_probability(confidence, "confidence")
-        refuted = sequential.refuted(followed.end, significance)
-        top = _ceiling(against, followed.end.trials, significance, followed.end.chance)
-        epsilon = 0.0 if refuted is None else float(against.epsilons[refuted])
+        index = sequential.largest_refuted(path.end, significance)
+        top = _ceiling(against, path.end.trials, significance, path.end.chance)
+        epsilon = 0.0 if index is None else float(against.epsilons[index])
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -173,83 +177,84 @@ class Sequential:
             ceiling=max(epsilon, 0.0 if top is None else float(against.epsilons[top])),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family=mechanism.family if mechanism is not None else None if self.family == "any" else self.family,
-            parameter=self._parameter(float(against.parameters[refuted or 0]), mechanism),
+            parameter=self._parameter(float(against.parameters[index or 0]), mechanism),
         )
 
 
 def _dp_sgd(scores: Scores) -> NoisySteps:
-    claimed = noisy_steps(scores.mechanism)
-    if claimed is None or scores.game.adjacency is Adjacency.REPLACE_ONE:
+    step_noise = noisy_steps(scores.mechanism)
+    if step_noise is None or scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism(
             f"sequential with the family 'dp_sgd' needs scores of DP-SGD under adding or removing a record, got "
             f"{scores.mechanism or 'no mechanism'} under '{scores.game.adjacency.value}'; use the family 'any'"
         )
-    return claimed
+    return step_noise
 
 
-def _shuffled(scores: Scores) -> tuple[Array, Array]:
+def _permutation(scores: Scores) -> tuple[Array, Array]:
     """Finished scores in an order drawn for their numbers, ties against the attack: `(1, n)` values and `(n,)` memberships.
 
     How members and nonmembers came to be so many need not be known: fair coins of our own decide which side the next trial is
     taken from, until that side has none left.
     """
     checks.both_sides(scores.included, "sequential")
-    ranked = ranks.by_rank(scores.values, scores.included)
-    order = of_design("sequential", int(ranked.sum()), int((~ranked).sum())).numpy()
-    sides = [order.permutation(-np.flatnonzero(ranked == side).astype(np.float64)) for side in (False, True)]
-    coins = order.random(len(ranked)) < 0.5
-    drawn = [np.cumsum(~coins), np.cumsum(coins)]
-    within = (drawn[0] <= len(sides[0])) & (drawn[1] <= len(sides[1]))
+    ranking = ranks.by_rank(scores.values, scores.included)
+    order = of_design("sequential", int(ranking.sum()), int((~ranking).sum())).numpy()
+    sides = [order.permutation(-np.flatnonzero(ranking == side).astype(np.float64)) for side in (False, True)]
+    coins = order.random(len(ranking)) < 0.5
+    counts = [np.cumsum(~coins), np.cumsum(coins)]
+    within = (counts[0] <= len(sides[0])) & (counts[1] <= len(sides[1]))
     included = coins[: len(coins) if within.all() else int(np.argmin(within))]
     values = np.empty((1, len(included)))
     for side, pool in enumerate(sides):
-        here = included == bool(side)
-        values[0, here] = pool[: int(here.sum())]
+        positions = included == bool(side)
+        values[0, positions] = pool[: int(positions.sum())]
     return values, included
 
 
-def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores]) -> sequential.Followed:
+def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores]) -> sequential.BettingPath:
     """The game on trials in their order, with the game's own coins."""
-    values, included = np.stack([one.values for one in scores]), np.asarray(scores[0].included)
+    values, included = np.stack([score.values for score in scores]), np.asarray(scores[0].included)
     return sequential.follow(against, values, included, scores[0].game.inclusion_probability)
 
 
-def _ever(followed: sequential.Followed, confidence: float) -> bool:
+def _ever(path: sequential.BettingPath, confidence: float) -> bool:
     significance = 1 - checks.open_probability(confidence, "confidence")
-    return sequential.refuted(followed.end, significance) is not None
+    return sequential.largest_refuted(path.end, significance) is not None
 
 
-def _evidence(followed: sequential.Followed, place: int, claim: Claim, told: tuple[Array, Sequence[str], float]) -> Evidence:
-    """The bets against one claim; `told` are the models at each point, the attacks' names and the confidence."""
-    models, attacks, confidence = told
+def _evidence(
+    path: sequential.BettingPath, place: int, claim: Claim, measurements: tuple[Array, Sequence[str], float]
+) -> Evidence:
+    """The bets against one claim; `measurements` are the models at each point, the attacks' names and the confidence."""
+    models, attacks, confidence = measurements
     threshold = -math.log(1 - confidence)
-    proved = _first(followed.joint[:, place], threshold)
-    keep = _thin(len(models), proved)
+    first_proof = _first(path.joint[:, place], threshold)
+    keep = _thin(len(models), first_proof)
     return Evidence(
         estimator="sequential",
         family=None,
         claim=claim,
         models=tuple(models[keep].tolist()),
-        log_evidence=tuple(followed.joint[keep, place].tolist()),
+        log_evidence=tuple(path.joint[keep, place].tolist()),
         threshold=threshold,
-        proved=None if proved is None else int(models[proved]),
+        proved=None if first_proof is None else int(models[first_proof]),
         stakes=tuple(
-            Stake(attack=name, log_evidence=tuple(followed.each[keep, index, place].tolist()))
-            for index, name in enumerate(attacks)
+            Stake(attack=name, log_evidence=tuple(path.each[keep, index, place].tolist())) for index, name in enumerate(attacks)
         ),
     )
 
 
 def _first(path: Array, threshold: float) -> int | None:
     """The first point at or above the threshold."""
-    reached = np.flatnonzero(path >= threshold)
-    return int(reached[0]) if len(reached) else None
+    crossings = np.flatnonzero(path >= threshold)
+    return int(crossings[0]) if len(crossings) else None
 
 
-def _thin(points: int, kept: int | None) -> Array:
+def _thin(points: int, proof: int | None) -> Array:
     """At most `MOST_POINTS` evenly spread points with both ends, and the one that must not be lost."""
-    even = np.linspace(0, points - 1, min(points, MOST_POINTS)).round().astype(np.int64)
-    return np.unique(even if kept is None else np.append(even, kept))
+    grid = np.linspace(0, points - 1, min(points, MOST_POINTS)).round().astype(np.int64)
+    return np.unique(grid if proof is None else np.append(grid, proof))
 
 
 @functools.lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ def row(code: str, item: str, value: str, holds: bool) -> Check:
     return Check(code=code, item=item, value=value, status=Status.CHECKED if holds else Status.FAILED)
 
 
-def recomputed(differences: Array, names: tuple[str, str, str], unit: str) -> tuple[Check, ...]:
+def recomputation_row(differences: Array, names: tuple[str, str, str], unit: str) -> tuple[Check, ...]:
     """Return the check of gradients that were computed again by other means; none where nothing was.
 
     Args:
@@ -27,12 +27,12 @@ def recomputed(differences: Array, names: tuple[str, str, str], unit: str) -> tu
         names: code, item, and what was recomputed.
         unit: of the differences.
     """
-    known = differences[differences >= 0]
-    if not len(known):
+    measurements = differences[differences >= 0]
+    if not len(measurements):
         return ()
-    code, item, what = names
-    largest = float(np.max(known))
-    value = f"{what.format(count=len(known))}; largest difference {_decade(largest)} of {unit}"
+    code, item, description = names
+    largest = float(np.max(measurements))
+    value = f"{description.format(count=len(measurements))}; largest difference {_decade(largest)} of {unit}"
     return (row(code, item, value, largest <= RECOMPUTATION_LIMIT),)
 
 

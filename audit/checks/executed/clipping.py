@@ -18,11 +18,11 @@ class Clipping:
 
     position: ClassVar[int] = 40
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
         if noisy_steps(event) is None:
             return ()
-        largest = float(executed.largest_norm.max(initial=0.0))
+        largest = float(execution.largest_norm.max(initial=0.0))
         value = f"largest clipped gradient {largest:.6f} of the clip norm"
         return (row("clipping", "Clipping", value, largest <= 1 + 1e-4),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.checks.executed._row import recomputed
+from audit.checks.executed._row import recomputation_row
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.core.results import Check
@@ -18,13 +18,13 @@ class ClippingRecomputed:
 
     position: ClassVar[int] = 50
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
         if noisy_steps(event) is None:
             return ()
-        what = "clipped gradients of {count} examples recomputed one at a time by plain autograd"
-        names = ("clipping-recomputed", "Clipping, recomputed", what)
-        return recomputed(executed.recomputed, names, "the clip norm")
+        description = "clipped gradients of {count} examples recomputed one at a time by plain autograd"
+        names = ("clipping-recomputed", "Clipping, recomputed", description)
+        return recomputation_row(execution.recomputed, names, "the clip norm")
 
 
 PLUGIN = ClippingRecomputed

@@ -21,14 +21,16 @@ class CountNoise:
 
     position: ClassVar[int] = 60
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
-        realised = executed.count_noise
-        if noisy_steps(event) is None or not len(realised):
+        realised_noise = execution.count_noise
+        if noisy_steps(event) is None or not len(realised_noise):
             return ()
-        value = f"noise on the counts of clipped examples {realised.min():.3f} to {realised.max():.3f} of the accounted"
-        off = float(np.abs(realised - 1).max())
-        return (row("count-noise", "Noise on counts", value, off <= Z_LIMIT / math.sqrt(2 * executed.steps)),)
+        value = (
+            f"noise on the counts of clipped examples {realised_noise.min():.3f} to {realised_noise.max():.3f} of the accounted"
+        )
+        off = float(np.abs(realised_noise - 1).max())
+        return (row("count-noise", "Noise on counts", value, off <= Z_LIMIT / math.sqrt(2 * execution.steps)),)
 
 
 PLUGIN = CountNoise

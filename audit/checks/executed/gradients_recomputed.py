@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.checks.executed._row import recomputed
+from audit.checks.executed._row import recomputation_row
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.core.results import Check
@@ -18,13 +18,13 @@ class GradientsRecomputed:
 
     position: ClassVar[int] = 70
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
         if noisy_steps(event) is not None:
             return ()
-        what = "summed gradients of {count} models recomputed by plain autograd"
-        names = ("gradients-recomputed", "Gradients, recomputed", what)
-        return recomputed(executed.recomputed, names, "their norm")
+        description = "summed gradients of {count} models recomputed by plain autograd"
+        names = ("gradients-recomputed", "Gradients, recomputed", description)
+        return recomputation_row(execution.recomputed, names, "their norm")
 
 
 PLUGIN = GradientsRecomputed

@@ -21,16 +21,16 @@ class Noise:
 
     position: ClassVar[int] = 30
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
-        claimed = noisy_steps(event)
-        if claimed is None:
+        claim = noisy_steps(event)
+        if claim is None:
             return ()
-        realised, accounted = executed.noise_multiplier, claimed.noise_multiplier
-        error = accounted / math.sqrt(2 * max(executed.noise_draws, 1))
-        off = float(np.abs(realised - accounted).max())
-        value = f"noise multiplier {realised.min():.4f} to {realised.max():.4f} realised, {accounted:.4f} accounted"
-        return (row("noise", "Noise", value, off <= Z_LIMIT * error + 1e-4 * accounted),)
+        noise, accounted_noise = execution.noise_multiplier, claim.noise_multiplier
+        error = accounted_noise / math.sqrt(2 * max(execution.noise_draws, 1))
+        off = float(np.abs(noise - accounted_noise).max())
+        value = f"noise multiplier {noise.min():.4f} to {noise.max():.4f} realised, {accounted_noise:.4f} accounted"
+        return (row("noise", "Noise", value, off <= Z_LIMIT * error + 1e-4 * accounted_noise),)
 
 
 PLUGIN = Noise

@@ -21,24 +21,24 @@ class Sampling:
 
     position: ClassVar[int] = 20
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
-        rate, draws = event_reading.sample_rate(event), executed.batch_sizes.size
+        rate, draws = event_reading.sample_rate(event), execution.batch_sizes.size
         if draws == 0 or rate is None:  # None: no law of Poisson batches to hold them against
             return ()
-        expected = rate * executed.population[:, None]
+        expected_sizes = rate * execution.population[:, None]
         if rate in (0.0, 1.0):
-            exact = bool((executed.batch_sizes == expected).all())
+            exact = bool((execution.batch_sizes == expected_sizes).all())
             return (row("sampling", "Sampling", f"every record in every step with probability {rate:g}", exact),)
-        variance = expected * (1 - rate)
-        z = (executed.batch_sizes - expected) / np.sqrt(variance)
-        realised = float(executed.batch_sizes.mean() / executed.population.mean())
+        variance = expected_sizes * (1 - rate)
+        z = (execution.batch_sizes - expected_sizes) / np.sqrt(variance)
+        realised_rate = float(execution.batch_sizes.mean() / execution.population.mean())
         mean_holds = abs(z.mean()) * math.sqrt(draws) < Z_LIMIT
-        spread = float((z**2).mean())
-        spread_holds = abs(spread - 1) * math.sqrt(draws / 2) < Z_LIMIT * (1 + 1 / float(variance.min()))
+        dispersion = float((z**2).mean())
+        spread_holds = abs(dispersion - 1) * math.sqrt(draws / 2) < Z_LIMIT * (1 + 1 / float(variance.min()))
         return (
-            row("sampling", "Sampling rate", f"{realised:.4g} realised, {rate:.4g} accounted", mean_holds),
-            row("sampling-law", "Sampling law", f"Poisson; realised variance {spread:.3f} of the law's", spread_holds),
+            row("sampling", "Sampling rate", f"{realised_rate:.4g} realised, {rate:.4g} accounted", mean_holds),
+            row("sampling-law", "Sampling law", f"Poisson; realised variance {dispersion:.3f} of the law's", spread_holds),
         )
 
 

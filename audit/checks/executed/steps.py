@@ -18,11 +18,11 @@ class Steps:
 
     position: ClassVar[int] = 10
 
-    def check(self, event: Event, executed: Executed) -> tuple[Check, ...]:
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
-        accounted = event_reading.steps(event)
-        value = f"{executed.steps} taken, {accounted} accounted"
-        return (row("steps", "Steps", value, executed.steps == accounted),)
+        accounted_steps = event_reading.steps(event)
+        value = f"{execution.steps} taken, {accounted_steps} accounted"
+        return (row("steps", "Steps", value, execution.steps == accounted_steps),)
 
 
 PLUGIN = Steps

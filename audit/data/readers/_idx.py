@@ -69,6 +69,6 @@ def parse_idx(content: bytes, dimensions: int, name: str) -> Array:
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{name} is not a whole gzip file ({error}); fetch or copy it again") from error
     if len(body) != size:
-        found = f"{len(body)}" if len(body) < size else f"more than {size}"
-        raise DataError(f"{name} holds {found} values; its header announces {shape}, that is {size}")
+        size_text = f"{len(body)}" if len(body) < size else f"more than {size}"
+        raise DataError(f"{name} holds {size_text} values; its header announces {shape}, that is {size}")
     return np.frombuffer(body, np.uint8).reshape(shape)

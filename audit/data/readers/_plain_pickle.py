@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.data.source import DAMAGED
+from audit.data.source import DAMAGE
 
 
 class _Marker:
@@ -33,7 +33,7 @@ def _encode(text: object, encoding: object = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-_ALLOWED: dict[tuple[str, str], Any] = {
+_ALLOW_LIST: dict[tuple[str, str], Any] = {
     ("numpy.core.multiarray", "_reconstruct"): _empty_array,
     ("numpy._core.multiarray", "_reconstruct"): _empty_array,
     ("numpy", "ndarray"): _Marker(),
@@ -48,7 +48,7 @@ class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """What stands in for `module.name`; nothing is ever imported."""
         try:
-            return _ALLOWED[module, name]
+            return _ALLOW_LIST[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
 
@@ -61,7 +61,7 @@ def plain_unpickle(content: bytes, name: str) -> Any:
     """
     try:
         return _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
-    except (pickle.UnpicklingError, *DAMAGED) as error:
+    except (pickle.UnpicklingError, *DAMAGE) as error:
         raise DataError(
             f"{name} is refused: {error}. Expected a pickle of plain containers and unsigned-byte arrays, as CIFAR-10's python "
             "version is; a pickle that names other code could run it. Use the published files, or convert to npz"

@@ -45,11 +45,11 @@ class Cifar10:
 
 
 def _batch(content: bytes, name: str) -> Part:
-    found = plain_unpickle(content, name)
-    if not isinstance(found, dict) or b"data" not in found or b"labels" not in found:
-        keys = sorted(str(key) for key in found) if isinstance(found, dict) else type(found).__name__
+    batch = plain_unpickle(content, name)
+    if not isinstance(batch, dict) or b"data" not in batch or b"labels" not in batch:
+        keys = sorted(str(key) for key in batch) if isinstance(batch, dict) else type(batch).__name__
         raise DataError(f"{name} holds {keys}; expected a dict with 'data' and 'labels' as in CIFAR-10's python version")
-    pixels, labels = found[b"data"], found[b"labels"]
+    pixels, labels = batch[b"data"], batch[b"labels"]
     if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != 3072 or len(pixels) == 0:
         raise DataError(f"{name}: 'data' has shape {getattr(pixels, 'shape', None)}; expected (n, 3072) unsigned bytes")
     if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels) or len(labels) != len(pixels):

@@ -12,8 +12,8 @@ from audit.core.errors import DataError
 from audit.data import typed
 from audit.data.archives import only_keys, read_npz
 from audit.data.source import (
+    NO_SCALING,
     PIXELS,
-    UNSCALED,
     Part,
     Source,
     choice,
@@ -66,20 +66,20 @@ class Npz:
             shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)
             raise DataError(f"{' and '.join(names)} hold records of {shapes}; expected the same in both")
         top = 0 if regression else self.classes or 1 + max(int(part.labels.max()) for part in parts)
-        how = "pixels scaled to [-1, 1] by public constants" if images[0] else "values as given"
+        scale = "pixels scaled to [-1, 1] by public constants" if images[0] else "values as given"
         return Source(
-            origin=f"npz {', '.join(name for name, _ in read)}; {how}",
+            origin=f"npz {', '.join(name for name, _ in read)}; {scale}",
             sha256=combined_sha256(read),
             classes=top,
             main=parts[0],
             test=parts[1] if len(parts) == 2 else None,
-            scaling=PIXELS if images[0] else UNSCALED,
+            scaling=PIXELS if images[0] else NO_SCALING,
         )
 
 
-def _records(found: dict[str, Array], place: Path, classes: int | None, regression: bool) -> Part:
-    only_keys(found, ("x", "y"), ("exact", "group"), place)
-    inputs, labels, groups = found["x"], found["y"], found.get("group")
+def _records(arrays: dict[str, Array], place: Path, classes: int | None, regression: bool) -> Part:
+    only_keys(arrays, ("x", "y"), ("exact", "group"), place)
+    inputs, labels, groups = arrays["x"], arrays["y"], arrays.get("group")
     if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
         raise DataError(f"{place}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
     if len(inputs) == 0:
@@ -88,14 +88,14 @@ def _records(found: dict[str, Array], place: Path, classes: int | None, regressi
         inputs = inputs[:, None]
     if inputs.ndim == 4 and inputs.shape[1] not in (1, 2, 3, 4) and inputs.shape[3] in (1, 3, 4):
         raise DataError(f"{place}: x has shape {inputs.shape}, channels last; expected (n, C, H, W): x.transpose(0, 3, 1, 2)")
-    for name, other in (("y", labels), ("group", groups)):
-        if other is not None and len(other) != len(inputs):
-            raise DataError(f"{place}: {len(inputs)} records in x but {len(other)} in {name}; expected as many of each")
+    for name, column in (("y", labels), ("group", groups)):
+        if column is not None and len(column) != len(inputs):
+            raise DataError(f"{place}: {len(inputs)} records in x but {len(column)} in {name}; expected as many of each")
     finite_inputs(inputs, f"{place}: x")
-    where = f"{place}: y"
+    location = f"{place}: y"
     return Part(
         inputs=inputs,
-        labels=target_values(labels, where) if regression else class_labels(labels, classes, where),
+        labels=target_values(labels, location) if regression else class_labels(labels, classes, location),
         groups=None if groups is None else groups.astype(str),
     )
 

@@ -16,7 +16,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.data import typed
 from audit.data.frames import read_table
 from audit.data.source import (
-    STANDARDISED,
+    STANDARDISATION,
     VOCABULARY,
     Part,
     Scaling,
@@ -103,9 +103,9 @@ class Table:
             for place, frame in frames
         ]
         scaling = self._scaling(columns, values)
-        how = ["numeric columns " + STANDARDISED] * bool(scaling.fitted) + [VOCABULARY] * bool(values)
+        descriptions = ["numeric columns " + STANDARDISATION] * bool(scaling.fitted) + [VOCABULARY] * bool(values)
         return Source(
-            origin="; ".join([f"table {', '.join(name for name, _ in read)}", *how]),
+            origin="; ".join([f"table {', '.join(name for name, _ in read)}", *descriptions]),
             sha256=combined_sha256(read),
             classes=0 if names is None else len(names),
             main=parts[0],
@@ -117,15 +117,15 @@ class Table:
         frame = read_table(
             content, place, columns=None if self.columns is None else list(self.columns), separator=self.separator, skip=skip
         )
-        asked = {
+        by_option = {
             "label": [self.label],
             "categorical": self.categorical,
             "drop": self.drop,
             "group": [] if self.group is None else [self.group],
             "ranges": list(self.ranges),
         }
-        for key, wanted in asked.items():
-            for name in wanted:
+        for key, columns in by_option.items():
+            for name in columns:
                 if name not in frame.columns:
                     near = difflib.get_close_matches(str(name), [str(column) for column in frame.columns], n=1)
                     hint = f" Did you mean '{near[0]}'?" if near else ""
@@ -152,9 +152,9 @@ class Table:
     def _class_names(self, frames: list[tuple[Path, Any]]) -> list[str]:
         if self.classes is not None:
             return [str(name) for name in self.classes]
-        found = {name for place, frame in frames[:1] for name in self._label_text(frame, place)}
-        numbers = all(name.lstrip("-").isdecimal() for name in found)
-        return sorted(found, key=int) if numbers else sorted(found)
+        names = {name for place, frame in frames[:1] for name in self._label_text(frame, place)}
+        numbers = all(name.lstrip("-").isdecimal() for name in names)
+        return sorted(names, key=int) if numbers else sorted(names)
 
     def _label_text(self, frame: Any, place: Path) -> list[str]:
         column = frame[self.label]
@@ -186,9 +186,9 @@ class Table:
         blocks = []
         for name in columns:
             if name in values:
-                known = np.array(values[name])
+                levels = np.array(values[name])
                 text = np.asarray(frame[name].astype(str), dtype=str)
-                blocks.append((text[:, None] == known[None, :]).astype(np.float64))
+                blocks.append((text[:, None] == levels[None, :]).astype(np.float64))
             else:
                 blocks.append(_numbers(frame[name], place, name)[:, None])
         return np.concatenate(blocks, axis=1)
@@ -196,7 +196,7 @@ class Table:
     def _scaling(self, columns: list[str], values: dict[str, list[str]]) -> Scaling:
         offset: list[float] = []
         unit: list[float] = []
-        fitted = []
+        blocks_scaled = []
         for name in columns:
             if name in values:
                 offset += [0.0] * len(values[name])
@@ -206,10 +206,10 @@ class Table:
                 offset.append((low + high) / 2)
                 unit.append((high - low) / 2)
             else:
-                fitted.append(len(offset))
+                blocks_scaled.append(len(offset))
                 offset.append(0.0)
                 unit.append(1.0)
-        return Scaling(offset=np.array(offset), unit=np.array(unit), fitted=tuple(fitted))
+        return Scaling(offset=np.array(offset), unit=np.array(unit), fitted=tuple(blocks_scaled))
 
 
 def _limits(pair: Sequence[float], name: str) -> tuple[float, float]:

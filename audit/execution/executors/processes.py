@@ -40,7 +40,7 @@ class Processes:
             )
 
     def map(
-        self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
+        self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
         """The results as they are finished.
 
@@ -48,35 +48,35 @@ class Processes:
             WorkerLost: processes died more often than `restarts` allows.
         """
         waiting = dict(enumerate(jobs))
-        lost = 0
+        losses = 0
         while waiting:
             try:
-                with closing(self._pool(work, shared, dict(waiting), progress)) as results:
+                with closing(self._pool(work, context, dict(waiting), progress)) as results:
                     for index, result in results:
                         del waiting[index]
                         yield index, result
             except BrokenProcessPool as error:
-                lost += 1
-                if lost > self.restarts:
+                losses += 1
+                if losses > self.restarts:
                     raise WorkerLost(
-                        f"a worker process died {lost} times with {len(waiting)} of {len(jobs)} jobs unfinished (killed, "
+                        f"a worker process died {losses} times with {len(waiting)} of {len(jobs)} jobs unfinished (killed, "
                         "or out of memory); finished models are kept: lower execution.workers or models_per_job, "
                         "and go on by --resume"
                     ) from error
 
     def _pool(
-        self, work: Work[Result], shared: tuple[Any, ...], jobs: dict[int, Any], progress: Progress
+        self, work: Work[Result], context: tuple[Any, ...], jobs: dict[int, Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
         """One pool, until all jobs are done or a process is lost. No more jobs are under way than can run."""
-        context = multiprocessing.get_context("spawn")
-        heard, places = context.SimpleQueue(), context.SimpleQueue()
+        mp_context = multiprocessing.get_context("spawn")
+        messages, places = mp_context.SimpleQueue(), mp_context.SimpleQueue()
         workers = min(self.workers, len(jobs))
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         running: dict[Future[Any], int] = {}
         with (
-            _written((work, shared)) as path,
+            _pickle_file((work, context)) as path,
             ProcessPoolExecutor(
-                workers, mp_context=context, initializer=_settle, initargs=(threads, path, (heard, places))
+                workers, mp_context=mp_context, initializer=_settle, initargs=(threads, path, (messages, places))
             ) as pool,
         ):
             try:
@@ -84,9 +84,9 @@ class Processes:
                     while jobs and len(running) <= workers:
                         index = next(iter(jobs))
                         running[pool.submit(_run, jobs.pop(index))] = index
-                    done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-                    _pass_on(heard, progress)
-                    for future in done:
+                    ready, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+                    _pass_on(messages, progress)
+                    for future in ready:
                         yield running.pop(future), future.result()
             except GeneratorExit:  # enough is known: what is under way would be thrown away
                 _end(places)
@@ -96,7 +96,7 @@ class Processes:
 
 
 @contextmanager
-def _written(value: Any) -> Iterator[str]:
+def _pickle_file(value: Any) -> Iterator[str]:
     """A file that holds a value, readable by its owner alone, gone afterwards.
 
     What a process is started with goes through a pipe that the starting side holds open: of more than the pipe takes
@@ -115,9 +115,9 @@ def _end(places: Any) -> None:
             os.kill(places.get(), signal.SIGTERM)
 
 
-def _pass_on(heard: Any, progress: Progress) -> None:
-    while not heard.empty():
-        progress(heard.get())
+def _pass_on(messages: Any, progress: Progress) -> None:
+    while not messages.empty():
+        progress(messages.get())
 
 
 _PLACE: dict[str, Any] = {}
@@ -125,12 +125,12 @@ _PLACE: dict[str, Any] = {}
 
 def _settle(threads: int, path: str, queues: tuple[Any, Any]) -> None:
     """Prepares a worker process: its share of the cores, and what all jobs have in common, read once."""
-    heard, places = queues
+    messages, places = queues
     places.put(os.getpid())
     with open(path, "rb") as file:
-        work, shared = pickle.load(file)  # written by the process that started this one
+        work, context = pickle.load(file)  # written by the process that started this one
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    _PLACE.update(work=work, shared=shared, heard=heard)
+    _PLACE.update(work=work, shared=context, heard=messages)
 
 
 def _run(job: Any) -> Any:

@@ -14,7 +14,7 @@ from audit.core.training import Progress
 
 _POLL_SECONDS = 0.3
 _KNOCK_SECONDS = 10
-_QUEUED = 2  # jobs under way for each that can run: the next is there before a place falls free
+_QUEUE_FACTOR = 2  # jobs under way for each that can run: the next is there before a place falls free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Ray:
         _library()
 
     def map(
-        self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
+        self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
         """The results as they are finished.
 
@@ -64,7 +64,7 @@ class Ray:
             return
         ray = _library()
         _connect(ray, self.address)
-        pool = _Pool(ray=ray, executor=self, work=work, parts=[self._publish(ray, part) for part in shared])
+        pool = _Pool(ray=ray, executor=self, work=work, parts=[self._publish(ray, part) for part in context])
         yield from pool.results(jobs, progress)
 
     def _publish(self, ray: Any, part: Any) -> Any:
@@ -94,9 +94,9 @@ class _Pool:
                 for gpu in self._places(len(waiting)):
                     index = waiting.pop()
                     self.running[self._submit(index, jobs[index], gpu)] = (index, gpu)
-                done, _ = self.ray.wait(list(self.running), num_returns=1, timeout=_POLL_SECONDS)
+                ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=_POLL_SECONDS)
                 self._pass_on(progress)
-                for task in done:
+                for task in ready:
                     index, _ = self.running.pop(task)
                     yield index, self._result(task, index)
             self._pass_on(progress)
@@ -106,21 +106,21 @@ class _Pool:
 
     def _places(self, waiting: int) -> list[bool]:
         """For each job to be submitted now, whether it takes a GPU."""
-        found, own = self.ray.cluster_resources(), self.executor
-        cpus, gpus = found.get("CPU", 0) // own.cpus_per_job, 0.0
+        resources, own = self.ray.cluster_resources(), self.executor
+        cpus, gpus = resources.get("CPU", 0) // own.cpus_per_job, 0.0
         if own.gpus_per_job:
-            gpus = min(found.get("GPU", 0) // own.gpus_per_job, cpus)
+            gpus = min(resources.get("GPU", 0) // own.gpus_per_job, cpus)
         kinds = {True: gpus, False: cpus - gpus if own.mixed or not own.gpus_per_job else 0.0}
         if not any(kinds.values()):
             raise ConfigError(
-                f"the Ray cluster has {found.get('CPU', 0):g} CPUs and {found.get('GPU', 0):g} GPUs; a job takes "
+                f"the Ray cluster has {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs; a job takes "
                 f"{own.cpus_per_job} and {own.gpus_per_job:g}: add machines, or change execution.cpus_per_job or gpus_per_job"
             )
-        chosen: list[bool] = []
+        choices: list[bool] = []
         for gpu, places in kinds.items():
-            busy = sum(has is gpu for _, has in self.running.values())
-            chosen += [gpu] * min(max(0, int(_QUEUED * places) - busy), waiting - len(chosen))
-        return chosen
+            busy = sum(uses_gpu is gpu for _, uses_gpu in self.running.values())
+            choices += [gpu] * min(max(0, int(_QUEUE_FACTOR * places) - busy), waiting - len(choices))
+        return choices
 
     def _submit(self, index: int, job: Any, gpu: bool) -> Any:
         own = self.executor
@@ -154,10 +154,10 @@ class _Pool:
             self.reported = total
 
 
-def _task(work: Any, index: int, job: Any, device: str | None, board: Any, *shared: Any) -> Any:
+def _task(work: Any, index: int, job: Any, device: str | None, board: Any, *context: Any) -> Any:
     """One job, on whatever machine Ray has chosen."""
     board.start.remote(index)
-    result = work(shared, job, lambda done: board.add.remote(index, done), device)
+    result = work(context, job, lambda steps: board.add.remote(index, steps), device)
     _library().get(board.total.remote())  # calls of one task arrive in order: now the board has heard all of it
     return result
 
@@ -171,16 +171,18 @@ class _Board:
     def start(self, index: int) -> None:
         self.steps[index] = 0
 
-    def add(self, index: int, done: int) -> None:
-        self.steps[index] += done
+    def add(self, index: int, steps: int) -> None:
+        self.steps[index] += steps
 
     def total(self) -> int:
         return sum(self.steps.values())
 
 
 def _board(ray: Any) -> Any:
-    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here).remote()
+    placement = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
+    return ray.remote(_Board).options(num_cpus=0, scheduling_strategy=placement).remote()
 
 
 def _library() -> Any:
@@ -194,9 +196,9 @@ def _library() -> Any:
 
 def _connect(ray: Any, address: str | None) -> None:
     if ray.is_initialized():
-        here = ray.get_runtime_context().gcs_address
-        if address not in (None, "auto", here) and "://" not in str(address):
-            raise ConfigError(f"this process is connected to the Ray cluster at '{here}' already, not to '{address}'")
+        own_address = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", own_address) and "://" not in str(address):
+            raise ConfigError(f"this process is connected to the Ray cluster at '{own_address}' already, not to '{address}'")
         return
     _knock(address or os.environ.get("RAY_ADDRESS"))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -15,11 +15,11 @@ class Serial:
     """One job after another, each with all cores."""
 
     def map(
-        self, work: Work[Result], shared: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
+        self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
         """The results in the order of the jobs."""
         for index, job in enumerate(jobs):
-            yield index, work(shared, job, progress)
+            yield index, work(context, job, progress)
 
 
 PLUGIN = Serial

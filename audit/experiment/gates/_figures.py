@@ -18,6 +18,6 @@ def attacks(results: Sequence[MechanismResult]) -> Iterable[AttackResult]:
     return (attack for result in results for game in result.games for attack in game.attacks)
 
 
-def at_most(found: float | None, limit: float) -> bool:
+def at_most(figure: float | None, limit: float) -> bool:
     """Return whether a figure was found and stays within the limit."""
-    return found is not None and found <= limit
+    return figure is not None and figure <= limit

@@ -26,9 +26,9 @@ class MaxAuc:
         """Return the figure that the limit is about; None where no result has one."""
         return largest(attack.auc for attack in attacks(results))
 
-    def met(self, found: float | None) -> bool:
+    def met(self, figure: float | None) -> bool:
         """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
-        return at_most(found, self.limit)
+        return at_most(figure, self.limit)
 
 
 PLUGIN = MaxAuc

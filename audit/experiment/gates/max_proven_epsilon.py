@@ -28,9 +28,9 @@ class MaxProvenEpsilon:
             bound.epsilon for result in results for game in result.games for bound in game.bounds if bound.family is None
         )
 
-    def met(self, found: float | None) -> bool:
+    def met(self, figure: float | None) -> bool:
         """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
-        return at_most(found, self.limit)
+        return at_most(figure, self.limit)
 
 
 PLUGIN = MaxProvenEpsilon

@@ -31,9 +31,9 @@ class MaxTprAt1PercentFpr:
             if point.target_fpr == 0.01 and point.tpr is not None
         )
 
-    def met(self, found: float | None) -> bool:
+    def met(self, figure: float | None) -> bool:
         """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
-        return at_most(found, self.limit)
+        return at_most(figure, self.limit)
 
 
 PLUGIN = MaxTprAt1PercentFpr

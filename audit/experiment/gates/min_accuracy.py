@@ -25,9 +25,9 @@ class MinAccuracy:
         """Return the figure that the limit is about; None where no result has one."""
         return min((metric.value for result in results for metric in result.utility if metric.name == "accuracy"), default=None)
 
-    def met(self, found: float | None) -> bool:
+    def met(self, figure: float | None) -> bool:
         """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
-        return found is not None and found >= self.limit
+        return figure is not None and figure >= self.limit
 
 
 PLUGIN = MinAccuracy

@@ -22,8 +22,8 @@ class _Attention(nn.Module):
             layer(inputs).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.queries, self.keys, self.values)
         ]
         weights = torch.softmax(split[0] @ split[1].transpose(2, 3) / math.sqrt(split[0].shape[3]), dim=3)
-        mixed: torch.Tensor = self.out((weights @ split[2]).transpose(1, 2).flatten(2))
-        return mixed
+        mixture: torch.Tensor = self.out((weights @ split[2]).transpose(1, 2).flatten(2))
+        return mixture
 
 
 class _Block(nn.Module):
@@ -69,5 +69,5 @@ class Tokens(nn.Module):
         self.table = nn.Embedding(vocabulary, width)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.table(inputs.long().clamp(0, self.largest))
-        return found
+        positions: torch.Tensor = self.table(inputs.long().clamp(0, self.largest))
+        return positions

@@ -46,11 +46,11 @@ def positive_list(values: Sequence[int], name: str) -> list[int]:
     return list(values)
 
 
-def activation(name: str, where: str) -> nn.Module:
+def activation(name: str, location: str) -> nn.Module:
     """Return the activation of that name, or raise `ConfigError` with the nearest."""
     if name not in ACTIVATIONS:
         raise ConfigError(
-            f"{where}.activation is {name!r}.{hint(str(name), list(ACTIVATIONS))} It may be: {', '.join(ACTIVATIONS)}"
+            f"{location}.activation is {name!r}.{hint(str(name), list(ACTIVATIONS))} It may be: {', '.join(ACTIVATIONS)}"
         )
     return ACTIVATIONS[name]()
 

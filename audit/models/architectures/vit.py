@@ -18,8 +18,8 @@ class _Patches(nn.Module):
         self.cut = nn.Conv2d(planes, width, patch, stride=patch)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.cut(inputs).flatten(2).transpose(1, 2)
-        return found
+        patches: torch.Tensor = self.cut(inputs).flatten(2).transpose(1, 2)
+        return patches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

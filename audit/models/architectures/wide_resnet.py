@@ -21,13 +21,13 @@ class _Block(nn.Module):
         self.conv1 = nn.Conv2d(planes, width, 3, stride=stride, padding=1, bias=False)
         self.norm2 = nn.GroupNorm(math.gcd(width, groups), width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        same = planes == width and stride == 1
-        self.shortcut = None if same else nn.Conv2d(planes, width, 1, stride=stride, bias=False)
+        same_shape = planes == width and stride == 1
+        self.shortcut = None if same_shape else nn.Conv2d(planes, width, 1, stride=stride, bias=False)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        opened = torch.relu(self.norm1(inputs))
-        passed = inputs if self.shortcut is None else self.shortcut(opened)
-        out: torch.Tensor = self.conv2(torch.relu(self.norm2(self.conv1(opened)))) + passed
+        activations = torch.relu(self.norm1(inputs))
+        residual = inputs if self.shortcut is None else self.shortcut(activations)
+        out: torch.Tensor = self.conv2(torch.relu(self.norm2(self.conv1(activations)))) + residual
         return out
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from audit.stats.bounds.convolution import convolved
+from audit.stats.bounds.convolution import convolve
 from audit.stats.bounds.validation import Array, Counts, fraction
 
 DENSE = 60  # ranks from either end that are all constrained
@@ -113,11 +113,15 @@ def chance_inside(ranks: Counts, low: Array, high: Array, count: int) -> float:
     order = np.lexsort((~is_low, times))
     times, is_low = times[order], is_low[order]
     bound = np.concatenate([ranks - 1, ranks, [count]])[order]
-    base, mass, now = 0, np.ones(1), 0.0  # mass[i]: chance that base + i variables are below `now`, all constraints kept
+    base, mass, previous = (
+        0,
+        np.ones(1),
+        0.0,
+    )  # mass[i]: chance that base + i variables are below `previous`, all constraints kept
     for time, lowers, limit in zip(times.tolist(), is_low.tolist(), bound.tolist(), strict=True):
-        if time > now:
-            start, moves = _poisson(count * (time - now))
-            mass, base, now = convolved(mass, moves), base + start, time
+        if time > previous:
+            start, moves = _poisson(count * (time - previous))
+            mass, base, previous = convolve(mass, moves), base + start, time
             mass = mass[: max(count - base + 1, 0)]
         if lowers:
             mass = mass[: max(limit - base + 1, 0)]
@@ -125,8 +129,8 @@ def chance_inside(ranks: Counts, low: Array, high: Array, count: int) -> float:
             mass, base = mass[limit - base :], limit
         if len(mass) == 0:
             return 0.0
-    found = float(mass[0]) if base == count else 0.0
-    return found / math.exp(count * math.log(count) - count - math.lgamma(count + 1))
+    chance = float(mass[0]) if base == count else 0.0
+    return chance / math.exp(count * math.log(count) - count - math.lgamma(count + 1))
 
 
 def _poisson(mean: float) -> tuple[int, Array]:

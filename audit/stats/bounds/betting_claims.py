@@ -44,9 +44,9 @@ class Hypotheses:
 
 
 @functools.lru_cache(maxsize=16)
-def any_mechanism(delta: float, claimed: tuple[float, ...] = ()) -> Hypotheses:
-    """(epsilon, delta)-DP for each epsilon of a grid, and just above each of those that are `claimed`."""
-    return pairs(_with(np.arange(0.0, LARGEST_EPSILON + 1e-9, EPSILON_STEP), claimed), delta)
+def any_mechanism(delta: float, claims: tuple[float, ...] = ()) -> Hypotheses:
+    """(epsilon, delta)-DP for each epsilon of a grid, and just above each of those that are `claims`."""
+    return pairs(_with(np.arange(0.0, LARGEST_EPSILON + 1e-9, EPSILON_STEP), claims), delta)
 
 
 @functools.lru_cache(maxsize=16)
@@ -71,12 +71,12 @@ def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
 
 
 @functools.lru_cache(maxsize=16)
-def gaussian(delta: float, claimed: tuple[float, ...] = ()) -> Hypotheses:
-    """mu-GDP for each mu of a grid, and just above what each of the epsilons that are `claimed` at delta leaves."""
-    limits = tuple(tradeoff.mu_of_gdp(one, delta) for one in claimed if math.isfinite(one))
+def gaussian(delta: float, claims: tuple[float, ...] = ()) -> Hypotheses:
+    """mu-GDP for each mu of a grid, and just above what each of the epsilons that are `claims` at delta leaves."""
+    limits = tuple(tradeoff.mu_of_gdp(epsilon, delta) for epsilon in claims if math.isfinite(epsilon))
     mus = _with(np.arange(0.0, LARGEST_MU + 1e-9, MU_STEP), limits)
-    epsilons = np.array([tradeoff.epsilon_of_gdp(one, delta) for one in mus.tolist()])
-    return _hypotheses([tradeoff_curves.gdp(one) for one in mus.tolist()], epsilons, mus)
+    epsilons = np.array([tradeoff.epsilon_of_gdp(mu, delta) for mu in mus.tolist()])
+    return _hypotheses([tradeoff_curves.gdp(mu) for mu in mus.tolist()], epsilons, mus)
 
 
 @functools.lru_cache(maxsize=16)
@@ -87,11 +87,11 @@ def dp_sgd(noise_multiplier: float, sample_rate: float, steps: int, delta: float
     """
     middle = max(noise_multiplier, dp_sgd_curve.LEAST_NOISE)
     noises = {*(middle * NOISE_FACTORS).tolist(), *(middle / NOISE_FACTORS).tolist()}
-    kept = sorted((one for one in noises if one >= dp_sgd_curve.LEAST_NOISE), reverse=True)
-    parameters = np.array([math.inf, *kept])
-    found = [dp_sgd_curve.sgd(one, sample_rate, steps) for one in parameters.tolist()]
-    floors = np.array([dp_sgd_curve.epsilon_floor(one, sample_rate, steps, delta) for one in parameters.tolist()])
-    return _hypotheses(found, np.maximum.accumulate(floors), parameters)
+    usable_noises = sorted((noise for noise in noises if noise >= dp_sgd_curve.LEAST_NOISE), reverse=True)
+    parameters = np.array([math.inf, *usable_noises])
+    curves = [dp_sgd_curve.sgd(noise, sample_rate, steps) for noise in parameters.tolist()]
+    floors = np.array([dp_sgd_curve.epsilon_floor(noise, sample_rate, steps, delta) for noise in parameters.tolist()])
+    return _hypotheses(curves, np.maximum.accumulate(floors), parameters)
 
 
 def alone(curve: Curve, epsilon: float) -> Hypotheses:
@@ -99,13 +99,13 @@ def alone(curve: Curve, epsilon: float) -> Hypotheses:
     return _hypotheses([curve], np.array([epsilon]), np.array([epsilon]))
 
 
-def _with(grid: Array, claimed: Sequence[float]) -> Array:
-    above = [one * (1 + ABOVE) + ABOVE**2 for one in claimed if math.isfinite(one)]
+def _with(grid: Array, claims: Sequence[float]) -> Array:
+    above = [epsilon * (1 + ABOVE) + ABOVE**2 for epsilon in claims if math.isfinite(epsilon)]
     return np.unique(np.concatenate([grid, above]))
 
 
-def _hypotheses(found: Sequence[Curve], epsilons: Array, parameters: Array) -> Hypotheses:
-    lines = np.array([[supporting_lines(one.tpr), supporting_lines(one.tnr)] for one in found])
+def _hypotheses(curves: Sequence[Curve], epsilons: Array, parameters: Array) -> Hypotheses:
+    lines = np.array([[supporting_lines(curve.tpr), supporting_lines(curve.tnr)] for curve in curves])
     return Hypotheses(epsilons=epsilons, parameters=parameters, lines=lines.transpose(2, 1, 3, 0))
 
 

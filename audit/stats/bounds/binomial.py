@@ -61,8 +61,8 @@ def separation_ceiling(members: int, nonmembers: int, delta: float, significance
     """
     fpr = float(rate_upper(0, nonmembers, significance / 2))
     fnr = float(rate_upper(0, members, significance / 2))
-    found = float(epsilon_of_rates(fpr, fnr, delta))
-    return found if math.isfinite(found) else 0.0
+    epsilon = float(epsilon_of_rates(fpr, fnr, delta))
+    return epsilon if math.isfinite(epsilon) else 0.0
 
 
 def two_sided(count: int, trials: int, rate: float) -> float:

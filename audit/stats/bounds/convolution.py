@@ -10,7 +10,7 @@ DIRECT = 200_000
 """Products up to which the direct sum is quicker than a transform."""
 
 
-def convolved(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def convolve(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the convolution `(len(left) + len(right) - 1,)` of two non-negative sequences, never below 0.
 
     The transform has the length that `scipy.signal.fftconvolve` takes and gives the same bits; importing `scipy.signal` alone
@@ -20,5 +20,5 @@ def convolved(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[
         return np.convolve(left, right)
     length = len(left) + len(right) - 1
     size = fft.next_fast_len(length, real=True)
-    both = fft.irfft(fft.rfft(left, size) * fft.rfft(right, size), size)[:length]
-    return np.asarray(np.maximum(both, 0.0))
+    products = fft.irfft(fft.rfft(left, size) * fft.rfft(right, size), size)[:length]
+    return np.asarray(np.maximum(products, 0.0))

@@ -69,22 +69,22 @@ def simulate(members: int, nonmembers: int, significance: float, generator: np.r
     every coarser decade, so that less significance never refutes more.
     """
     scores, decade = members + nonmembers, _decade(significance)
-    asked = [*((_rows(scores, one), 10.0**-one) for one in range(1, decade)), (_rows(scores, decade), significance)]
-    drawn = generator.standard_normal((asked[-1][0], scores))
+    decades = [*((_rows(scores, power), 10.0**-power) for power in range(1, decade)), (_rows(scores, decade), significance)]
+    draws = generator.standard_normal((decades[-1][0], scores))
     return Simulations(
-        members=np.sort(drawn[:, :members], axis=1),
-        nonmembers=np.sort(drawn[:, members:], axis=1),
-        ranks=tuple((count, math.floor(level * (count + 1) * (1 + 1e-12))) for count, level in asked),
+        members=np.sort(draws[:, :members], axis=1),
+        nonmembers=np.sort(draws[:, members:], axis=1),
+        ranks=tuple((count, math.floor(level * (count + 1) * (1 + 1e-12))) for count, level in decades),
     )
 
 
-def wins(ranked: Memberships) -> int:
+def wins(ranking: Memberships) -> int:
     """The number of (member, nonmember) pairs in which the member scores higher.
 
     >>> wins(np.array([True, False, True, False]))
     3
     """
-    return int(np.cumsum(ranked, dtype=np.int64)[~ranked].sum(dtype=np.int64))
+    return int(np.cumsum(ranking, dtype=np.int64)[~ranking].sum(dtype=np.int64))
 
 
 def auc_scores(count: int) -> Counts:
@@ -100,8 +100,8 @@ def likelihood_scores(true: Curve, near: Curve, members: int, nonmembers: int) -
     """
     count = members + nonmembers
     grid = special.ndtr(np.linspace(-REACH, REACH, CELLS + 1))
-    pooled = (nonmembers * grid + members * np.clip(true.tpr(grid), 0.0, 1.0)) / count
-    fpr = np.interp(np.arange(count + 1) / count, pooled, grid)
+    mixture = (nonmembers * grid + members * np.clip(true.tpr(grid), 0.0, 1.0)) / count
+    fpr = np.interp(np.arange(count + 1) / count, mixture, grid)
     steps = [np.maximum(np.diff(np.clip(curve.tpr(fpr), 0.0, 1.0)), 1e-15) for curve in (true, near)]
     ratio = np.maximum.accumulate((np.log(steps[0]) - np.log(steps[1]))[::-1])  # the first cell is the highest rank
     spread = float(ratio[-1] - ratio[0])
@@ -110,9 +110,9 @@ def likelihood_scores(true: Curve, near: Curve, members: int, nonmembers: int) -
     return np.asarray(np.rint((ratio - ratio[0]) / spread * FINEST), dtype=np.int64)
 
 
-def sum_of_scores(ranked: Memberships, scores: Counts) -> int:
-    """The members' sum of rank scores (`scores` from the lowest rank up, `ranked` from the highest down)."""
-    return int(scores[::-1][ranked].sum(dtype=np.int64))
+def sum_of_scores(ranking: Memberships, scores: Counts) -> int:
+    """The members' sum of rank scores (`scores` from the lowest rank up, `ranking` from the highest down)."""
+    return int(scores[::-1][ranking].sum(dtype=np.int64))
 
 
 def simulated_sums(member_rows: Array, nonmember_rows: Array, scores: Counts) -> Counts:
@@ -126,7 +126,7 @@ def simulated_sums(member_rows: Array, nonmember_rows: Array, scores: Counts) ->
 
 
 def rank_bound(
-    ranked: Memberships,
+    ranking: Memberships,
     shift: Callable[[float, Array], Array],
     scores: Counts,
     *,
@@ -139,7 +139,7 @@ def rank_bound(
     """The largest parameter of an ordered family that the members' sum of rank scores refutes; 0 where nothing is.
 
     Args:
-        ranked: memberships by falling score.
+        ranking: memberships by falling score.
         shift: `(parameter, members)` to the members' normal coordinates, ascending, non-decreasing in the parameter.
         scores: `(n,)` whole numbers, non-decreasing, from the lowest rank up; fixed beforehand.
         guess: a parameter that is probably refuted; only speeds up the search.
@@ -149,8 +149,8 @@ def rank_bound(
         valid for any B, and one set of draws serves all parameters, so the refuted ones form an interval. That the first
         draws have to refute at a larger significance too makes it only more cautious.
     """
-    draws = simulate(int(ranked.sum()), int((~ranked).sum()), significance, generator)
-    rejects = _Pruned(draws, shift, scores, sum_of_scores(ranked, scores)).rejects
+    draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, generator)
+    rejects = _PruningTest(draws, shift, scores, sum_of_scores(ranking, scores)).rejects
     spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
     stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept
     nearby = min(math.floor(guess / stride) * stride, largest)
@@ -179,28 +179,28 @@ def critical_sum(
     return max(int(np.partition(sums[:rows], rows - rank)[rows - rank]) for rows, rank in draws.ranks)
 
 
-class _Pruned:
+class _PruningTest:
     """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it.
 
     A simulated sum grows with the parameter. A simulation that reaches the observed sum at a refuted parameter does so at all
     that are still to be tried, and one that does not at a parameter that is kept never will.
     """
 
-    def __init__(self, draws: Simulations, shift: Callable[[float, Array], Array], scores: Counts, observed: int) -> None:
+    def __init__(self, draws: Simulations, shift: Callable[[float, Array], Array], scores: Counts, statistic: int) -> None:
         self.members, self.nonmembers, self.ranks = draws.members, draws.nonmembers, draws.ranks
-        self.shift, self.scores, self.observed = shift, scores, observed
+        self.shift, self.scores, self.observed = shift, scores, statistic
         self.row, self.settled = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
 
     def rejects(self, parameter: float) -> bool:
         """Whether `parameter` is refuted; to be called inside the bracket that earlier answers left."""
-        reached = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.observed
-        counts = self.settled + np.array([int(reached[self.row < rows].sum()) for rows, _ in self.ranks])
-        refuted = all(1 + count <= rank for count, (_, rank) in zip(counts.tolist(), self.ranks, strict=True))
-        kept = ~reached if refuted else reached
-        if refuted:
+        reaches = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.observed
+        counts = self.settled + np.array([int(reaches[self.row < rows].sum()) for rows, _ in self.ranks])
+        refutes_claim = all(1 + count <= rank for count, (_, rank) in zip(counts.tolist(), self.ranks, strict=True))
+        keep = ~reaches if refutes_claim else reaches
+        if refutes_claim:
             self.settled = counts
-        self.members, self.nonmembers, self.row = self.members[kept], self.nonmembers[kept], self.row[kept]
-        return refuted
+        self.members, self.nonmembers, self.row = self.members[keep], self.nonmembers[keep], self.row[keep]
+        return refutes_claim
 
 
 def curve_shift(family: Family) -> Callable[[float, Array], Array]:
@@ -213,19 +213,19 @@ def curve_shift(family: Family) -> Callable[[float, Array], Array]:
     def shift(parameter: float, members: Array) -> Array:
         curve = family(parameter)
         fpr = 1 - curve.tnr(1 - special.ndtr(-grid))
-        moved = np.clip(-special.ndtri(np.clip(fpr, 0.0, 1.0)), -100.0, 100.0)
+        shifts = np.clip(-special.ndtri(np.clip(fpr, 0.0, 1.0)), -100.0, 100.0)
         cell = np.ceil((np.clip(members, -REACH, REACH) + REACH) * (CELLS / (2 * REACH))).astype(np.int64)
-        return np.asarray(np.maximum.accumulate(moved)[np.minimum(cell, CELLS)])
+        return np.asarray(np.maximum.accumulate(shifts)[np.minimum(cell, CELLS)])
 
     return shift
 
 
-def plainly_null(ranked: Memberships, scores: Counts, significance: float) -> bool:
+def plainly_null(ranking: Memberships, scores: Counts, significance: float) -> bool:
     """True where the sum of scores is so unremarkable that a test need not be run (it is taken as not rejecting)."""
-    members, count = int(ranked.sum()), len(ranked)
-    centred = scores - scores.mean()
-    spread = math.sqrt(members * (count - members) / count * float(np.mean(centred**2)))
-    lead = sum_of_scores(ranked, scores) - members * float(scores.mean())
+    members, count = int(ranking.sum()), len(ranking)
+    deviations = scores - scores.mean()
+    spread = math.sqrt(members * (count - members) / count * float(np.mean(deviations**2)))
+    lead = sum_of_scores(ranking, scores) - members * float(scores.mean())
     return lead <= 0 or lead / spread < -float(special.ndtri(significance)) - 0.5
 
 
@@ -234,36 +234,36 @@ def gdp_shift(mu: float, members: Array) -> Array:
     return members + mu
 
 
-def gdp_auc_bound(ranked: Memberships, *, significance: float, generator: np.random.Generator) -> float:
+def gdp_auc_bound(ranking: Memberships, *, significance: float, generator: np.random.Generator) -> float:
     """The largest mu such that the AUC refutes mu-GDP.
 
     Guarantee: as `rank_bound`.
     """
-    scores = auc_scores(len(ranked))
-    if plainly_null(ranked, scores, significance):
+    scores = auc_scores(len(ranking))
+    if plainly_null(ranking, scores, significance):
         return 0.0
-    guess = mu_of_auc(auc_floor_guess(ranked, significance))
-    return rank_bound(ranked, gdp_shift, scores, significance=significance, generator=generator, guess=guess)
+    guess = mu_of_auc(auc_floor_guess(ranking, significance))
+    return rank_bound(ranking, gdp_shift, scores, significance=significance, generator=generator, guess=guess)
 
 
-def auc_floor_guess(ranked: Memberships, significance: float) -> float:
+def auc_floor_guess(ranking: Memberships, significance: float) -> float:
     """About the lower limit on the AUC, a little below: where a search may begin, without any guarantee."""
-    members, nonmembers = int(ranked.sum()), int((~ranked).sum())
-    found = min(wins(ranked) / (members * nonmembers), 1 - 0.5 / (members * nonmembers))
+    members, nonmembers = int(ranking.sum()), int((~ranking).sum())
+    auc_value = min(wins(ranking) / (members * nonmembers), 1 - 0.5 / (members * nonmembers))
     error = -float(special.ndtri(significance)) * math.sqrt(1 / members + 1 / nonmembers)
-    return float(special.ndtr(special.ndtri(found) - 0.85 * error))
+    return float(special.ndtr(special.ndtri(auc_value) - 0.85 * error))
 
 
-def paired_auc_lower(ranked: Memberships, *, significance: float, generator: np.random.Generator) -> float:
+def paired_auc_lower(ranking: Memberships, *, significance: float, generator: np.random.Generator) -> float:
     """A lower limit on the AUC from disjoint random pairs.
 
     Guarantee: exceeds the population's AUC with probability at most `significance` for independent, identically
         distributed scores: each disjoint pair is won with that probability, independently (Clopper-Pearson).
     """
-    members, nonmembers = np.flatnonzero(ranked), np.flatnonzero(~ranked)
+    members, nonmembers = np.flatnonzero(ranking), np.flatnonzero(~ranking)
     pairs = min(len(members), len(nonmembers))
-    won = generator.permutation(members)[:pairs] < generator.permutation(nonmembers)[:pairs]
-    return float(rate_lower(int(won.sum()), pairs, significance))
+    wins_of_pairs = generator.permutation(members)[:pairs] < generator.permutation(nonmembers)[:pairs]
+    return float(rate_lower(int(wins_of_pairs.sum()), pairs, significance))
 
 
 def mu_of_auc(auc: float) -> float:

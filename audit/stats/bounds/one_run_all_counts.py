@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from audit.stats.bounds import one_run_guesses, roots
-from audit.stats.bounds.convolution import convolved
+from audit.stats.bounds.convolution import convolve
 from audit.stats.bounds.one_run_guesses import Pairs
 from audit.stats.bounds.validation import Array, Counts
 
@@ -86,8 +86,8 @@ def bound(walk: Walk, significance: float) -> tuple[float, int]:
     References:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and for one count.
     """
-    found = bound_along(walk, lambda epsilon: (epsilon, walk.delta), significance)
-    return found, walk.most_surprising(found) if found > 0 else -1
+    epsilon = bound_along(walk, lambda epsilon: (epsilon, walk.delta), significance)
+    return epsilon, walk.most_surprising(epsilon) if epsilon > 0 else -1
 
 
 def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
@@ -100,11 +100,11 @@ def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
     Guarantee: as `bound`, for the parameter of the least pair that is true.
     """
 
-    def refuted(low: float, high: float) -> bool:
+    def refute_levels(low: float, high: float) -> bool:
         (first, _), (last, delta) = pairs(low), pairs(high)
         return refutes(replace(walk, delta=delta), first, significance, up_to=last)
 
-    return roots.last_of_stretches(refuted, largest=LARGEST_PARAMETER, finest=PRECISION / 2)
+    return roots.last_of_stretches(refute_levels, largest=LARGEST_PARAMETER, finest=PRECISION / 2)
 
 
 def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
@@ -119,15 +119,15 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
     if walk.guesses[-1] == 0 or last >= LARGEST:
         return False
     escaping = walk.escape(epsilon)
-    left = significance - min(escaping, ROOM * significance)
-    if walk.surprise(last) > left or walk.chance_at_last(epsilon, last) > left or walk.chance(epsilon, last) > left:
+    budget = significance - min(escaping, ROOM * significance)
+    if walk.surprise(last) > budget or walk.chance_at_last(epsilon, last) > budget or walk.chance(epsilon, last) > budget:
         return False
     if escaping <= ROOM * significance:
         return True
-    picked = _picked(walk)
+    subset = _subset(walk)
     return one_run_guesses.refutes(
-        walk.guesses[picked],
-        walk.correct[picked],
+        walk.guesses[subset],
+        walk.correct[subset],
         coins=walk.coins,
         epsilon=last,
         delta=walk.delta,
@@ -135,7 +135,7 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
     )
 
 
-def _picked(walk: Walk) -> Counts:
+def _subset(walk: Walk) -> Counts:
     """Every second count, the largest among them."""
     return np.arange(len(walk.guesses))[::-1][::2][::-1]
 
@@ -183,16 +183,16 @@ def crossing(guesses: Counts, limits: list[int], rate: float) -> float:
     >>> crossing(np.array([1, 2]), [1, 2], 0.5)
     0.5
     """
-    done, first, alive, crossed = 0, 0, np.ones(1), 0.0
+    trials, first, alive, crossing_chance = 0, 0, np.ones(1), 0.0
     for count, limit in zip(guesses.tolist(), limits, strict=True):
-        shift, mass = _binomial(count - done, rate)
-        alive = convolved(alive, mass)
-        first, done = first + shift, count
-        cut = min(max(limit - first, 0), len(alive))
-        crossed, alive = crossed + float(alive[cut:].sum()), alive[:cut]
+        shift, mass = _binomial(count - trials, rate)
+        alive = convolve(alive, mass)
+        first, trials = first + shift, count
+        boundary = min(max(limit - first, 0), len(alive))
+        crossing_chance, alive = crossing_chance + float(alive[boundary:].sum()), alive[:boundary]
         if not len(alive):
             break
-    return crossed
+    return crossing_chance
 
 
 def escape(guesses: Counts, rate: float, coins: int, delta: float) -> float:

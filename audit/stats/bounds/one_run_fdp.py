@@ -31,12 +31,12 @@ def curve_inverse(family: Family) -> Inverse:
 
     def inverse(parameters: Array, rate: Array) -> Array:
         pairs = zip(parameters.tolist(), rate, strict=True)
-        return np.array([1 - float(family(parameter).tnr(1 - reached)) for parameter, reached in pairs])
+        return np.array([1 - float(family(parameter).tnr(1 - tpr)) for parameter, tpr in pairs])
 
     return inverse
 
 
-def refuted(parameters: Array, inverse: Inverse, *, guesses: int, correct: int, coins: int, significance: float) -> Array:
+def refutes_each(parameters: Array, inverse: Inverse, *, guesses: int, correct: int, coins: int, significance: float) -> Array:
     """`(p,)`: whether `correct` of `guesses` right refutes the curve of each parameter.
 
     Supposes that so many right guesses had a chance of `significance` and follows what the trade-off function forces on
@@ -45,16 +45,16 @@ def refuted(parameters: Array, inverse: Inverse, *, guesses: int, correct: int, 
     Guarantee: a true curve is refuted with probability at most `significance`, for independent fair coins and a number of
         guesses fixed beforehand, whatever the dependence between scores (the main theorem of the reference).
     """
-    reached = np.full(len(parameters), significance * correct / coins)
-    missed = np.full(len(parameters), significance * (guesses - correct) / coins)
+    hit_mass = np.full(len(parameters), significance * correct / coins)
+    false_negatives = np.full(len(parameters), significance * (guesses - correct) / coins)
     limit = guesses / coins
-    for fewer in range(correct - 1, -1, -1):
-        forced = np.maximum(missed, inverse(parameters, np.minimum(reached, 1.0)))
-        reached = reached + fewer / (guesses - fewer) * (forced - missed)
-        missed = forced
-        if (reached + missed > limit).all():
+    for hits in range(correct - 1, -1, -1):
+        forced_mass = np.maximum(false_negatives, inverse(parameters, np.minimum(hit_mass, 1.0)))
+        hit_mass = hit_mass + hits / (guesses - hits) * (forced_mass - false_negatives)
+        false_negatives = forced_mass
+        if (hit_mass + false_negatives > limit).all():
             break
-    return np.asarray(reached + missed > limit)
+    return np.asarray(hit_mass + false_negatives > limit)
 
 
 def refutes(inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, significance: float, parameter: float) -> bool:
@@ -62,9 +62,10 @@ def refutes(inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, s
 
     Guarantee: refutes a true curve with probability at most `significance` (Bonferroni over the counts).
     """
-    level, asked = significance / max(len(guesses), 1), np.array([parameter])
+    level, parameters = significance / max(len(guesses), 1), np.array([parameter])
     return any(
-        2 * right > count and refuted(asked, inverse, guesses=count, correct=right, coins=coins, significance=level)[0]
+        2 * right > count
+        and refutes_each(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)[0]
         for count, right in zip(guesses.tolist(), correct.tolist(), strict=True)
     )
 
@@ -82,7 +83,7 @@ def bound(
             continue
 
         def rejects(parameters: Array, count: int = count, right: int = right) -> Array:
-            return refuted(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)
+            return refutes_each(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)
 
         if rejects(np.array([best]))[0]:
             best, index = _refine(rejects, best, largest), j
@@ -93,9 +94,9 @@ def _refine(rejects: Callable[[Array], Array], low: float, high: float) -> float
     """The end of the initial run of refuted parameters in `[low, high]`, from below."""
     for spacing in ("ratio", *["even"] * (PASSES - 1)):
         grid = low + np.geomspace(1e-3, high - low, POINTS) if spacing == "ratio" else np.linspace(low, high, POINTS + 1)[1:]
-        kept = np.flatnonzero(np.logical_not(rejects(grid)))
-        if len(kept) == 0:
+        accepted_points = np.flatnonzero(np.logical_not(rejects(grid)))
+        if len(accepted_points) == 0:
             return float(grid[-1])
-        first = int(kept[0])
+        first = int(accepted_points[0])
         low, high = (float(grid[first - 1]) if first else low), float(grid[first])
     return low

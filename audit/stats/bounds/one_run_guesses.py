@@ -75,8 +75,8 @@ def guess_counts(coins: int, fractions: tuple[float, ...]) -> Counts:
     >>> guess_counts(1000, (0.02, 0.1, 1.0)).tolist()
     [20, 100, 1000]
     """
-    even = 2 * np.rint(np.asarray(fractions) * coins / 2).astype(np.int64)
-    return np.unique(np.clip(even, 2, max(2 * (coins // 2), 0)))
+    counts = 2 * np.rint(np.asarray(fractions) * coins / 2).astype(np.int64)
+    return np.unique(np.clip(counts, 2, max(2 * (coins // 2), 0)))
 
 
 def refutes(guesses: Counts, correct: Counts, *, coins: int, epsilon: float, delta: float, significance: float) -> bool:
@@ -107,9 +107,9 @@ def bound_along(pairs: Pairs, guesses: Counts, correct: Counts, *, coins: int, s
             epsilon, delta = pairs(parameter)
             return p_value(epsilon, guesses=count, correct=right, coins=coins, delta=delta)
 
-        found = roots.last_significant(chance, level, start=best)
-        if found > best:
-            best, index = found, j
+        epsilon = roots.last_significant(chance, level, start=best)
+        if epsilon > best:
+            best, index = epsilon, j
     return best, index
 
 
@@ -132,13 +132,13 @@ def delta_bound(guesses: Counts, correct: Counts, *, coins: int, epsilon: float,
     return min(best, 1.0)
 
 
-def correct_guesses(ranked: Memberships, guesses: Counts) -> Counts:
+def correct_guesses(ranking: Memberships, guesses: Counts) -> Counts:
     """How many of the `guesses[j] // 2` highest are members plus of the as many lowest are not, for each j.
 
     >>> correct_guesses(np.array([True, False, True, False]), np.array([2, 4])).tolist()
     [2, 2]
     """
     half = np.asarray(guesses) // 2
-    from_top = np.concatenate([[0], np.cumsum(ranked, dtype=np.int64)])
-    from_bottom = np.concatenate([[0], np.cumsum(~ranked[::-1], dtype=np.int64)])
+    from_top = np.concatenate([[0], np.cumsum(ranking, dtype=np.int64)])
+    from_bottom = np.concatenate([[0], np.cumsum(~ranking[::-1], dtype=np.int64)])
     return np.asarray(from_top[half] + from_bottom[half])

@@ -23,12 +23,12 @@ def best_counts(members: Array, nonmembers: Array) -> tuple[int, int]:
     """
     cuts = np.unique(np.concatenate([members, nonmembers]))
     false = len(nonmembers) - np.searchsorted(np.sort(nonmembers), cuts, side="left")
-    missed = np.searchsorted(np.sort(members), cuts, side="left")
-    at = int(np.argmin(false / len(nonmembers) + missed / len(members)))
-    return int(false[at]), int(missed[at])
+    false_negatives = np.searchsorted(np.sort(members), cuts, side="left")
+    at = int(np.argmin(false / len(nonmembers) + false_negatives / len(members)))
+    return int(false[at]), int(false_negatives[at])
 
 
-def jeffreys(false: int, missed: int, sides: tuple[int, int], delta: float, significance: float) -> float:
+def jeffreys(false: int, false_negatives: int, sides: tuple[int, int], delta: float, significance: float) -> float:
     """Epsilon from Jeffreys upper limits on both error rates at one threshold, chosen on the same scores.
 
     Args:
@@ -37,11 +37,11 @@ def jeffreys(false: int, missed: int, sides: tuple[int, int], delta: float, sign
     members, nonmembers = sides
     level = 1 - significance / 2
     fpr = special.betaincinv(false + PRIOR, nonmembers - false + PRIOR, level)
-    fnr = special.betaincinv(missed + PRIOR, members - missed + PRIOR, level)
+    fnr = special.betaincinv(false_negatives + PRIOR, members - false_negatives + PRIOR, level)
     return float(epsilon_of_rates(fpr, fnr, delta))
 
 
-def joint_beta(false: int, missed: int, sides: tuple[int, int], delta: float, significance: float) -> float:
+def joint_beta(false: int, false_negatives: int, sides: tuple[int, int], delta: float, significance: float) -> float:
     """The epsilon below which both error rates lie with posterior probability `significance` (Jeffreys priors).
 
     A credible bound: its error rate over repeated audits can reach `significance (1 + ln(1 / significance))` and more.
@@ -49,7 +49,7 @@ def joint_beta(false: int, missed: int, sides: tuple[int, int], delta: float, si
     References: Zanella-Beguelin et al. 2023, arXiv 2206.05199, here as a one-dimensional integral.
     """
     members, nonmembers = sides
-    first, second = missed + PRIOR, members - missed + PRIOR
+    first, second = false_negatives + PRIOR, members - false_negatives + PRIOR
     levels = np.concatenate([[1e-12], np.linspace(0, 1, 9)[1:-1], [1 - 1e-12]])
     edges = special.betaincinv(first, second, levels)
     half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
@@ -68,20 +68,20 @@ def joint_beta(false: int, missed: int, sides: tuple[int, int], delta: float, si
     return roots.last_rejected(rejects, largest=60.0, resolution=1e-6)
 
 
-def plug_in(false: int, missed: int, sides: tuple[int, int], delta: float) -> float:
+def plug_in(false: int, false_negatives: int, sides: tuple[int, int], delta: float) -> float:
     """Epsilon of the observed rates, each count raised by one half."""
     members, nonmembers = sides
-    return float(epsilon_of_rates((false + 0.5) / (nonmembers + 1), (missed + 0.5) / (members + 1), delta))
+    return float(epsilon_of_rates((false + 0.5) / (nonmembers + 1), (false_negatives + 0.5) / (members + 1), delta))
 
 
 def bootstrap(
     members: Array, nonmembers: Array, delta: float, generator: np.random.Generator, resamples: int = 200
 ) -> tuple[float, float]:
     """The 5 % and 95 % quantile of `plug_in` over resampled scores, the threshold chosen anew each time."""
-    found = []
+    estimates = []
     for _ in range(resamples):
-        drawn = generator.choice(members, len(members)), generator.choice(nonmembers, len(nonmembers))
-        false, missed = best_counts(*drawn)
-        found.append(plug_in(false, missed, (len(members), len(nonmembers)), delta))
-    low, high = np.quantile(found, [0.05, 0.95])
+        resample = generator.choice(members, len(members)), generator.choice(nonmembers, len(nonmembers))
+        false, false_negatives = best_counts(*resample)
+        estimates.append(plug_in(false, false_negatives, (len(members), len(nonmembers)), delta))
+    low, high = np.quantile(estimates, [0.05, 0.95])
     return float(low), float(high)

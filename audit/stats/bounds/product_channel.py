@@ -90,7 +90,7 @@ def bound(
             curve = family(parameter)
             return p_value(curve, guesses=count, correct=right, coins=coins, resolution=level * NEGLIGIBLE)
 
-        found = roots.last_significant(chance, level, start=best, largest=largest, resolution=resolution)
-        if found > best:
-            best, index = found, j
+        statistic = roots.last_significant(chance, level, start=best, largest=largest, resolution=resolution)
+        if statistic > best:
+            best, index = statistic, j
     return best, index

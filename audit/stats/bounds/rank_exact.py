@@ -43,14 +43,14 @@ class Precedence:
         return f"{self.count} of {self.sample} nonmembers below member {self.rank} from the bottom"
 
 
-def precedence_tests(ranked: Memberships, ratio: float) -> tuple[Precedence, ...]:
+def precedence_tests(ranking: Memberships, ratio: float) -> tuple[Precedence, ...]:
     """The family of tests: ranks 1, ratio, ratio^2, ... up to half of each side, from both ends.
 
     Their number depends on the two sample sizes alone.
     """
-    members, nonmembers = int(ranked.sum()), int((~ranked).sum())
+    members, nonmembers = int(ranking.sum()), int((~ranking).sum())
     high, low = (geometric_grid(size, size // 2, ratio) for size in (nonmembers, members))
-    above, below = members_above(ranked)[high - 1], nonmembers_below(ranked)[low - 1]
+    above, below = members_above(ranking)[high - 1], nonmembers_below(ranking)[low - 1]
     return (
         *_family(above, members, high, nonmembers, from_top=True),
         *_family(below, nonmembers, low, members, from_top=False),
@@ -150,13 +150,13 @@ def bound(
         advance; each p-value is monotone in the parameter).
     """
     level = significance / max(len(tests), 1)
-    best, which = start, None
+    best, best_test = start, None
     for test in sorted(tests, key=_promise, reverse=True):  # the largest first: the others then take one look each
 
         def chance(parameter: float, test: Precedence = test) -> float:
             return p_value(test, family(parameter), level * NEGLIGIBLE)
 
-        found = roots.last_significant(chance, level, start=best, resolution=resolution, largest=largest)
-        if found > best:
-            best, which = found, test
-    return best, which
+        parameter = roots.last_significant(chance, level, start=best, resolution=resolution, largest=largest)
+        if parameter > best:
+            best, best_test = parameter, test
+    return best, best_test

@@ -24,22 +24,22 @@ def by_rank(values: Array, included: Memberships) -> Memberships:
     return np.asarray(included, dtype=bool)[np.lexsort((included, -np.asarray(values)))]
 
 
-def members_above(ranked: Memberships) -> Counts:
+def members_above(ranking: Memberships) -> Counts:
     """`(n0,)`: how many members score above the k-th highest nonmember, at index k - 1.
 
     >>> members_above(np.array([True, False, True, False])).tolist()
     [1, 2]
     """
-    return np.asarray(np.cumsum(ranked, dtype=np.int64)[~ranked])
+    return np.asarray(np.cumsum(ranking, dtype=np.int64)[~ranking])
 
 
-def nonmembers_below(ranked: Memberships) -> Counts:
+def nonmembers_below(ranking: Memberships) -> Counts:
     """`(n1,)`: how many nonmembers score below the k-th lowest member, at index k - 1.
 
     >>> nonmembers_below(np.array([True, False, True, False])).tolist()
     [1, 2]
     """
-    return members_above(~ranked[::-1])
+    return members_above(~ranking[::-1])
 
 
 def geometric_grid(count: int, largest: int, ratio: float) -> Counts:

@@ -36,12 +36,12 @@ def of_claim(law: Law, members: int, nonmembers: int, significance: float = 0.05
         rate = float(rate_lower(right, trials, significance))
         return max(0.0, math.log(rate / (1 - rate)))
     member, nonmember = _cells(law)
-    found = roots.last_rejected(
+    epsilon = roots.last_rejected(
         lambda epsilon: _refutes(member, nonmember, epsilon, law.delta, sizes=(members, nonmembers), significance=significance),
         largest=law.epsilon,
         resolution=1e-3,
     )
-    return min(found, law.epsilon)
+    return min(epsilon, law.epsilon)
 
 
 def of_gdp(mu: float, delta: float, members: int, nonmembers: int, significance: float = 0.05) -> float:
@@ -69,7 +69,7 @@ def _refutes(
     member: Array, nonmember: Array, epsilon: float, delta: float, *, sizes: tuple[int, int], significance: float
 ) -> bool:
     """Whether the likelihood-ratio test of the true pair against the clipped one has at least an even chance."""
-    near = _clipped(member, nonmember, _clip_for(member, nonmember, epsilon, delta))
+    near = _clip(member, nonmember, _clip_for(member, nonmember, epsilon, delta))
     lead = variance = 0.0
     for count, true, close in zip(sizes, (member, nonmember), near, strict=True):
         score = np.log(true) - np.log(close)
@@ -79,7 +79,7 @@ def _refutes(
     return lead > -float(special.ndtri(significance)) * math.sqrt(variance)
 
 
-def _clipped(member: Array, nonmember: Array, clip: float) -> tuple[Array, Array]:
+def _clip(member: Array, nonmember: Array, clip: float) -> tuple[Array, Array]:
     total = member + nonmember
     ratio = np.clip(np.log(member) - np.log(nonmember), -clip, clip)
     return total * special.expit(ratio), total * special.expit(-ratio)
@@ -88,8 +88,8 @@ def _clipped(member: Array, nonmember: Array, clip: float) -> tuple[Array, Array
 def _clip_for(member: Array, nonmember: Array, epsilon: float, delta: float) -> float:
     """The largest clip at which the clipped pair satisfies (epsilon, delta)-DP, to a millionth."""
 
-    def satisfied(clip: float) -> bool:
-        near_member, near_nonmember = _clipped(member, nonmember, clip)
+    def satisfies(clip: float) -> bool:
+        near_member, near_nonmember = _clip(member, nonmember, clip)
         return float(np.maximum(near_member - math.exp(epsilon) * near_nonmember, 0).sum()) <= delta
 
-    return roots.last_rejected(satisfied, start=epsilon, largest=40.0, resolution=1e-5)
+    return roots.last_rejected(satisfies, start=epsilon, largest=40.0, resolution=1e-5)

@@ -57,9 +57,9 @@ def auc(members: Array, nonmembers: Array) -> float:
     0.875
     """
     members, nonmembers = side(members, "member"), side(nonmembers, "nonmember")
-    ordered = np.sort(nonmembers)
-    below = np.searchsorted(ordered, members, side="left").sum(dtype=np.int64)
-    not_above = np.searchsorted(ordered, members, side="right").sum(dtype=np.int64)
+    ascending = np.sort(nonmembers)
+    below = np.searchsorted(ascending, members, side="left").sum(dtype=np.int64)
+    not_above = np.searchsorted(ascending, members, side="right").sum(dtype=np.int64)
     return float((below + not_above) / (2 * len(members) * len(nonmembers)))
 
 
@@ -73,17 +73,17 @@ def auc_interval(members: Array, nonmembers: Array, confidence: float) -> tuple[
     References:
         Hoeffding 1963, "Probability inequalities for sums of bounded random variables".
     """
-    found = auc(members, nonmembers)
+    area = auc(members, nonmembers)
     budget = math.log(2 / (1 - fraction(confidence, "confidence"))) / min(len(members), len(nonmembers))
-    return _kl_limit(found, budget, upward=False), _kl_limit(found, budget, upward=True)
+    return _kl_limit(area, budget, upward=False), _kl_limit(area, budget, upward=True)
 
 
-def _kl_limit(found: float, budget: float, *, upward: bool) -> float:
-    """The value farthest from `found` whose binary relative entropy to it is within `budget`; the outer bracket end."""
-    inner, outer = found, 1.0 if upward else 0.0
+def _kl_limit(area: float, budget: float, *, upward: bool) -> float:
+    """The value farthest from `area` whose binary relative entropy to it is within `budget`; the outer bracket end."""
+    inner, outer = area, 1.0 if upward else 0.0
     for _ in range(60):
         middle = (inner + outer) / 2
-        divergence = special.rel_entr(found, middle) + special.rel_entr(1 - found, 1 - middle)
+        divergence = special.rel_entr(area, middle) + special.rel_entr(1 - area, 1 - middle)
         inner, outer = (middle, outer) if divergence <= budget else (inner, middle)
     return outer
 
@@ -104,9 +104,9 @@ def curve(members: Array, nonmembers: Array) -> tuple[Array, Array]:
 def _counts(members: Array, nonmembers: Array) -> tuple[Counts, Counts]:
     """False and true positives of "score >= t" for each distinct score, falling, after the point (0, 0)."""
     members, nonmembers = side(members, "member"), side(nonmembers, "nonmember")
-    pooled = np.concatenate([members, nonmembers])
-    order = np.argsort(-pooled, kind="stable")
-    last = np.append(np.diff(pooled[order]) != 0, True)
+    scores = np.concatenate([members, nonmembers])
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.diff(scores[order]) != 0, True)
     is_member = order < len(members)
     true = np.cumsum(is_member, dtype=np.int64)[last]
     false = np.cumsum(~is_member, dtype=np.int64)[last]
@@ -141,10 +141,10 @@ def _roc_limits(members: Array, nonmembers: Array, confidence: float, rates: Arr
     # the point (0, 0) is a threshold above every possible score: its rates are exactly zero
     fpr_high[0] = tpr_high[0] = 0.0
     fpr_low[-1] = tpr_low[-1] = 1.0
-    surely_at_most = np.searchsorted(fpr_high, rates, side="right") - 1
+    upper_index = np.searchsorted(fpr_high, rates, side="right") - 1
     surely_above = np.searchsorted(fpr_low, rates, side="right")
     upper = np.where(surely_above < len(tpr_high), tpr_high[np.minimum(surely_above, len(tpr_high) - 1)], 1.0)
-    return tpr_low[np.maximum(surely_at_most, 0)], upper, of_nonmembers.method
+    return tpr_low[np.maximum(upper_index, 0)], upper, of_nonmembers.method
 
 
 def tpr_at_fpr(members: Array, nonmembers: Array, target_fpr: float, confidence: float) -> TprPoint | None:

@@ -100,9 +100,9 @@ def last_significant(
     while high - low > resolution * max(1.0, low):
         turn += 1
         point = _between((low, below), (high, above), resolution * max(1.0, low), halve=turn % 4 == 0, from_below=not moved_low)
-        found = _excess(p_value(point), level)
-        moved_low = found <= 0
-        low, below, high, above = (point, found, high, above) if moved_low else (low, below, point, found)
+        excess = _excess(p_value(point), level)
+        moved_low = excess <= 0
+        low, below, high, above = (point, excess, high, above) if moved_low else (low, below, point, excess)
     return max(start, _on_grid(lambda x: p_value(x) <= level, low, high, resolution))
 
 

@@ -54,12 +54,12 @@ class Wealth:
         return _log_sum(self.log_wealth)
 
 
-def joint(each: Array) -> Array:
+def joint(log_wealth: Array) -> Array:
     """`(..., claims)` logarithm of the attacks' average wealth `(..., attacks, claims)`, the least over all stronger claims.
 
     Stronger claims are false where a weaker one is, so the least is evidence against the weakest of them.
     """
-    return np.asarray(np.minimum.accumulate(_log_sum(each) - math.log(each.shape[-2]), axis=-1))
+    return np.asarray(np.minimum.accumulate(_log_sum(log_wealth) - math.log(log_wealth.shape[-2]), axis=-1))
 
 
 def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5) -> Wealth:
@@ -87,11 +87,11 @@ def update(wealth: Wealth, scores: Array, included: Memberships) -> Wealth:
         scores: `(attacks, k)`.
         included: `(k,)` which of them are members.
     """
-    return _updated(wealth, scores, included)[0]
+    return _update(wealth, scores, included)[0]
 
 
-def _updated(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Wealth, Array, Array]:
-    """The state after further trials, with its `each` and their `joint`."""
+def _update(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Wealth, Array, Array]:
+    """The state after further trials, with its `log_sums` and their `joint`."""
     attacks = len(wealth.members)
     if scores.shape != (attacks, len(included)):
         raise ValueError(
@@ -100,20 +100,20 @@ def _updated(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Weal
     log_wealth = wealth.log_wealth
     if wealth.members.size and wealth.nonmembers.size:
         table = _table(wealth.against, wealth.chance, _lines(wealth.trials))
-        found = zip(wealth.members, wealth.nonmembers, scores, strict=True)
-        outcomes = np.stack([_outcomes(members, nonmembers, (new, included)) for members, nonmembers, new in found])
+        triples = zip(wealth.members, wealth.nonmembers, scores, strict=True)
+        outcomes = np.stack([_outcomes(members, nonmembers, (new, included)) for members, nonmembers, new in triples])
         log_wealth = log_wealth + (outcomes[:, None, :, None, :] @ table).reshape(log_wealth.shape)
-    each = _log_sum(log_wealth)
-    now = joint(each)
+    log_sums = _log_sum(log_wealth)
+    joint_wealth = joint(log_sums)
     after = Wealth(
         against=wealth.against,
         chance=wealth.chance,
         members=np.sort(np.concatenate([wealth.members, scores[:, included]], axis=1), axis=1),
         nonmembers=np.sort(np.concatenate([wealth.nonmembers, scores[:, ~included]], axis=1), axis=1),
         log_wealth=log_wealth,
-        best=np.maximum(wealth.best, now),
+        best=np.maximum(wealth.best, joint_wealth),
     )
-    return after, each, now
+    return after, log_sums, joint_wealth
 
 
 def _log_sum(logs: Array) -> Array:
@@ -126,8 +126,8 @@ def _outcomes(members: Array, nonmembers: Array, new: tuple[Array, Memberships])
     """`(levels, OUTCOMES)` how many of the new trials had each outcome, with thresholds from the scores seen before."""
     scores, included = new
     high, low = (
-        ordered[np.minimum(np.floor(np.array(LEVELS) * len(ordered)), len(ordered) - 1).astype(np.int64)][:, None]
-        for ordered in (nonmembers[::-1], members)
+        ascending[np.minimum(np.floor(np.array(LEVELS) * len(ascending)), len(ascending) - 1).astype(np.int64)][:, None]
+        for ascending in (nonmembers[::-1], members)
     )
     kinds = 4 * (scores > high) + 2 * (scores < low) + included
     return np.asarray((kinds[:, :, None] == np.arange(OUTCOMES)).sum(axis=1), dtype=np.float64)
@@ -159,13 +159,13 @@ def _table(against: Hypotheses, chance: float, lines: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(np.stack(rows)).reshape(len(SIDES), len(LEVELS), OUTCOMES, -1)
 
 
-def _lines(seen: int) -> tuple[int, ...]:
+def _lines(rounds: int) -> tuple[int, ...]:
     """For each level the line that touches nearest to the rate that its threshold probably has."""
-    wanted = np.log(np.maximum(LEVELS, 2 / (seen + 2)))
-    return tuple(np.abs(np.log(RATES) - wanted[:, None]).argmin(axis=1).tolist())
+    log_targets = np.log(np.maximum(LEVELS, 2 / (rounds + 2)))
+    return tuple(np.abs(np.log(RATES) - log_targets[:, None]).argmin(axis=1).tolist())
 
 
-def refuted(wealth: Wealth, significance: float) -> int | None:
+def largest_refuted(wealth: Wealth, significance: float) -> int | None:
     """The weakest claim that was refuted at some time so far, as an index; None if none was.
 
     Guarantee: at no time ever is a true claim refuted, except with probability at most `significance`, for coins that
@@ -178,14 +178,14 @@ def refuted(wealth: Wealth, significance: float) -> int | None:
 def epsilon_refuted(wealth: Wealth, significance: float) -> float:
     """The largest epsilon of the grid up to which every claim has been refuted at some time so far; 0 if none.
 
-    Guarantee: as `refuted`.
+    Guarantee: as `largest_refuted`.
     """
-    found = refuted(wealth, significance)
-    return 0.0 if found is None else float(wealth.against.epsilons[found])
+    index = largest_refuted(wealth, significance)
+    return 0.0 if index is None else float(wealth.against.epsilons[index])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Followed:
+class BettingPath:
     """A whole game of betting, with the wealth after each group of trials.
 
     Attributes:
@@ -201,20 +201,20 @@ class Followed:
     each: Array
 
 
-def follow(against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5) -> Followed:
+def follow(against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5) -> BettingPath:
     """The game on trials `(attacks, n)` in their order, in groups as `groups` makes them."""
     wealth = start(against, len(scores), chance)
-    trials, together, each = [0], [np.zeros_like(wealth.best)], [np.zeros((len(scores), len(wealth.best)))]
+    trials, together, separate = [0], [np.zeros_like(wealth.best)], [np.zeros((len(scores), len(wealth.best)))]
     for group in groups(len(included)):
-        wealth, apart, now = _updated(wealth, scores[:, group], included[group])
+        wealth, apart, joint_wealth = _update(wealth, scores[:, group], included[group])
         trials.append(wealth.trials)
-        together.append(now)
-        each.append(apart)
-    return Followed(end=wealth, trials=tuple(trials), joint=np.stack(together), each=np.stack(each))
+        together.append(joint_wealth)
+        separate.append(apart)
+    return BettingPath(end=wealth, trials=tuple(trials), joint=np.stack(together), each=np.stack(separate))
 
 
 def perfect(against: Hypotheses, trials: int, significance: float, chance: float = 0.5) -> int | None:
-    """What so many trials refute when every member scores higher than every nonmember; an index as of `refuted`.
+    """What so many trials refute when every member scores higher than every nonmember; an index as of `largest_refuted`.
 
     Memberships come in turn, as often as the coins make them on average.
     """
@@ -222,7 +222,7 @@ def perfect(against: Hypotheses, trials: int, significance: float, chance: float
     wealth = start(against, chance=chance)
     for group in groups(trials):
         wealth = update(wealth, turns[None, group].astype(np.float64), turns[group])
-    return refuted(wealth, significance)
+    return largest_refuted(wealth, significance)
 
 
 def groups(trials: int) -> list[slice]:
@@ -233,9 +233,9 @@ def groups(trials: int) -> list[slice]:
     >>> [one.stop - one.start for one in groups(100)][-3:]
     [2, 2, 2]
     """
-    found, done = [], 0
-    while done < trials:
-        size = min(max(1, done // 40), trials - done)
-        found.append(slice(done, done + size))
-        done += size
-    return found
+    slices, trials_done = [], 0
+    while trials_done < trials:
+        size = min(max(1, trials_done // 40), trials - trials_done)
+        slices.append(slice(trials_done, trials_done + size))
+        trials_done += size
+    return slices

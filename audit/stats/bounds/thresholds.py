@@ -10,7 +10,7 @@ from audit.stats.bounds.ranks import Memberships, geometric_grid, members_above,
 from audit.stats.bounds.validation import Array, Counts
 
 
-def by_rank_bound(ranked: Memberships, *, delta: float, significance: float, ratio: float) -> tuple[float, str, int]:
+def by_rank_bound(ranking: Memberships, *, delta: float, significance: float, ratio: float) -> tuple[float, str, int]:
     """The best rectangle over thresholds at fixed ranks: `(epsilon, which, number of thresholds)`.
 
     Guarantee: exceeds a true epsilon with probability at most `significance` for independent, identically distributed
@@ -18,24 +18,24 @@ def by_rank_bound(ranked: Memberships, *, delta: float, significance: float, rat
         rate on that side is Beta(k, n - k + 1) distributed or smaller, and given the threshold the errors of the other side
         are binomial. Each limit is taken at `significance / (2 thresholds)`.
     """
-    members, nonmembers = int(ranked.sum()), int((~ranked).sum())
+    members, nonmembers = int(ranking.sum()), int((~ranking).sum())
     high = geometric_grid(nonmembers, nonmembers // 2, ratio)
     low = geometric_grid(members, members // 2, ratio)
     level = significance / (2 * (len(high) + len(low)))
     from_top = epsilon_of_rates(
         order_rate_upper(high, nonmembers, level),
-        rate_upper(members - members_above(ranked)[high - 1], members, level),
+        rate_upper(members - members_above(ranking)[high - 1], members, level),
         delta,
     )
     from_bottom = epsilon_of_rates(
-        rate_upper(nonmembers - nonmembers_below(ranked)[low - 1], nonmembers, level),
+        rate_upper(nonmembers - nonmembers_below(ranking)[low - 1], nonmembers, level),
         order_rate_upper(low, members, level),
         delta,
     )
-    found = np.concatenate([from_top, from_bottom])
-    at = int(np.argmax(found))
-    which = f"nonmember {high[at]} from the top" if at < len(high) else f"member {low[at - len(high)]} from the bottom"
-    return float(found[at]), which, len(found)
+    epsilons = np.concatenate([from_top, from_bottom])
+    at = int(np.argmax(epsilons))
+    description = f"nonmember {high[at]} from the top" if at < len(high) else f"member {low[at - len(high)]} from the bottom"
+    return float(epsilons[at]), description, len(epsilons)
 
 
 def order_rate_upper(rank: Counts, count: int, significance: float) -> Array:
@@ -49,9 +49,9 @@ def fixed_bound(members: Array, nonmembers: Array, threshold: float, *, delta: f
     Guarantee: exceeds a true epsilon with probability at most `significance` for independent trials and a threshold
         that does not depend on these scores.
     """
-    false, missed = int((nonmembers >= threshold).sum()), int((members < threshold).sum())
+    false, false_negatives = int((nonmembers >= threshold).sum()), int((members < threshold).sum())
     fpr = rate_upper(false, len(nonmembers), significance / 2)
-    fnr = rate_upper(missed, len(members), significance / 2)
+    fnr = rate_upper(false_negatives, len(members), significance / 2)
     return float(epsilon_of_rates(fpr, fnr, delta))
 
 
@@ -59,8 +59,8 @@ def best_threshold(members: Array, nonmembers: Array, *, delta: float, significa
     """The threshold with the largest rectangle bound on these scores; to be used on other scores only."""
     candidates = np.unique(np.concatenate([members, nonmembers]))
     false = len(nonmembers) - np.searchsorted(np.sort(nonmembers), candidates, side="left")
-    missed = np.searchsorted(np.sort(members), candidates, side="left")
-    found = epsilon_of_rates(
-        rate_upper(false, len(nonmembers), significance / 2), rate_upper(missed, len(members), significance / 2), delta
+    false_negatives = np.searchsorted(np.sort(members), candidates, side="left")
+    epsilons = epsilon_of_rates(
+        rate_upper(false, len(nonmembers), significance / 2), rate_upper(false_negatives, len(members), significance / 2), delta
     )
-    return float(candidates[np.argmax(found)])
+    return float(candidates[np.argmax(epsilons)])

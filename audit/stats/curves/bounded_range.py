@@ -121,8 +121,8 @@ def _last_beyond(problem: _Problem, delta: float, high: float) -> float:
     for turn in range(_BISECTIONS + 1):
         budget = left if turn == 0 else (left + right) / 2
         place = int(np.argmin(np.abs(budgets - budget)))
-        shifted = budgets - budgets[place] + budget  # the grid moved so that the budget lies on it
-        if _run(problem, shifted, upper=False)[place] > delta:
+        grid = budgets - budgets[place] + budget  # the grid moved so that the budget lies on it
+        if _run(problem, grid, upper=False)[place] > delta:
             left = beyond = budget
         elif turn == 0:  # a coarse grid: further to the left
             left, right = max(left - 8 * step, 0.0), left
@@ -135,10 +135,10 @@ def _first_within(budgets: Array, worst: Array, delta: float, reach: float) -> f
     """Where the chord of the worst delta falls to `delta`."""
     if worst[0] <= delta:
         return 0.0
-    enough = np.flatnonzero(worst <= delta)
-    if len(enough) == 0:
+    sufficient = np.flatnonzero(worst <= delta)
+    if len(sufficient) == 0:
         return reach
-    place = int(enough[0])
+    place = int(sufficient[0])
     x_low, x_high = math.exp(budgets[place - 1]), math.exp(budgets[place])
     share = (worst[place - 1] - delta) / (worst[place - 1] - worst[place])
     return min(max(math.log(x_low + share * (x_high - x_low)), 0.0), reach)
@@ -152,12 +152,12 @@ def _run(problem: _Problem, budgets: Array, *, upper: bool) -> Array:
     shares = np.exp(-np.arange(cells + 1) * problem.step)  # u = exp(-t)
     likely = (math.exp(epsilon) - 1 / shares) / math.expm1(epsilon)  # P-mass of the loss t
     for _ in range(problem.count):
-        wide = _padded(worst, x, budgets, cells, upper=upper)
+        wide = _pad(worst, x, budgets, cells, upper=upper)
         worst = _from_above(wide, shares, epsilon, cells) if upper else _from_below(wide, likely, cells)
     return worst
 
 
-def _padded(worst: Array, x: Array, budgets: Array, cells: int, *, upper: bool) -> Array:
+def _pad(worst: Array, x: Array, budgets: Array, cells: int, *, upper: bool) -> Array:
     """The function continued by `cells` grid points on either side, from above or from below."""
     step = budgets[1] - budgets[0]
     left = np.exp(budgets[0] - step * np.arange(cells, 0, -1))

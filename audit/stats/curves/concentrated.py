@@ -59,13 +59,13 @@ def largest_rho(loss: float, mass: float) -> float:
 
     Between two orders the divergence, which does not decrease, is replaced by that at the larger one.
     """
-    other = math.log1p(-mass) - math.log1p(-mass * math.exp(-loss))  # Q adds up to 1
+    complement_loss = math.log1p(-mass) - math.log1p(-mass * math.exp(-loss))  # Q adds up to 1
     scale = 1 + 1 / max(loss, 1e-3)
-    grown = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, _ORDERS) * scale])  # order minus one
-    forward = np.logaddexp(math.log(mass) + grown * loss, math.log1p(-mass) + grown * other)
-    turned = np.logaddexp(math.log(mass) - (1 + grown) * loss, math.log1p(-mass) - (1 + grown) * other)
+    orders = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, _ORDERS) * scale])  # order minus one
+    forward = np.logaddexp(math.log(mass) + orders * loss, math.log1p(-mass) + orders * complement_loss)
+    reverse = np.logaddexp(math.log(mass) - (1 + orders) * loss, math.log1p(-mass) - (1 + orders) * complement_loss)
     worst = 0.0
-    for cumulants, most in ((forward, loss), (turned, -other)):
-        divergences: Array = cumulants[1:] / grown[1:]
-        worst = max(worst, float(np.max(divergences / (1 + grown[:-1]))), most / (1 + grown[-1]))
+    for cumulants, largest in ((forward, loss), (reverse, -complement_loss)):
+        divergences: Array = cumulants[1:] / orders[1:]
+        worst = max(worst, float(np.max(divergences / (1 + orders[:-1]))), largest / (1 + orders[-1]))
     return worst

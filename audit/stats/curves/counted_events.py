@@ -23,14 +23,14 @@ def counted_epsilon(member: Array, nonmember: Array, count: int, delta: float) -
     chance = np.exp(member)[:, None]
     spread = np.sqrt(count * chance * (1 - chance)) + 1
     steps = np.linspace(-8, 12, _COUNTS)
-    least = np.clip(np.round(count * chance + steps * spread), 1, count)
-    proved = binom.sf(least - 1, count, chance) - delta
-    share = least / count
+    fewest = np.clip(np.round(count * chance + steps * spread), 1, count)
+    margins = binom.sf(fewest - 1, count, chance) - delta
+    share = fewest / count
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.where(
             share < 1, (1 - share) * (np.log1p(-np.minimum(share, 1.0)) - np.log1p(-np.exp(nonmember))[:, None]), 0.0
         )
         rarity = count * (share * (np.log(share) - nonmember[:, None]) + rest)
-        found = np.log(proved) + rarity
-    valid = (proved > 0) & (share > np.exp(nonmember)[:, None]) & np.isfinite(found)
-    return max(0.0, float(np.max(found, where=valid, initial=0.0)))
+        epsilons = np.log(margins) + rarity
+    valid = (margins > 0) & (share > np.exp(nonmember)[:, None]) & np.isfinite(epsilons)
+    return max(0.0, float(np.max(epsilons, where=valid, initial=0.0)))

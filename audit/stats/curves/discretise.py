@@ -101,77 +101,77 @@ def lower(pair: LossPair, step: float) -> LossGrid:
     finite = [(loss, mass) for loss, mass in pair.atoms if np.isfinite(loss)]
     heaviest = max(finite, key=lambda atom: atom[1], default=(0.0, 0.0))[0]
     shift = heaviest / step - round(heaviest / step)
-    index, merged, mass = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
+    index, losses_merged, mass = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
     if pair.right > pair.left:
-        index, merged, mass = _merge(pair, step, shift)
+        index, losses_merged, mass = _merge(pair, step, shift)
         for _ in range(_ALIGNMENTS if not finite and mass.max() > _DOMINANT else 0):
-            heaviest = float(merged[np.argmax(mass)])  # lifting so much by a part of a step would use up the rare losses
+            heaviest = float(losses_merged[np.argmax(mass)])  # lifting so much by a part of a step would use up the rare losses
             shift = heaviest / step - round(heaviest / step)
-            index, merged, mass = _merge(pair, step, shift)
+            index, losses_merged, mass = _merge(pair, step, shift)
     if finite:
         losses = np.array([loss for loss, _ in finite])
         places = np.floor(losses / step - shift + 1e-9).astype(np.int64)
-        order = np.argsort(np.concatenate([merged, losses]), kind="stable")
+        order = np.argsort(np.concatenate([losses_merged, losses]), kind="stable")
         index = np.concatenate([index, places])[order]
         mass = np.concatenate([mass, [amount for _, amount in finite]])[order]
-        merged = np.concatenate([merged, losses])[order]
+        losses_merged = np.concatenate([losses_merged, losses])[order]
     if step <= _WIDEST:
-        index, mass = _settle(index, merged, mass, step, shift)
+        index, mass = _settle(index, losses_merged, mass, step, shift)
     infinite = sum(mass for loss, mass in pair.atoms if not np.isfinite(loss))
     return _whole(_collect([index], [mass], step=step, infinite=infinite, shift=shift), pair.outside)
 
 
-def _settle(index: Indices, merged: Array, mass: Array, step: float, shift: float) -> tuple[Indices, Array]:
+def _settle(index: Indices, losses_merged: Array, mass: Array, step: float, shift: float) -> tuple[Indices, Array]:
     """The outcomes moved onto their grid points, each by merging in just enough of a neighbour.
 
     An outcome a little above its point takes in a part of the one settled before it, one a little below takes in a part
     of the next, which leaves those two ratios as they are. Where the neighbour has too little, the loss is rounded down.
     """
-    losses, left = merged.tolist(), mass.tolist()
-    settled: list[list[float]] = []  # grid index and P-mass
+    losses, masses_rest = losses_merged.tolist(), mass.tolist()
+    points: list[list[float]] = []  # grid index and P-mass
     for j, nearest in enumerate(index.tolist()):
-        place, amount = nearest, left[j]
+        place, amount = nearest, masses_rest[j]
         point = (place + shift) * step
         excess = -math.expm1(point - losses[j]) * amount  # P-mass minus exp(point) times Q-mass
         if amount <= 0 or abs(losses[j] - point) < _ON_THE_GRID * step:
-            settled.append([place, amount])
+            points.append([place, amount])
             continue
-        if excess > 0 and not _can_take(settled, point, excess, step, shift):
+        if excess > 0 and not _can_take(points, point, excess, step, shift):
             place, excess = place + 1, amount - (amount - excess) * math.exp(step)
         point = (place + shift) * step
         for k in range(j + 1, len(losses)):
             weight = -math.expm1(point - losses[k])
             if weight <= 0.5 * step:
                 continue
-            moved = max(min(left[k], -excess / weight), 0.0)
-            left[k] -= moved
-            amount += moved
-            excess += moved * weight
-            if left[k] > 0:
+            amount_moved = max(min(masses_rest[k], -excess / weight), 0.0)
+            masses_rest[k] -= amount_moved
+            amount += amount_moved
+            excess += amount_moved * weight
+            if masses_rest[k] > 0:
                 break
         if excess < -_ON_THE_GRID * step * amount:  # nothing above could lift it
             place, excess = place - 1, amount - (amount - excess) * math.exp(-step)
             point = (place + shift) * step
-        for other in reversed(settled):
-            away = point - (other[0] + shift) * step
+        for neighbour in reversed(points):
+            away = point - (neighbour[0] + shift) * step
             if away > _FARTHEST:
                 break
             weight = math.expm1(away)
             if weight <= 0.5 * step:
                 continue
-            moved = max(min(other[1], excess / weight), 0.0)
-            other[1] -= moved
-            amount += moved
-            excess -= moved * weight
-            if other[1] > 0:
+            amount_moved = max(min(neighbour[1], excess / weight), 0.0)
+            neighbour[1] -= amount_moved
+            amount += amount_moved
+            excess -= amount_moved * weight
+            if neighbour[1] > 0:
                 break
-        settled.append([place, amount])  # an excess that is left is rounded down
-    return np.array([int(place) for place, _ in settled], dtype=np.int64), np.array([amount for _, amount in settled])
+        points.append([place, amount])  # an excess that is left is rounded down
+    return np.array([int(place) for place, _ in points], dtype=np.int64), np.array([amount for _, amount in points])
 
 
-def _can_take(settled: list[list[float]], point: float, excess: float, step: float, shift: float) -> bool:
+def _can_take(points: list[list[float]], point: float, excess: float, step: float, shift: float) -> bool:
     """Whether the outcomes settled below `point` have mass enough to bring the excess down to it."""
-    for place, amount in reversed(settled):
+    for place, amount in reversed(points):
         excess -= amount * math.expm1(min(max(point - (place + shift) * step, 0.0), _FARTHEST))
         if excess <= 0:
             return True
@@ -208,11 +208,11 @@ def _merge(pair: LossPair, step: float, shift: float) -> tuple[Indices, Array, A
         inner = boundaries[1:-1] - (away[1:] + away[:-1]) / 2
         boundaries[1:-1] = np.maximum.accumulate(np.clip(inner, centres[:-1], centres[1:]))
     below = np.floor(boundaries[:-1] / step - shift).astype(np.int64)
-    merged = np.where(wide, (below + shift) * step, centres + away)
-    kept = mass > _SMALLEST_MASS
-    nearest = np.rint(np.where(kept, merged, 0.0) / step - shift).astype(np.int64)
+    losses_merged = np.where(wide, (below + shift) * step, centres + away)
+    positive = mass > _SMALLEST_MASS
+    nearest = np.rint(np.where(positive, losses_merged, 0.0) / step - shift).astype(np.int64)
     index = np.where(wide, below, nearest)  # not the middle of the cell, which may lie beyond the largest loss
-    return index[kept], np.asarray(merged[kept], dtype=np.float64), np.asarray(mass[kept], dtype=np.float64)
+    return index[positive], np.asarray(losses_merged[positive], dtype=np.float64), np.asarray(mass[positive], dtype=np.float64)
 
 
 def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: float, shift: float = 0.0) -> LossGrid:
@@ -221,8 +221,8 @@ def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: 
     everywhere, amounts = np.concatenate(index), np.concatenate(mass)
     unique, inverse = np.unique(everywhere, return_inverse=True)
     total = np.asarray(np.bincount(inverse, amounts, len(unique)), dtype=np.float64)
-    kept = total > 0
-    return LossGrid(index=unique[kept], mass=total[kept], step=step, infinite=infinite, shift=shift)
+    positive = total > 0
+    return LossGrid(index=unique[positive], mass=total[positive], step=step, infinite=infinite, shift=shift)
 
 
 def _fine_cells(pair: LossPair, step: float) -> int:
@@ -248,8 +248,8 @@ def _widening(fine: int, reach: int) -> Indices:
     if reach <= fine:
         return np.arange(reach + 1)
     count = int(np.ceil(np.log(reach / fine) / np.log1p(1 / fine))) + 1
-    grown = np.round(fine * (1 + 1 / fine) ** np.arange(count)).astype(np.int64)
-    return np.unique(np.concatenate([np.arange(fine), np.minimum(grown, reach), [reach]]))
+    distances = np.round(fine * (1 + 1 / fine) ** np.arange(count)).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(fine), np.minimum(distances, reach), [reach]]))
 
 
 @lru_cache(maxsize=1)
@@ -272,7 +272,7 @@ def _odd_cells(pair: LossPair, step: float, shift: float) -> Array:
 @lru_cache(maxsize=64)
 def _odd_widening(fine: int, reach: int) -> Array:
     """0, 1, 2, ... `fine`, and then steps of an odd number that is about the distance over `fine`, past `reach`."""
-    ends = [float(one) for one in range(min(fine, reach) + 1)]
+    ends = [float(cell) for cell in range(min(fine, reach) + 1)]
     while ends[-1] < reach:
         ends.append(ends[-1] + 2 * int(ends[-1] / (2 * fine)) + 1)
     return np.array(ends)
@@ -286,14 +286,14 @@ def _pieces(left: float, right: float, bend: float) -> Array:
 def _quadrature(pair: LossPair, boundaries: Array) -> tuple[Indices, Array, Array]:
     """Cell, P-mass and loss of every quadrature node; cells lie between consecutive `boundaries` of the loss."""
     with np.errstate(invalid="ignore"):
-        where = np.clip(pair.position(boundaries), pair.left, pair.right)
-    where[0], where[-1] = pair.left, pair.right
-    where = np.maximum.accumulate(where)
-    cuts = np.unique(np.concatenate([where, *(_pieces(left, right, pair.bend) for left, right in pair.spans)]))
+        positions = np.clip(pair.position(boundaries), pair.left, pair.right)
+    positions[0], positions[-1] = pair.left, pair.right
+    positions = np.maximum.accumulate(positions)
+    cuts = np.unique(np.concatenate([positions, *(_pieces(left, right, pair.bend) for left, right in pair.spans)]))
     middle, half = (cuts[1:] + cuts[:-1]) / 2, (cuts[1:] - cuts[:-1]) / 2
     inside = np.any([(left <= middle) & (middle <= right) for left, right in pair.spans], axis=0)
     middle, half = middle[inside], half[inside]
-    cell = np.searchsorted(where, middle, side="right") - 1
+    cell = np.searchsorted(positions, middle, side="right") - 1
     nodes, weights = _rule()
     x = middle[:, None] + half[:, None] * nodes
     mass = half[:, None] * weights * np.exp(pair.log_density(x))

@@ -59,14 +59,14 @@ def _corners(noise: float, rate: float, steps: int) -> tuple[Array, Array]:
 def _hull(fpr: Array, tpr: Array) -> tuple[Array, Array]:
     """Corners of the least concave curve above the points."""
     order = np.lexsort((tpr, fpr))
-    kept: list[tuple[float, float]] = []
+    hull: list[tuple[float, float]] = []
     for x, y in zip(fpr[order].tolist(), tpr[order].tolist(), strict=True):
-        while kept and kept[-1][0] == x:
-            kept.pop()
-        while len(kept) > 1 and _turns_left(kept[-2], kept[-1], (x, y)):
-            kept.pop()
-        kept.append((x, y))
-    corners = np.array(kept)
+        while hull and hull[-1][0] == x:
+            hull.pop()
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
+            hull.pop()
+        hull.append((x, y))
+    corners = np.array(hull)
     return corners[:, 0], np.minimum(corners[:, 1], 1.0)
 
 
@@ -116,8 +116,8 @@ def signal_of(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
         return signal == 0 or epsilon_floor(1 / signal, sample_rate, steps, delta) <= epsilon
 
     largest, precision = 1 / LEAST_NOISE, 5e-4
-    found = roots.last_rejected(within, stride=0.5, largest=largest, resolution=precision)
-    return math.inf if found >= largest else found + 1.01 * precision * max(1.0, found)
+    signal = roots.last_rejected(within, stride=0.5, largest=largest, resolution=precision)
+    return math.inf if signal >= largest else signal + 1.01 * precision * max(1.0, signal)
 
 
 def _floor(noise: float, rate: float, steps: int, delta: float, density: float) -> float:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtri_exp
 
-from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_spread, spans_around
+from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_std, spans_around
 
 _SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
 _HALVINGS = 60
@@ -42,35 +42,35 @@ def subsampled_gaussian_group(
     reach = -float(ndtri_exp(log_tail)) * noise
     constant = -math.log(noise * math.sqrt(2 * math.pi))
 
-    def shifted(x: Array) -> Array:
+    def shift_mass(x: Array) -> Array:
         return np.asarray(logsumexp(weights + x[..., None] * counts / variance, axis=-1), dtype=np.float64)
 
     def gaussian(x: Array) -> Array:
         return constant - x * x / (2 * variance)
 
     def where(loss: Array) -> Array:
-        """The inverse of `shifted` by halving; infinite where the loss is not reached."""
+        """The inverse of `shift_mass` by halving; infinite where the loss is not reached."""
         low = np.full(loss.shape, -reach - size)
         high = np.full(loss.shape, reach + size)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            below = shifted(middle) < loss
+            below = shift_mass(middle) < loss
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray((low + high) / 2, dtype=np.float64)
 
-    spread = size * loss_spread(noise / math.sqrt(size), rate)
+    spread = size * loss_std(noise / math.sqrt(size), rate)
     if direction == "remove":
         return LossPair(
-            loss=shifted,
+            loss=shift_mass,
             position=where,
-            log_density=lambda x: gaussian(x) + shifted(x),
+            log_density=lambda x: gaussian(x) + shift_mass(x),
             spans=spans_around(counts.tolist(), reach),
             bend=noise / _SMOOTH_PIECES,
             outside=4 * math.exp(log_tail),
             spread=spread,
         )
     return LossPair(
-        loss=lambda x: -shifted(-x),
+        loss=lambda x: -shift_mass(-x),
         position=lambda l: -where(-l),
         log_density=gaussian,
         spans=spans_around((-counts[::-1]).tolist(), reach),
@@ -96,8 +96,8 @@ def approximate_group(epsilon: float, delta: float, size: int) -> LossPair:
     grow = math.exp(min(epsilon, 700.0))
     bends = {0.0, 1.0}
     for _ in range(size):
-        before = [_undone(one, grow, delta) for one in bends]
-        bends = {one for one in before if 0 < one < 1} | {0.0, 1.0, (1 - delta) / (1 + grow), 1 - delta}
+        before = [_undone(bend, grow, delta) for bend in bends]
+        bends = {loss for loss in before if 0 < loss < 1} | {0.0, 1.0, (1 - delta) / (1 + grow), 1 - delta}
     sizes = np.array(sorted(bends))
     powers = sizes.copy()
     for _ in range(size):
@@ -108,8 +108,8 @@ def approximate_group(epsilon: float, delta: float, size: int) -> LossPair:
         if rise > 0 and run > 0:
             masses.append(float(rise))
             losses.append(float(np.clip(math.log(rise / run), -_LARGEST_LOSS, size * epsilon)))
-    kept = [(loss, mass) for loss, mass in zip(losses, masses, strict=True) if mass > 0]
-    return finite_pair(tuple(loss for loss, _ in kept), tuple(mass for _, mass in kept))
+    atoms = [(loss, mass) for loss, mass in zip(losses, masses, strict=True) if mass > 0]
+    return finite_pair(tuple(loss for loss, _ in atoms), tuple(mass for _, mass in atoms))
 
 
 def _undone(power: float, grow: float, delta: float) -> float:

@@ -95,7 +95,7 @@ def unsampled_loss(loss: Array, rate: float) -> Array:
     return np.where(loss < -1.0, low, np.where(loss < 30.0, small, large))
 
 
-def loss_spread(noise: float, rate: float) -> float:
+def loss_std(noise: float, rate: float) -> float:
     """About the standard deviation of one step's loss, not blown up by rare large losses."""
     return rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0))))
 
@@ -141,7 +141,7 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
         loss = lambda x: sampled_loss(forward(x), rate) - sampled_loss(forward(-x), rate)  # noqa: E731
         position = lambda l: variance * (l / 2 + _scaled_asinh(l / 2, _log_odds(noise, rate)))  # noqa: E731
         density = mixed
-    spread = loss_spread(noise, rate) if direction != "replace" else _replace_spread(noise, rate)
+    spread = loss_std(noise, rate) if direction != "replace" else _replace_spread(noise, rate)
     return LossPair(
         loss=loss,
         position=position,
@@ -154,7 +154,7 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
 
 
 def _replace_spread(noise: float, rate: float) -> float:
-    return min(2 / noise, 2 * loss_spread(noise, rate)) if rate < 1 else 2 / noise
+    return min(2 / noise, 2 * loss_std(noise, rate)) if rate < 1 else 2 / noise
 
 
 def _log_odds(noise: float, rate: float) -> float:

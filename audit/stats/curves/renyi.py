@@ -52,10 +52,10 @@ def randomised_response(order: float, noise_parameter: float, buckets: int) -> f
     high = 1 - noise_parameter + low
     if buckets == 1:
         return 0.0
-    grown = order * math.log(high) + (1 - order) * math.log(low)
-    if grown > 600:
-        return grown / (order - 1)
-    gain = (math.exp(grown) - high) + (math.exp(order * math.log(low) + (1 - order) * math.log(high)) - low)
+    growth = order * math.log(high) + (1 - order) * math.log(low)
+    if growth > 600:
+        return growth / (order - 1)
+    gain = (math.exp(growth) - high) + (math.exp(order * math.log(low) + (1 - order) * math.log(high)) - low)
     return math.log1p(gain) / (order - 1)
 
 
@@ -77,8 +77,8 @@ def subsampled_gaussian(order: float, noise: float, rate: float) -> float:
         choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
         growth = k * (k - 1) / (2 * noise * noise)  # log(exp(growth) - 1) by the stable branch of each size
         with np.errstate(over="ignore"):
-            log_grown = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
-        terms = choose + (order - k) * math.log1p(-rate) + k * math.log(rate) + log_grown
+            log_growth = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
+        terms = choose + (order - k) * math.log1p(-rate) + k * math.log(rate) + log_growth
         return _log1p_exp(float(logsumexp(terms))) / (order - 1)
     return _log1p_exp(_log_excess(order, noise, rate)) / (order - 1)
 
@@ -105,11 +105,11 @@ def _log_excess(order: float, noise: float, rate: float) -> float:
     log_terms = np.where(large, order * loss, log_terms)
     log_weights = np.log(half * np.tile(weights, panels))
     positive = float(logsumexp(log_terms + log_q + log_weights))
-    fallen = ~small & (loss < 0)  # expm1(a L) is about -1 there
-    rest = np.where(fallen, -1.0 - order * np.expm1(np.minimum(loss, 0.0)), 0.0) + np.where(
+    negative = ~small & (loss < 0)  # expm1(a L) is about -1 there
+    rest = np.where(negative, -1.0 - order * np.expm1(np.minimum(loss, 0.0)), 0.0) + np.where(
         large, -1.0 - order * np.expm1(np.minimum(loss, 600)), 0.0
     )
-    correction = float(np.sum(rest * np.exp(log_q + log_weights))) if (fallen | large).any() else 0.0
+    correction = float(np.sum(rest * np.exp(log_q + log_weights))) if (negative | large).any() else 0.0
     return positive + math.log1p(correction * math.exp(-positive)) if correction else positive
 
 
@@ -179,8 +179,8 @@ def epsilon_classic(orders: Sequence[float], divergences: Sequence[float], delta
     >>> epsilon_classic([2.0, 3.0], [1.0, 1.5], math.exp(-4))
     (3.5, 3.0)
     """
-    orders_, found = np.asarray(orders, dtype=np.float64), np.asarray(divergences, dtype=np.float64)
-    epsilons = found - math.log(delta) / (orders_ - 1)
+    orders_, divergence = np.asarray(orders, dtype=np.float64), np.asarray(divergences, dtype=np.float64)
+    epsilons = divergence - math.log(delta) / (orders_ - 1)
     best = int(np.argmin(epsilons))
     return max(0.0, float(epsilons[best])), float(orders_[best])
 
@@ -190,8 +190,8 @@ def epsilon_improved(orders: Sequence[float], divergences: Sequence[float], delt
 
     References: Canonne, Kamath, Steinke 2020, arXiv 2004.00010, Proposition 12; Balle et al. 2020, arXiv 1905.09982.
     """
-    orders_, found = np.asarray(orders, dtype=np.float64), np.asarray(divergences, dtype=np.float64)
-    epsilons = found + np.log1p(-1 / orders_) - (math.log(delta) + np.log(orders_)) / (orders_ - 1)
+    orders_, divergence = np.asarray(orders, dtype=np.float64), np.asarray(divergences, dtype=np.float64)
+    epsilons = divergence + np.log1p(-1 / orders_) - (math.log(delta) + np.log(orders_)) / (orders_ - 1)
     best = int(np.argmin(epsilons))
     return max(0.0, float(epsilons[best])), float(orders_[best])
 

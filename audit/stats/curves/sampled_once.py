@@ -40,8 +40,10 @@ def _sampled_add(mu: float, rate: float, delta: float) -> float:
     """Where `kept * delta_gdp(epsilon + log(rate / kept))` is `delta`, `kept` being `1 - exp(epsilon) (1 - rate)`."""
 
     def excess(epsilon: float) -> float:
-        kept = -math.expm1(epsilon + math.log1p(-rate))
-        return (kept * tradeoff.delta_of_gdp(mu, max(0.0, epsilon + math.log(rate / kept))) if kept > 0 else 0.0) - delta
+        retention = -math.expm1(epsilon + math.log1p(-rate))
+        return (
+            retention * tradeoff.delta_of_gdp(mu, max(0.0, epsilon + math.log(rate / retention))) if retention > 0 else 0.0
+        ) - delta
 
     if excess(0.0) <= 0:
         return 0.0

@@ -14,7 +14,7 @@ Array = NDArray[Any]
 _PRECISION = 10.0  # of the normal prior on each weight (features standardised); matters below some ten thousand rows
 
 
-def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> Array:
+def learned_log_odds(target_values: Array, reference_values: Array, included: Array, rows: int) -> Array:
     """Log odds of membership of each record `(m,)` from its logit-scaled confidence under target and references.
 
     Features: the confidence, its mean and log spread over models with and without the record, and the log
@@ -23,22 +23,26 @@ def learned_log_odds(ours: Array, theirs: Array, included: Array, rows: int) -> 
     all *other* references; nothing of the target takes part.
 
     Args:
-        ours: confidence under the target, `(m,)`.
-        theirs: under the references, `(k, m)`, `k` at least 4.
+        target_values: confidence under the target, `(m,)`.
+        reference_values: under the references, `(k, m)`, `k` at least 4.
         included: `(k, m)` bool.
         rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
     """
-    used = max(1, min(len(theirs), rows // max(theirs.shape[1], 1)))
-    log_p, their_log_p = -np.logaddexp(0.0, -ours), -np.logaddexp(0.0, -theirs)
-    their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3, used=used)
-    everyone = reference_fit.sides(theirs, included)
-    training = _features(theirs, reference_fit.leave_one_out(theirs, included, used, everyone), their_ratio, used)
-    fitted = logistic.fit(training, included[:used].ravel(), ridge=_PRECISION / len(training))
+    models = max(1, min(len(reference_values), rows // max(reference_values.shape[1], 1)))
+    log_p, their_log_p = -np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values)
+    their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3, models=models)
+    everyone = reference_fit.sides(reference_values, included)
+    training = _features(
+        reference_values, reference_fit.leave_one_out(reference_values, included, models, everyone), their_ratio, models
+    )
+    classifier = logistic.fit(training, included[:models].ravel(), ridge=_PRECISION / len(training))
     ratio = membership.log_ratio(log_p, their_log_p, included, online=True, offline_weight=0.3)
-    return fitted.log_odds(_features(ours, everyone, ratio, 1))
+    return classifier.log_odds(_features(target_values, everyone, ratio, 1))
 
 
-def log_odds_of_signals(ours: Array, theirs: Array, included: Array, rows: int, *, squares: bool = False) -> Array:
+def log_odds_of_signals(
+    target_values: Array, reference_values: Array, included: Array, rows: int, *, squares: bool = False
+) -> Array:
     """Log odds of membership of each record `(m,)` from several signals under target and references.
 
     Features of each signal: its value, and its means over models with and without the record, with all products of two of
@@ -47,35 +51,35 @@ def log_odds_of_signals(ours: Array, theirs: Array, included: Array, rows: int, 
     nothing of the target takes part.
 
     Args:
-        ours: signals under the target, `(signals, m)`.
-        theirs: under the references, `(k, signals, m)`.
+        target_values: signals under the target, `(signals, m)`.
+        reference_values: under the references, `(k, signals, m)`.
         included: `(k, m)` bool.
         rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
         squares: take all products of a signal's features; nine columns a signal in place of four.
     """
-    used = max(1, min(len(theirs), rows // max(theirs.shape[-1], 1)))
+    models = max(1, min(len(reference_values), rows // max(reference_values.shape[-1], 1)))
     training, own = [], []
-    for one, many in zip(ours, np.moveaxis(theirs, 1, 0), strict=True):
-        signal = np.ascontiguousarray(many)
+    for our, references in zip(target_values, np.moveaxis(reference_values, 1, 0), strict=True):
+        signal = np.ascontiguousarray(references)
         everyone = reference_fit.sides(signal, included)
-        training.append(_of_signal(signal, reference_fit.leave_one_out(signal, included, used, everyone), used, squares))
-        own.append(_of_signal(one, everyone, 1, squares))
-    known, wanted = (np.concatenate(parts, axis=1) for parts in (training, own))
-    return logistic.fit(known, included[:used].ravel(), ridge=_PRECISION / len(known)).log_odds(wanted)
+        training.append(_of_signal(signal, reference_fit.leave_one_out(signal, included, models, everyone), models, squares))
+        own.append(_of_signal(our, everyone, 1, squares))
+    design, queries = (np.concatenate(parts, axis=1) for parts in (training, own))
+    return logistic.fit(design, included[:models].ravel(), ridge=_PRECISION / len(design)).log_odds(queries)
 
 
-def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], used: int, squares: bool) -> Array:
+def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], models: int, squares: bool) -> Array:
     """`(used * m, 9 or 4)`: value and both means in units of the spread, and products of two or the log ratio's linear part."""
     member, nonmember = sides
     unit = nonmember.fixed_std
-    value, inside, outside = (np.atleast_2d(one)[:used].ravel() / unit for one in (values, member.mean, nonmember.mean))
+    value, inside, outside = (np.atleast_2d(part)[:models].ravel() / unit for part in (values, member.mean, nonmember.mean))
     if squares:
         return logistic.with_squares(np.stack([value, inside, outside], axis=1))
     return np.stack([value, inside, outside, (value - (inside + outside) / 2) * (inside - outside)], axis=1)
 
 
-def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.Side], ratio: Array, used: int) -> Array:
-    """`(used * m, features)`, one row for each of the first `used` models and each record."""
+def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.Side], ratio: Array, models: int) -> Array:
+    """`(used * m, features)`, one row for each of the first `models` models and each record."""
     member, nonmember = sides
     unit = nonmember.fixed_std
     columns = [
@@ -86,4 +90,4 @@ def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.
         np.log(reference_fit.per_example_std(nonmember) / unit),
         np.log(reference_fit.per_example_std(member) / unit),
     ]
-    return logistic.with_squares(np.stack([np.atleast_2d(one)[:used].ravel() for one in columns], axis=1))
+    return logistic.with_squares(np.stack([np.atleast_2d(column)[:models].ravel() for column in columns], axis=1))

@@ -25,11 +25,11 @@ def fit(inputs: Array, labels: Array, classes: int, ridge: float = 1e-2) -> Arra
     """
     x = np.asarray(inputs, dtype=np.float64)
     mean = x.mean(axis=0)
-    centred = x - mean
+    deviations = x - mean
     targets = np.eye(classes)[labels]
     average = targets.mean(axis=0)
-    penalty = ridge * len(x) * max(float(np.mean(centred**2)), 1e-12) * np.eye(x.shape[1])
-    slopes = np.linalg.solve(centred.T @ centred + penalty, centred.T @ (targets - average))
+    penalty = ridge * len(x) * max(float(np.mean(deviations**2)), 1e-12) * np.eye(x.shape[1])
+    slopes = np.linalg.solve(deviations.T @ deviations + penalty, deviations.T @ (targets - average))
     return np.concatenate([slopes, (average - mean @ slopes)[None]])
 
 

@@ -74,7 +74,7 @@ def with_squares(features: Array) -> Array:
 
 def _minimise(design: Array, positive: Array, penalty: Array) -> Array:
     weights = np.zeros(design.shape[1])
-    found = _objective(design, positive, penalty, weights)
+    objective = _objective(design, positive, penalty, weights)
     for _ in range(_ITERATIONS):
         p = special.expit(design @ weights)
         slope = design.T @ (p - positive) / len(design) + penalty * weights
@@ -82,16 +82,16 @@ def _minimise(design: Array, positive: Array, penalty: Array) -> Array:
         step = np.linalg.solve(curvature, slope)
         length = 1.0
         while length > 1e-6:
-            moved = weights - length * step
-            value = _objective(design, positive, penalty, moved)
-            if value <= found:
+            candidate = weights - length * step
+            value = _objective(design, positive, penalty, candidate)
+            if value <= objective:
                 break
             length /= 2
         else:
             return weights
-        converged = found - value < 1e-12 * (1 + abs(found))
-        weights, found = moved, value
-        if converged:
+        has_converged = objective - value < 1e-12 * (1 + abs(objective))
+        weights, objective = candidate, value
+        if has_converged:
             return weights
     return weights
 

@@ -20,19 +20,19 @@ VARIANCES = ("fixed", "predictive", "per_example", "shrunk")
 
 
 def likelihood_ratio(
-    ours: Array,
-    theirs: Array,
+    target_values: Array,
+    reference_values: Array,
     included: Array,
     *,
     variance: str = "fixed",
     prior_strength: float = 8.0,
     shrink_shift: bool = False,
 ) -> Array:
-    """Log-likelihood ratio of `ours` under models with and without each record: one normal (or Student-t) law a side.
+    """Log-likelihood ratio of `target_values` under models with and without each record: one normal (or Student-t) law a side.
 
     Args:
-        ours: signal of the target, `(m,)`.
-        theirs: signal of the references, `(k, m)`.
+        target_values: signal of the target, `(m,)`.
+        reference_values: signal of the references, `(k, m)`.
         included: `(k, m)` bool.
         variance: one of `VARIANCES` (see `spread`).
         prior_strength: for "shrunk".
@@ -41,34 +41,38 @@ def likelihood_ratio(
     References:
         Carlini et al. 2022, arXiv 2112.03570, algorithm 1.
     """
-    member, nonmember = reference_fit.sides(theirs, included)
+    member, nonmember = reference_fit.sides(reference_values, included)
     if shrink_shift:
         member, nonmember = reference_fit.with_shrunk_shift(member, nonmember)
-    return _log_density(ours, member, variance, prior_strength) - _log_density(ours, nonmember, variance, prior_strength)
+    return _log_density(target_values, member, variance, prior_strength) - _log_density(
+        target_values, nonmember, variance, prior_strength
+    )
 
 
-def deviation(ours: Array, theirs: Array, included: Array, *, variance: str = "fixed", prior_strength: float = 8.0) -> Array:
-    """Standard deviations by which `ours` lies above models without the record; one-sided.
+def deviation(
+    target_values: Array, reference_values: Array, included: Array, *, variance: str = "fixed", prior_strength: float = 8.0
+) -> Array:
+    """Standard deviations by which `target_values` lies above models without the record; one-sided.
 
     The normal quantile of the p-value "a model without the record is at least this confident".
 
     References:
         Carlini et al. 2022, arXiv 2112.03570, equation 4 (offline attack).
     """
-    _, nonmember = reference_fit.sides(theirs, included)
+    _, nonmember = reference_fit.sides(reference_values, included)
     dof, scale = spread(nonmember, variance, prior_strength)
-    z = np.asarray((ours - nonmember.mean) / scale)
+    z = np.asarray((target_values - nonmember.mean) / scale)
     return z if dof is None else normal.student_score(z, dof)
 
 
-def difference(ours: Array, theirs: Array, included: Array, *, online: bool) -> Array:
-    """`ours` minus the record's difficulty: the midpoint of both sides (online) or the mean without the record.
+def difference(target_values: Array, reference_values: Array, included: Array, *, online: bool) -> Array:
+    """`target_values` minus the record's difficulty: the midpoint of both sides (online) or the mean without the record.
 
     References:
         Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
     """
-    member, nonmember = reference_fit.sides(theirs, included)
-    return np.asarray(ours - ((member.mean + nonmember.mean) / 2 if online else nonmember.mean))
+    member, nonmember = reference_fit.sides(reference_values, included)
+    return np.asarray(target_values - ((member.mean + nonmember.mean) / 2 if online else nonmember.mean))
 
 
 def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool, offline_weight: float) -> Array:
@@ -87,27 +91,27 @@ def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool
     with np.errstate(divide="ignore"):
         complement = np.log1p(-w)
         from_nonmembers = np.logaddexp(without + np.log1p(w), complement) - np.log(2)
-        guessed = np.log(np.maximum((np.exp(with_record) + w - 1) / max(w, 1e-12), np.finfo(np.float64).tiny))
+        log_mean_out = np.log(np.maximum((np.exp(with_record) + w - 1) / max(w, 1e-12), np.finfo(np.float64).tiny))
     if online:
-        both = np.logaddexp(with_record, without) - np.log(2)
-        average = np.where(np.isneginf(with_record), from_nonmembers, both)
+        mean_log = np.logaddexp(with_record, without) - np.log(2)
+        average = np.where(np.isneginf(with_record), from_nonmembers, mean_log)
     else:
         average = from_nonmembers
     only_members = ~(~included).any(axis=0)
-    average = np.where(only_members, np.logaddexp(with_record, guessed) - np.log(2), average)
+    average = np.where(only_members, np.logaddexp(with_record, log_mean_out) - np.log(2), average)
     return np.asarray(log_p - average)
 
 
 def log_ratio_of_references(
-    log_p: Array, included: Array, *, online: bool, offline_weight: float, used: int | None = None
+    log_p: Array, included: Array, *, online: bool, offline_weight: float, models: int | None = None
 ) -> Array:
-    """The `log_ratio` of each reference against all others, `(used, m)`: every (or the first `used`) once the target.
+    """The `log_ratio` of each reference against all others, `(used, m)`: every (or the first `models`) once the target.
 
     A side that is empty without the model is left out of the average.
     """
     p = np.exp(log_p)
-    log_p = log_p[:used]
-    with_record, without = _mean_of_others(p, included, used), _mean_of_others(p, ~included, used)
+    log_p = log_p[:models]
+    with_record, without = _mean_of_rest(p, included, models), _mean_of_rest(p, ~included, models)
     without = np.where(np.isnan(without), with_record, without)
     if online:
         average = (np.where(np.isnan(with_record), without, with_record) + without) / 2
@@ -116,7 +120,7 @@ def log_ratio_of_references(
     return np.asarray(np.where(np.isnan(average), 0.0, log_p - np.log(average)))
 
 
-def smoothed_rank(ours: Array, theirs: Array, included: Array) -> Array:
+def smoothed_rank(target_values: Array, reference_values: Array, included: Array) -> Array:
     """Log odds that the target is more confident than a model without the record; a kernel-smoothed rank.
 
     The plain rank among `n` models takes `n + 1` values and ties nearly all records. Here each model
@@ -125,13 +129,13 @@ def smoothed_rank(ours: Array, theirs: Array, included: Array) -> Array:
     References:
         Ye et al. 2022, arXiv 2111.09679 (attack R); Silverman 1986, section 3.4 (width).
     """
-    _, nonmember = reference_fit.sides(theirs, included)
+    _, nonmember = reference_fit.sides(reference_values, included)
     width = nonmember.fixed_std * np.maximum(nonmember.count, 1) ** -0.2
-    centres = np.where(included, np.nan, theirs)
+    centres = np.where(included, np.nan, reference_values)
     nobody = nonmember.count == 0
     if nobody.any():
         centres[0, nobody] = nonmember.mean[nobody]  # the predicted mean stands in for a model
-    z = (ours - centres) / width
+    z = (target_values - centres) / width
     return _nan_log_sum_exp(special.log_ndtr(z)) - _nan_log_sum_exp(special.log_ndtr(-z))
 
 
@@ -165,20 +169,20 @@ def _log_density(x: Array, side: reference_fit.Side, variance: str, prior_streng
 
 def _log_mean_exp(values: Array, mask: Array) -> Array:
     """Log of the mean of `exp(values)` over models in `mask`, `(m,)`; minus infinity where there is none."""
-    kept = np.where(mask, values, -np.inf)
-    peak = np.max(kept, axis=0)
+    masked_values = np.where(mask, values, -np.inf)
+    peak = np.max(masked_values, axis=0)
     shift = np.where(np.isfinite(peak), peak, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(kept - shift).sum(axis=0)) - np.log(np.maximum(mask.sum(axis=0), 1)))
+        return np.asarray(shift + np.log(np.exp(masked_values - shift).sum(axis=0)) - np.log(np.maximum(mask.sum(axis=0), 1)))
 
 
-def _mean_of_others(p: Array, mask: Array, used: int | None) -> Array:
-    """For the first `used` models the mean of `p` over the other models in `mask`, NaN where there is none, `(used, m)`."""
-    others = mask.sum(axis=0) - mask[:used]
+def _mean_of_rest(p: Array, mask: Array, models: int | None) -> Array:
+    """For the first `models` models the mean of `p` over the other models in `mask`, NaN where there is none, `(used, m)`."""
+    other_counts = mask.sum(axis=0) - mask[:models]
     rest = np.maximum(
-        np.einsum("km,km->m", p, mask) - p[:used] * mask[:used], 1e-15
+        np.einsum("km,km->m", p, mask) - p[:models] * mask[:models], 1e-15
     )  # 1e-15: what cancellation leaves of a sum of probabilities
-    return np.where(others > 0, rest / np.maximum(others, 1), np.nan)
+    return np.where(other_counts > 0, rest / np.maximum(other_counts, 1), np.nan)
 
 
 def _nan_log_sum_exp(values: Array) -> Array:

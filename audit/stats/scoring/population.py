@@ -27,13 +27,13 @@ def normal_score(values: Array, population: Array) -> Array:
     >>> normal_score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])).round(2).tolist()
     [-0.97, 0.0, 0.97]
     """
-    ordered = np.sort(np.asarray(population, dtype=np.float64))
-    n = len(ordered)
+    ascending = np.sort(np.asarray(population, dtype=np.float64))
+    n = len(ascending)
     if n == 0:
         raise ValueError("an empty population ranks nothing")
-    kept = np.unique(np.linspace(0, n - 1, min(n, _KNOTS)).round().astype(int))
-    knots, first = np.unique(ordered[kept], return_index=True)
-    ranks = (kept[first] + np.append(kept[first[1:]] - 1, n - 1)) / 2  # middle of ties
+    indices = np.unique(np.linspace(0, n - 1, min(n, _KNOTS)).round().astype(int))
+    knots, first = np.unique(ascending[indices], return_index=True)
+    ranks = (indices[first] + np.append(indices[first[1:]] - 1, n - 1)) / 2  # middle of ties
     scores = special.ndtri((ranks + 0.5) / n)
     values = np.asarray(values, dtype=np.float64)
     inside = np.interp(values, knots, scores)
@@ -49,8 +49,8 @@ def normal_score_by_group(values: Array, groups: Array, population: Array, popul
     for group in np.unique(groups):
         start, end = np.searchsorted(sorted_groups, [group, group + 1])
         like = sorted_values[start:end] if end - start >= fewest else population
-        mine = groups == group
-        out[mine] = normal_score(values[mine], like)
+        members_of_group = groups == group
+        out[members_of_group] = normal_score(values[members_of_group], like)
     return out
 
 

@@ -42,21 +42,21 @@ def fit(features: Array, targets: Array, level: float) -> Array:
 
 def _minimise(x: Array, y: Array, level: float, width: float, weights: Array) -> Array:
     steady = 1e-9 * np.eye(x.shape[1]) * float(np.mean(x**2)) / width
-    found = _objective(x, y, level, width, weights)
+    objective = _objective(x, y, level, width, weights)
     for _ in range(_ITERATIONS):
         below = special.expit((x @ weights - y) / width)
         slope = x.T @ (below - level) / len(x)
         curvature = (x * (below * (1 - below))[:, None]).T @ x / (len(x) * width) + steady
         step = np.linalg.solve(curvature, slope)
         length, value = 1.0, np.inf
-        while value > found and length > 1e-8:
+        while value > objective and length > 1e-8:
             value = _objective(x, y, level, width, weights - length * step)
             length /= 2
-        if value > found:
+        if value > objective:
             return weights
         weights = weights - 2 * length * step
-        improved, found = found - value, value
-        if improved < 1e-14 * (abs(found) + width):
+        improvement, objective = objective - value, value
+        if improvement < 1e-14 * (abs(objective) + width):
             return weights
     return weights
 

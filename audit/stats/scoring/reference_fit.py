@@ -60,7 +60,7 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
 
 
 def leave_one_out(
-    values: Array, included: Array, used: int | None = None, everyone: tuple[Side, Side] | None = None
+    values: Array, included: Array, models: int | None = None, everyone: tuple[Side, Side] | None = None
 ) -> tuple[Side, Side]:
     """For each model the member and nonmember side of all other models: `Side`s with arrays `(used, m)`.
 
@@ -70,15 +70,15 @@ def leave_one_out(
     Args:
         values: signals `(k, m)`.
         included: memberships `(k, m)`.
-        used: of the first so many models; all by default.
+        models: of the first so many models; all by default.
         everyone: what `sides` gives for them, where it is at hand.
     """
     values = np.asarray(values, dtype=np.float64)
     included = np.asarray(included, dtype=bool)
     everyone = sides(values, included) if everyone is None else everyone
     shift = float(np.mean(everyone[0].mean - everyone[1].mean))
-    some, coins = values[:used], included[:used]
-    parts = [_without_self(some, mask, side) for mask, side in zip((coins, ~coins), everyone, strict=True)]
+    subset, coins = values[:models], included[:models]
+    parts = [_without_self(subset, mask, side) for mask, side in zip((coins, ~coins), everyone, strict=True)]
     (n_in, mean_in, squares_in), (n_out, mean_out, squares_out) = parts
     filled_in = np.where(n_in > 0, mean_in, mean_out + shift)
     filled_out = np.where(n_out > 0, mean_out, mean_in - shift)
@@ -108,15 +108,15 @@ def with_shrunk_shift(member: Side, nonmember: Side) -> tuple[Side, Side]:
     References:
         Efron and Morris 1973 (shrinkage); estimate of `t`: DerSimonian and Laird 1986, in its unweighted form.
     """
-    both = (member.count > 0) & (nonmember.count > 0)
+    usable = (member.count > 0) & (nonmember.count > 0)
     weights = member.count / member.fixed_std**2, nonmember.count / nonmember.fixed_std**2
     own = member.mean - nonmember.mean
-    if both.any():
-        noise = 1 / weights[0][both] + 1 / weights[1][both]
-        centre = float(own[both].mean())
-        between = max(float(own[both].var()) - float(noise.mean()), 0.0)
+    if usable.any():
+        noise = 1 / weights[0][usable] + 1 / weights[1][usable]
+        centre = float(own[usable].mean())
+        between = max(float(own[usable].var()) - float(noise.mean()), 0.0)
         shift = np.full(own.shape, centre)
-        shift[both] += between / (between + noise) * (own[both] - centre)
+        shift[usable] += between / (between + noise) * (own[usable] - centre)
     else:
         shift = own
     level = (weights[0] * (member.mean - shift) + weights[1] * nonmember.mean) / (weights[0] + weights[1])
@@ -133,10 +133,10 @@ def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
     References:
         Gelman et al. 2013, Bayesian Data Analysis, section 3.3 and 5.
     """
-    seen = np.maximum(side.count, 1)
-    dof = prior_strength + seen - 1.0
+    counts = np.maximum(side.count, 1)
+    dof = prior_strength + counts - 1.0
     variance = (prior_strength * side.fixed_std**2 + side.squares) / dof
-    return dof, np.sqrt(variance * (1 + 1 / seen))
+    return dof, np.sqrt(variance * (1 + 1 / counts))
 
 
 def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
@@ -155,8 +155,8 @@ def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array,
 
 
 def _fill_means(member: tuple[Array, Array, Array], nonmember: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-    both = (member[0] > 0) & (nonmember[0] > 0)
-    shift = float(np.mean((member[1] - nonmember[1])[both])) if both.any() else 0.0
+    usable = (member[0] > 0) & (nonmember[0] > 0)
+    shift = float(np.mean((member[1] - nonmember[1])[usable])) if usable.any() else 0.0
     return (
         np.where(member[0] > 0, member[1], nonmember[1] + shift),
         np.where(nonmember[0] > 0, nonmember[1], member[1] - shift),
@@ -165,9 +165,9 @@ def _fill_means(member: tuple[Array, Array, Array], nonmember: tuple[Array, Arra
 
 def _fixed_stds(values: Array, parts: list[tuple[Array, Array, Array]]) -> tuple[float, float]:
     own = [_residual_std(count, squares) for count, _, squares in parts]
-    known = [std for std in own if std > 0]
-    if known:
-        spare = known[0]
+    positive_stds = [std for std in own if std > 0]
+    if positive_stds:
+        spare = positive_stds[0]
     else:
         around_records = float(np.std(values - values.mean(axis=0)))
         spare = around_records or float(np.std(values)) or 1.0
@@ -175,6 +175,6 @@ def _fixed_stds(values: Array, parts: list[tuple[Array, Array, Array]]) -> tuple
 
 
 def _residual_std(count: Array, squares: Array) -> float:
-    repeated = count >= 2
-    freedom = int((count[repeated] - 1).sum())
-    return float(np.sqrt(squares[repeated].sum() / freedom)) if freedom else 0.0
+    replicates = count >= 2
+    freedom = int((count[replicates] - 1).sum())
+    return float(np.sqrt(squares[replicates].sum() / freedom)) if freedom else 0.0

@@ -27,14 +27,14 @@ def class_distances(hidden: Array, labels: Array) -> Array:
     count = np.bincount(group, minlength=len(classes))
     alone = count[group] == 1
     order, starts = np.argsort(group, kind="stable"), np.concatenate([[0], np.cumsum(count)[:-1]])
-    made = np.zeros(hidden.shape[:2])
+    distances = np.zeros(hidden.shape[:2])
     if hidden.shape[1] < 2:
-        return made
+        return distances
     for model, values in enumerate(hidden):
         own = np.asarray(values, dtype=np.float64)
         sums = np.add.reduceat(own[order], starts, axis=0)
         rest = sums[group] - own
         rest[alone] = sums.sum(axis=0) - own[alone]
         rest /= np.where(alone, len(own) - 1, count[group] - 1)[:, None]
-        made[model] = np.linalg.norm(own - rest, axis=1)
-    return made
+        distances[model] = np.linalg.norm(own - rest, axis=1)
+    return distances

@@ -50,8 +50,8 @@ def scaled_confidence_of_losses(losses: Array) -> Array:
     """
     losses = np.asarray(losses)
     spacing = np.finfo(losses.dtype if losses.dtype.kind == "f" else np.float64).eps / 2
-    floored = np.maximum(losses.astype(np.float64), spacing)
-    return np.asarray(-floored - np.log(-np.expm1(-floored)))
+    floors = np.maximum(losses.astype(np.float64), spacing)
+    return np.asarray(-floors - np.log(-np.expm1(-floors)))
 
 
 def entropy(logits: Array) -> Array:
@@ -99,8 +99,8 @@ def top_confidences(logits: Array, labels: Array, count: int) -> Array:
     """The `count` (at most `classes`) largest log-probabilities, falling, then that of the label, `(..., m, features)`."""
     z = np.asarray(logits, dtype=np.float64)
     log_p = z - _logsumexp(z)[..., None]
-    kept = min(count, z.shape[-1])
-    top = -np.sort(-log_p, axis=-1)[..., :kept]
+    size = min(count, z.shape[-1])
+    top = -np.sort(-log_p, axis=-1)[..., :size]
     return np.concatenate([top, _at_label(log_p, np.asarray(labels))], axis=-1)
 
 
@@ -126,9 +126,9 @@ def _modified_entropy(z: Array, labels: Array) -> Array:
     order = _label_index(z, labels)
     top = np.argmax(z, axis=-1)[..., None]
     log_rest = np.log1p(-np.minimum(p, 0.75))  # accurate for all but a dominating class
-    others = z.copy()
-    np.put_along_axis(others, top, -np.inf, axis=-1)
-    np.put_along_axis(log_rest, top, (_logsumexp(others) - _logsumexp(z))[..., None], axis=-1)
+    other_logits = z.copy()
+    np.put_along_axis(other_logits, top, -np.inf, axis=-1)
+    np.put_along_axis(log_rest, top, (_logsumexp(other_logits) - _logsumexp(z))[..., None], axis=-1)
     terms = p * log_rest
     np.put_along_axis(terms, order, np.exp(np.take_along_axis(log_rest, order, -1)) * own[..., None], axis=-1)
     return np.asarray(np.maximum(-terms.sum(axis=-1), 0.0))

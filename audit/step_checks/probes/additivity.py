@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench, gap, norm, passed
+from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench, gap, norm, pass_finding
 from audit.step_checks.findings import Finding, Status, Witness
 from audit.step_checks.steps import Tensors
 
@@ -34,7 +34,7 @@ def _additive(bench: Bench) -> Finding:
     setting = bench.quiet(clip=NEVER * bench.natural_norms[-1])
     alone = {name: bench.release(record, setting) for name, record in bench.records.items()}
     scale = max(bench.natural_norms)
-    worst, where, witness = 0.0, "", None
+    worst, location, witness = 0.0, "", None
     for base_name, base in bench.bases():
         release = bench.release(base, setting)
         for name, record in bench.records.items():
@@ -45,18 +45,20 @@ def _additive(bench: Bench) -> Finding:
                 total = bench.release(neighbour, setting)
                 error = norm(_rest(total, release, alone[name])) / max(size, norm(release), scale)
                 if error > worst:
-                    worst, where = error, f"{name} record put {position} to {base_name}"
+                    worst, location = error, f"{name} record put {position} to {base_name}"
                     witness = bench.witness(base, neighbour, setting)
     copies = rows(bench.sample, [1] * 8)
     eight, single = bench.release(copies, setting), bench.release(rows(bench.sample, [1]), setting)
     error = norm({name: eight[name] - 8 * single[name] for name in eight}) / max(norm(single), 1e-300) / 8
     if error > worst:
-        worst, where, witness = error, "eight equal records against eight times one", bench.witness(copies, None, setting)
-    allowed = TOLERANCE + 64 * bench.step.resolution * setting.divisor * bench.size**0.5 / scale
-    message = f"Unclipped, a record's share of the sum depends on its batch by {worst:.3g} of its norm ({where or 'nowhere'})"
-    if worst <= allowed:
-        return passed("sum.additive", message, worst, 0.0)
-    return _failed("sum.additive", message, worst, FIX, witness)
+        worst, location, witness = error, "eight equal records against eight times one", bench.witness(copies, None, setting)
+    tolerance = TOLERANCE + 64 * bench.step.resolution * setting.divisor * bench.size**0.5 / scale
+    message = (
+        f"Unclipped, a record's share of the sum depends on its batch by {worst:.3g} of its norm ({location or 'nowhere'})"
+    )
+    if worst <= tolerance:
+        return pass_finding("sum.additive", message, worst, 0.0)
+    return _failure("sum.additive", message, worst, FIX, witness)
 
 
 def _rest(total: Tensors, release: Tensors, alone: Tensors) -> Tensors:
@@ -73,13 +75,13 @@ def _divisor(bench: Bench) -> Finding:
     error = norm({name: release[name] - double[name] for name in release}) / max(norm(release), 1e-300)
     message = f"Divisors L and 2 L give sums that differ by {error:.3g} of their norm"
     if error <= TOLERANCE:
-        return passed(check, message, error, 0.0)
+        return pass_finding(check, message, error, 0.0)
     fix = "divide the noisy sum once by the divisor that the step is given, never by the realised batch size"
     witness = bench.witness(batch, None, twice)
-    return _failed(check, message, error, fix, witness)
+    return _failure(check, message, error, fix, witness)
 
 
-def _failed(check: str, message: str, error: float, fix: str, witness: Witness | None) -> Finding:
+def _failure(check: str, message: str, error: float, fix: str, witness: Witness | None) -> Finding:
     return Finding(check=check, status=Status.FAILED, message=message, measured=error, claimed=0.0, fix=fix, witness=witness)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from audit.stats import noise_tests
 from audit.step_checks.batches import Batch, rows
-from audit.step_checks.bench import Bench, gap, passed
+from audit.step_checks.bench import Bench, gap, pass_finding
 from audit.step_checks.findings import Finding, Status, Witness
 from audit.step_checks.steps import Setting
 
@@ -38,12 +38,12 @@ class NoiseLaw:
         batches = _batches(bench)
         smallest = min(array.size for array in bench.release(batches[-1][1], bench.claimed).values())
         calls = min(MOST_CALLS, max(4, math.ceil(NUMBERS / smallest)))
-        few = min(calls, max(4, math.ceil(FEW_NUMBERS / smallest)))
-        most = max(calls, min(MOST_CALLS, math.ceil(LAW_NUMBERS / bench.size)))
-        longest = _noise(bench, batches[-1][1], settings[0], most)
+        few_calls = min(calls, max(4, math.ceil(FEW_NUMBERS / smallest)))
+        most_calls = max(calls, min(MOST_CALLS, math.ceil(LAW_NUMBERS / bench.size)))
+        longest = _noise(bench, batches[-1][1], settings[0], most_calls)
         samples = [(settings[0], *batches[-1], longest)]
         samples += [(settings[0], name, batch, _noise(bench, batch, settings[0], calls)) for name, batch in batches[:-1]]
-        samples += [(setting, *batches[-1], _noise(bench, batches[-1][1], setting, few)) for setting in settings[1:]]
+        samples += [(setting, *batches[-1], _noise(bench, batches[-1][1], setting, few_calls)) for setting in settings[1:]]
         return [_variance(bench, samples), _repeats(bench, samples), _law(bench, settings[0], longest), _resolution(longest)]
 
 
@@ -75,24 +75,24 @@ def _noise(bench: Bench, batch: Batch, setting: Setting, calls: int) -> Noise:
 def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
     worst, finding = 2.0, None
     for setting, batch_name, batch, noise in samples:
-        expected = setting.noise_multiplier * setting.clip_norm
+        expected_std = setting.noise_multiplier * setting.clip_norm
         for name, values in noise.items():
             if not np.isfinite(values).all():
                 tail, ratio = 0.0, math.nan
             else:
-                tail, ratio = noise_tests.variance_tail(values, expected), float(np.sqrt(np.mean(values**2))) / expected
+                tail, ratio = noise_tests.variance_tail(values, expected_std), float(np.sqrt(np.mean(values**2))) / expected_std
             if tail < worst:
                 worst = tail
-                where = f"tensor '{name}', {batch_name}, sigma = {setting.noise_multiplier:g}, C = {setting.clip_norm:.3g}"
-                finding = (ratio, where, bench.witness(batch, None, setting))
+                location = f"tensor '{name}', {batch_name}, sigma = {setting.noise_multiplier:g}, C = {setting.clip_norm:.3g}"
+                finding = (ratio, location, bench.witness(batch, None, setting))
     assert finding is not None  # noqa: S101  a step releases at least one tensor
-    ratio, where, witness = finding
-    message = f"Noise has {ratio:.3g} times the claimed standard deviation sigma C ({where})"
+    ratio, location, witness = finding
+    message = f"Noise has {ratio:.3g} times the claimed standard deviation sigma C ({location})"
     if worst >= SIGNIFICANCE:
-        return passed("noise.variance", f"Least likely tensor: {message[0].lower()}{message[1:]}", ratio, 1.0)
+        return pass_finding("noise.variance", f"Least likely tensor: {message[0].lower()}{message[1:]}", ratio, 1.0)
     check = "noise.missing" if ratio < 1e-3 else "noise.variance"
     fix = "add N(0, (sigma C)^2) once to every coordinate of the clipped sum, also of an empty batch, then divide once"
-    return _failed(check, message, fix, witness, ratio)
+    return _failure(check, message, fix, witness, ratio)
 
 
 def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
@@ -101,18 +101,18 @@ def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> 
         for name, values in noise.items():
             if np.array_equal(values[0], values[1]):
                 message = f"Two calls with different seeds have the same noise in tensor '{name}' ({batch_name})"
-                return _failed(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
+                return _failure(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
     setting, batch_name, batch, noise = samples[0]
-    for (first, left), (second, right) in itertools.combinations(noise.items(), 2):
-        width = min(left.shape[1], right.shape[1])
-        tail = noise_tests.correlation_tail(left[:, :width].ravel(), right[:, :width].ravel())
+    for (first, first_noise), (second, right) in itertools.combinations(noise.items(), 2):
+        width = min(first_noise.shape[1], right.shape[1])
+        tail = noise_tests.correlation_tail(first_noise[:, :width].ravel(), right[:, :width].ravel())
         if tail < SIGNIFICANCE:
             message = f"The noise of tensors '{first}' and '{second}' is correlated"
-            return _failed(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
+            return _failure(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
     joint = np.concatenate(list(noise.values()), axis=1)
     if min(noise_tests.correlation_tail(joint[i], joint[i + 1]) for i in range(len(joint) - 1)) < SIGNIFICANCE:
-        return _failed(check, "The noise of consecutive calls is correlated", fix, bench.witness(batch, None, setting))
-    return passed(check, "Noise differs between calls and between tensors")
+        return _failure(check, "The noise of consecutive calls is correlated", fix, bench.witness(batch, None, setting))
+    return pass_finding(check, "Noise differs between calls and between tensors")
 
 
 def _law(bench: Bench, setting: Setting, noise: Noise) -> Finding:
@@ -123,9 +123,9 @@ def _law(bench: Bench, setting: Setting, noise: Noise) -> Finding:
     shape, extreme = noise_tests.normal_tail(values), noise_tests.extreme_tail(values)
     message = f"{values.size} noise numbers: p = {shape:.2g} for a normal law, p = {extreme:.2g} for its largest value"
     if min(shape, extreme) >= SIGNIFICANCE:
-        return passed("noise.law", message)
+        return pass_finding("noise.law", message)
     fix = "draw normal noise; bounded or truncated noise has no (epsilon, delta) by this accounting"
-    return _failed("noise.law", message, fix, bench.witness(rows(bench.sample, slice(0, 1)), None, setting))
+    return _failure("noise.law", message, fix, bench.witness(rows(bench.sample, slice(0, 1)), None, setting))
 
 
 def _resolution(noise: Noise) -> Finding:
@@ -134,15 +134,13 @@ def _resolution(noise: Noise) -> Finding:
         bits = noise_tests.lattice_bits(values.ravel())
         if bits is not None and np.unique(values).size > 1:
             message = f"The noise of tensor '{name}' lies on a grid of {bits} significant bits: it was drawn in half precision"
-            return _failed(check, message, "draw noise in float32 or wider and add it before rounding", None)
-    return passed(check, "No tensor's noise lies on the grid of a half-precision format")
+            return _failure(check, message, "draw noise in float32 or wider and add it before rounding", None)
+    return pass_finding(check, "No tensor's noise lies on the grid of a half-precision format")
 
 
-def _failed(check: str, message: str, fix: str, witness: Witness | None, ratio: float | None = None) -> Finding:
-    claimed = None if ratio is None else 1.0
-    return Finding(
-        check=check, status=Status.FAILED, message=message, measured=ratio, claimed=claimed, fix=fix, witness=witness
-    )
+def _failure(check: str, message: str, fix: str, witness: Witness | None, ratio: float | None = None) -> Finding:
+    claim = None if ratio is None else 1.0
+    return Finding(check=check, status=Status.FAILED, message=message, measured=ratio, claimed=claim, fix=fix, witness=witness)
 
 
 PLUGIN = NoiseLaw

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
+from itertools import combinations, product
 
-from audit.step_checks.batches import NON_FINITE, Batch, filled, has_floats, joined
-from audit.step_checks.bench import UNREPEATABLE, Bench, distance, gap, passed
+from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join
+from audit.step_checks.bench import UNREPEATABLE, Bench, distance, gap, pass_finding
 from audit.step_checks.findings import Finding, Status, Witness
 from audit.step_checks.steps import Setting, Tensors
 
@@ -24,10 +24,10 @@ class _Worst:
     where: str = ""
     witness: Witness | None = None
 
-    def against(self, excess: float, allowed: float, where: str, witness: Witness) -> _Worst:
+    def against(self, excess: float, limit: float, location: str, witness: Witness) -> _Worst:
         """Return the worse of this case and another, whose distance `excess` is net of what rounding may cause."""
-        ratio = excess / allowed
-        return _Worst(ratio, excess, allowed, where, witness) if ratio > self.ratio else self
+        ratio = excess / limit
+        return _Worst(ratio, excess, limit, location, witness) if ratio > self.ratio else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,44 +39,45 @@ class Sensitivity:
         if not bench.repeatable:
             return [gap(check, UNREPEATABLE) for check in ("clip.add", "clip.replace", "clip.non_finite", "clip.reached")]
         settings = [bench.quiet(clip=clip) for clip in bench.clips()]
-        added, replaced = _Worst(), _Worst()
+        add_worst, replace_worst = _Worst(), _Worst()
         for setting in settings:
-            added, replaced = _neighbours(bench, setting, added, replaced)
+            add_worst, replace_worst = _neighbours(bench, setting, add_worst, replace_worst)
         return [
-            _judged("clip.add", "Adding one record", added),
-            _judged("clip.replace", "Replacing one record", replaced),
+            _judge("clip.add", "Adding one record", add_worst),
+            _judge("clip.replace", "Replacing one record", replace_worst),
             _non_finite(bench, settings),
-            _reached(bench),
+            _reach(bench),
         ]
 
 
-def _neighbours(bench: Bench, setting: Setting, added: _Worst, replaced: _Worst) -> tuple[_Worst, _Worst]:
+def _neighbours(bench: Bench, setting: Setting, add_worst: _Worst, replace_worst: _Worst) -> tuple[_Worst, _Worst]:
     """Worst cases over all bases, records and positions; every batch is released once."""
     for base_name, base in bench.bases():
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
         last: dict[str, tuple[Batch, Tensors]] = {}
         for name, record in bench.records.items():
             for position, batch in bench.additions(base, record):
-                moved = bench.release(batch, setting)
-                where = f"{name} record put {position} to {base_name}, C = {setting.clip_norm:.3g}"
-                excess = distance(moved, release) - slack
-                added = added.against(excess, setting.clip_norm, where, bench.witness(base, batch, setting))
-                last.setdefault(name, (batch, moved))
-        for (first, (left, left_release)), (second, (right, right_release)) in itertools.combinations(last.items(), 2):
-            where = f"{first} record for {second} beside {base_name}, C = {setting.clip_norm:.3g}"
-            excess = distance(left_release, right_release) - slack
-            replaced = replaced.against(excess, 2 * setting.clip_norm, where, bench.witness(left, right, setting))
-    return added, replaced
+                neighbour_release = bench.release(batch, setting)
+                location = f"{name} record put {position} to {base_name}, C = {setting.clip_norm:.3g}"
+                excess = distance(neighbour_release, release) - slack
+                add_worst = add_worst.against(excess, setting.clip_norm, location, bench.witness(base, batch, setting))
+                last.setdefault(name, (batch, neighbour_release))
+        for (first, (first_batch, first_release)), (second, (second_batch, second_release)) in combinations(last.items(), 2):
+            location = f"{first} record for {second} beside {base_name}, C = {setting.clip_norm:.3g}"
+            excess = distance(first_release, second_release) - slack
+            witness = bench.witness(first_batch, second_batch, setting)
+            replace_worst = replace_worst.against(excess, 2 * setting.clip_norm, location, witness)
+    return add_worst, replace_worst
 
 
-def _judged(check: str, action: str, worst: _Worst) -> Finding:
+def _judge(check: str, action: str, worst: _Worst) -> Finding:
     message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.where})"
     if worst.ratio <= 1:
-        return passed(check, message, worst.distance, worst.allowed)
-    return _failed(check, message, worst, FIX)
+        return pass_finding(check, message, worst.distance, worst.allowed)
+    return _failure(check, message, worst, FIX)
 
 
-def _failed(check: str, message: str, worst: _Worst, fix: str) -> Finding:
+def _failure(check: str, message: str, worst: _Worst, fix: str) -> Finding:
     return Finding(
         check=check,
         status=Status.FAILED,
@@ -93,26 +94,26 @@ def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
     if not has_floats(bench.sample):
         return gap(check, "the records hold no floating-point numbers; infinite and NaN inputs cannot be made")
     worst = _Worst()
-    for setting, (base_name, base) in itertools.product(settings[:2], bench.bases()):
+    for setting, (base_name, base) in product(settings[:2], bench.bases()):
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
         for value in NON_FINITE:
-            neighbour = joined(base, filled(bench.records["ordinary"], value))
+            neighbour = join(base, fill(bench.records["ordinary"], value))
             excess = distance(bench.release(neighbour, setting), release) - slack
-            where = f"a record of {value} beside {base_name}"
-            worst = worst.against(excess, setting.clip_norm, where, bench.witness(base, neighbour, setting))
+            location = f"a record of {value} beside {base_name}"
+            worst = worst.against(excess, setting.clip_norm, location, bench.witness(base, neighbour, setting))
     message = f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.where or 'nowhere'})"
     if worst.ratio <= 1:
-        return passed(check, message, worst.distance, worst.allowed)
-    return _failed(check, message, worst, FIX_NON_FINITE)
+        return pass_finding(check, message, worst.distance, worst.allowed)
+    return _failure(check, message, worst, FIX_NON_FINITE)
 
 
-def _reached(bench: Bench) -> Finding:
+def _reach(bench: Bench) -> Finding:
     """Whether some record was clipped at all: a clip norm that no record reaches is not tested."""
     check = "clip.reached"
     largest = max(bench.single(record, bench.quiet()) for record in bench.records.values())
     share = largest / bench.claimed.clip_norm
     if bench.adjusts("clip_norm") or share >= 0.99:
-        return passed(check, f"Single records reach {share:.3g} of the claimed clip norm", share, 1.0)
+        return pass_finding(check, f"Single records reach {share:.3g} of the claimed clip norm", share, 1.0)
     return gap(
         check,
         f"No crafted record was clipped: the largest release is {share:.3g} of C and the step takes no other clip_norm; "

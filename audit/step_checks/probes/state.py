@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import Bench, norm, passed
+from audit.step_checks.bench import Bench, norm, pass_finding
 from audit.step_checks.findings import Finding, Status
 
 
@@ -19,13 +19,13 @@ class State:
 
 
 def _state(bench: Bench) -> Finding:
-    batch, other, setting = rows(bench.sample, slice(0, 5)), rows(bench.sample, slice(2, 8)), bench.quiet()
+    batch, second_batch, setting = rows(bench.sample, slice(0, 5)), rows(bench.sample, slice(2, 8)), bench.quiet()
     first = bench.release(batch, setting)
-    bench.release(other, setting)
+    bench.release(second_batch, setting)
     second = bench.release(batch, setting)
     distance = norm({name: first[name] - second[name] for name in first})
     if distance <= bench.tolerance(setting, batch):
-        return passed("step.state", "Equal calls give equal releases", distance, 0.0)
+        return pass_finding("step.state", "Equal calls give equal releases", distance, 0.0)
     return Finding(
         check="step.state",
         status=Status.QUESTION,
@@ -34,7 +34,7 @@ def _state(bench: Bench) -> Finding:
         "on that state accounted for?",
         measured=distance,
         claimed=0.0,
-        witness=bench.witness(batch, other, setting),
+        witness=bench.witness(batch, second_batch, setting),
     )
 
 
@@ -46,10 +46,10 @@ def _empty(bench: Bench) -> Finding:
         return Finding(check=check, status=Status.FAILED, message=message, fix=fix, witness=None)
     setting = bench.quiet()
     if not bench.adjusts("noise_multiplier"):
-        return passed(check, "An empty batch is accepted; its noise is tested with the noise")
+        return pass_finding(check, "An empty batch is accepted; its noise is tested with the noise")
     distance = norm(bench.release(bench.empty, setting))
     if distance <= bench.tolerance(setting, bench.empty):
-        return passed(check, "An empty batch releases nothing but noise", distance, 0.0)
+        return pass_finding(check, "An empty batch releases nothing but noise", distance, 0.0)
     return Finding(
         check=check,
         status=Status.FAILED,
