@@ -25,6 +25,7 @@ from safetensors.numpy import save
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, OutputError
+from audit.core.version import __version__
 
 LOG = logging.getLogger("audit")
 PARTIAL = ".partial"
@@ -296,14 +297,26 @@ def _start(folder: Path, config_sha256: str) -> str:
     path = folder / MANIFEST
     if path.exists():
         manifest = _read_started(path)
+        _same_version(folder, manifest.get("version"))
         if manifest["config_sha256"] != config_sha256:
             raise ConfigError(f"'{folder}' was started with another config; choose another --output, or remove it")
         return str(manifest["created"])
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
     timestamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
-    _write(path, json.dumps({"created": timestamp, "config_sha256": config_sha256}).encode())
+    manifest = {"created": timestamp, "config_sha256": config_sha256, "version": __version__}
+    _write(path, json.dumps(manifest).encode())
     return timestamp
+
+
+def _same_version(folder: Path, version: object) -> None:
+    """Raise `ConfigError` if another version of this package started the run."""
+    if version != __version__:
+        name = "a version before 0.1.0" if version is None else f"version {version}"
+        raise ConfigError(
+            f"'{folder}' was started by {name} of epsilon-audit and this is {__version__}; models of two versions "
+            "must not share a bound: finish the run with its own version, or choose another --output"
+        )
 
 
 def _read_started(path: Path) -> dict[str, Any]:

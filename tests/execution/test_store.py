@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from audit.core.errors import ConfigError, OutputError
+from audit.core.version import __version__
 from audit.execution.store import SUMS, Store, find_unfinished, verify_folder, write_outputs
 
 
@@ -134,6 +136,18 @@ def test_a_run_goes_on_with_the_code_it_was_started_with_alone(tmp_path: Path) -
     with pytest.raises(ConfigError, match="the source of mine, other has changed"):
         store.bind_code({"audit": "1", "other": "2"})
     store.bind_code({"audit": "1", "mine": "2"})
+
+
+@pytest.mark.parametrize("version", [None, "0.0.9", 3])
+def test_a_run_of_another_version_is_refused(tmp_path: Path, version: object) -> None:
+    Store.start(tmp_path / "run", "a").close()
+    started = tmp_path / "run.partial" / "started.json"
+    manifest = json.loads(started.read_text())
+    assert manifest.pop("version") == __version__
+    started.write_text(json.dumps(manifest if version is None else {**manifest, "version": version}))
+    name = "a version before 0.1.0" if version is None else f"version {version}"
+    with pytest.raises(ConfigError, match=rf"started by {name}.*this is {__version__}.*choose another --output"):
+        Store.start(tmp_path / "run", "a", resume=True)
 
 
 def test_an_unwritable_place_is_an_output_error(tmp_path: Path) -> None:
