@@ -147,10 +147,10 @@ def products(target: View, attack: str, key: str) -> Array:
         raise ObservationError(
             f"attack '{attack}' reads inner products with gradient canaries and none were recorded; use canaries "
             "dirac_gradient or random_gradient, with access all_steps for gradient_product and final_weights for "
-            "weight_difference"
+            "weight_difference; in federated training, signed_cosine with update_product, sum_product or model_product"
         )
     products = np.asarray(stored, dtype=np.float64)
-    axes = 2 if key == "step_products" else 1
+    axes = 1 if key == "weight_products" else 2
     bad = int(products.size - np.isfinite(products).sum())
     if products.ndim != axes or bad:
         raise ObservationError(

@@ -123,7 +123,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
         for row in found:
             row["ceiling"] = tops[row["mechanism"], row["game"], row["estimator"]]
     return {
-        "models": sum(play.models for _, play in experiment.pairs),
+        "models": experiment.models,
         "model_steps": experiment.model_steps,
         "bounds": experiment.budget.comparisons,
         "confidence_each": experiment.budget.share_of_each,

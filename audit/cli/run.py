@@ -119,7 +119,7 @@ class _Run:
         self.entry.check(experiment)
         store.ensure_space(bytes_needed(experiment))
         self._say(experiment)
-        LOG.info("%d models at most, %d model-steps", sum(play.models for _, play in experiment.pairs), experiment.model_steps)
+        LOG.info("%d models at most, %d model-steps", experiment.models, experiment.model_steps)
         audit_report, outcomes = self._audit(experiment, store)
         LOG.info("all games played after %.0f s", time.monotonic() - start)
         frame = self._frame(store, experiment)
@@ -132,7 +132,7 @@ class _Run:
 
     def _say(self, experiment: Experiment) -> None:
         if not self.quiet:
-            models = sum(play.models for _, play in experiment.pairs)
+            models = experiment.models
             qualifier = "up to " if any(play.stops for play in experiment.plays) else ""
             print_plain(
                 f"{experiment.name}: {qualifier}{models} models, {experiment.model_steps:,} model-steps, "

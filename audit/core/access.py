@@ -16,7 +16,8 @@ class Access:
     Attributes:
         name: in configs and reports.
         released: "labels" (predicted), "losses" and "outputs" of the audited records; "label_queries" and "queries", the same
-            for any other input; "weights"; "steps" (every noisy sum); or names of one's own.
+            for any other input; "weights"; "steps" (every noisy sum); of federated training "models" (each one released),
+            "sums" (what is added up each round) and "updates" (of each client); or names of one's own.
     """
 
     name: str
@@ -26,6 +27,9 @@ class Access:
     FINAL_MODEL: ClassVar[Access]
     FINAL_WEIGHTS: ClassVar[Access]
     ALL_STEPS: ClassVar[Access]
+    RELEASED_MODELS: ClassVar[Access]
+    SECURE_SUM: ClassVar[Access]
+    EACH_UPDATE: ClassVar[Access]
 
     def shows(self, access: Access) -> bool:
         """True where an adversary with this access is given all that `access` gives.
@@ -34,6 +38,11 @@ class Access:
         (True, False)
         """
         return access.released <= self.released
+
+    @property
+    def each_release(self) -> bool:
+        """True where every noisy release is seen by itself, so that orthogonal canaries meet independent noise."""
+        return bool(self.released & {"steps", "models", "sums", "updates"})
 
     @property
     def words(self) -> str:
@@ -66,12 +75,21 @@ ACCESS_BY_NAME = _cumulative(
     ("final_weights", frozenset({"weights"})),
     ("all_steps", frozenset({"steps"})),
 )
-"""Accesses by name, from least to most. A line here adds one; a config may also name `package.module:OBJECT`."""
+_FEDERATED = _cumulative(
+    ("released_models", ACCESS_BY_NAME["final_weights"].released | {"models"}),
+    ("secure_sum", frozenset({"sums"})),
+    ("each_update", frozenset({"updates"})),
+)
+ACCESS_BY_NAME |= _FEDERATED
+"""Accesses by name, from least to most for each kind of training. A config may also name `package.module:OBJECT`."""
 
 Access.LABEL_ONLY = ACCESS_BY_NAME["label_only"]
 Access.FINAL_MODEL = ACCESS_BY_NAME["final_model"]
 Access.FINAL_WEIGHTS = ACCESS_BY_NAME["final_weights"]
 Access.ALL_STEPS = ACCESS_BY_NAME["all_steps"]
+Access.RELEASED_MODELS = ACCESS_BY_NAME["released_models"]
+Access.SECURE_SUM = ACCESS_BY_NAME["secure_sum"]
+Access.EACH_UPDATE = ACCESS_BY_NAME["each_update"]
 
 
 def least(sources: frozenset[str], within: Access) -> Access | None:

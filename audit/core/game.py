@@ -119,6 +119,9 @@ class Game:
             Access.FINAL_MODEL: "the outputs of the final model",
             Access.FINAL_WEIGHTS: "the final weights",
             Access.ALL_STEPS: "every noisy step, knowing all other records and which of them each step used",
+            Access.RELEASED_MODELS: "every released model, knowing all other clients and which of them each round used",
+            Access.SECURE_SUM: "the sum of each round, knowing all other clients and which of them took part",
+            Access.EACH_UPDATE: "every update of every client",
         }.get(self.access, f"what '{self.access.words}' releases")
         canary_name = self.canary or "canaries"
         canary_name += f", {self.copies} copies of each" if self.copies > 1 else ""

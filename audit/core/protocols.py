@@ -14,6 +14,7 @@ from audit.core.events import Event
 from audit.core.evidence import Evidence
 from audit.core.game import Assumption
 from audit.core.game_results import GameResult
+from audit.core.observers import Observer
 from audit.core.results import AuditReport, Check, MechanismResult
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
@@ -62,6 +63,13 @@ class OpenModels(Models, Protocol):
 
     def step_products(self) -> Array | None:
         """`(N, m, steps)` inner products of each noisy sum with gradient canaries, where they were recorded."""
+
+    def round_products(self, source: str) -> Array:
+        """`(N, m, rounds)` inner products of canary clients with what a party of a federated training saw in each round.
+
+        Raises:
+            ObservationError: the trainer recorded none.
+        """
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)` inner products of first minus last weights with gradient canaries, where the first ones are known."""
@@ -310,3 +318,17 @@ class Mechanism(Protocol):
     def trainer(self) -> str: ...
 
     def event(self, setting: Setting) -> Event: ...
+
+
+@runtime_checkable
+class ObservedMechanism(Mechanism, Protocol):
+    """A mechanism that is not the same to all parties.
+
+    Attributes:
+        passes: keys of the trainer that follow from the mechanism.
+    """
+
+    @property
+    def passes(self) -> Mapping[str, Any]: ...
+
+    def observers(self, event: Event) -> tuple[Observer, ...]: ...

@@ -66,3 +66,12 @@ class PlantedGradients:
         if self.directions is None:
             raise DataError("gradient canaries without coordinates or directions")
         return residual @ self.directions.T / self.scale
+
+    def own_products(self, residuals: Tensor, first: int) -> Tensor:
+        """`(k,)` inner product of each row of `residuals` `(k, width)` with its own canary, from `first` on, over the scale."""
+        part = slice(first, first + len(residuals))
+        if self.coordinates is not None:
+            return residuals.gather(1, self.coordinates[part].unsqueeze(1)).squeeze(1) / self.scale
+        if self.directions is None:
+            raise DataError("gradient canaries without coordinates or directions")
+        return (residuals * self.directions[part]).sum(1) / self.scale

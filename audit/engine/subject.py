@@ -70,6 +70,22 @@ class Ensemble:
             raise ObservationError("the trainer recorded no gradient products; this game needs all steps")
         return self._models.products
 
+    def round_products(self, source: str) -> Array:
+        """`(N, m, rounds)` inner products of canary clients with what a party of a federated training saw in each round.
+
+        Args:
+            source: "updates", "sums" or "models".
+
+        Raises:
+            ObservationError: the trainer recorded none.
+        """
+        recorded = self._models.extra.get(f"{source}/products")
+        if recorded is None:
+            raise ObservationError(
+                f"the trainer recorded no canary clients in the {source} of each round; only trainer 'federated' does so"
+            )
+        return recorded
+
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)` inner products of first minus last weights with gradient canaries; None without the first ones."""
         if self._models.initial is None:

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from audit import plugins
 from audit.accounting.resolve import side_of
 from audit.bounds.budget import Budget
+from audit.bounds.claim_test import probe
 from audit.bounds.granted import granted_estimators
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
-from audit.core.access import Access, least
+from audit.core.access import KNOWN, Access, least
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import encode
-from audit.core.event_reading import noisy_steps
+from audit.core.event_reading import noisy_steps, unit
 from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
-from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, Setting, Trainer
+from audit.core.observers import Observer, event_before
+from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, ObservedMechanism, Setting, Trainer
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
 from audit.experiment import stopping
 from audit.experiment.insertion import Given
 from audit.experiment.settings import Settings
 from audit.experiment.spec import Execution, Experiment, PlannedAttack, Play, Recipe
+
+PROBED_DELTA = 1e-5  # at which estimators are asked whether they can speak about an event at all
 
 
 def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
@@ -54,9 +59,10 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
             raise ConfigError(f"accountants: '{name}' states a lower bound on epsilon; a claim has to be an upper bound")
     if len(dataset.train) == 0:
         raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
-    recipes = tuple(_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms)
+    trainings = [_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms]
     plays = tuple(_play(config, spec) for spec in config.games)
     _check_counts(plays)
+    recipes, plays = _parties(trainings, plays)
     bounds = sum(play.bounds for recipe in recipes for play in plays if recipe.name in play.recipes)
     return Experiment(
         name=config.name,
@@ -101,8 +107,8 @@ def _is_foreign(model: Mapping[str, Any]) -> bool:
     return "factory" in model or ":" in str(model.get("kind", ""))
 
 
-def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer]:
-    """Return what a training does to the data, and who executes it."""
+def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer, tuple[Observer, ...]]:
+    """Return what a training does to the data, who executes it, and what it is to each party."""
     maker: Mechanism = plugins.build(plugins.FOLDERS["mechanisms"], spec.mechanism, "mechanisms")
     try:
         event = maker.event(setting)
@@ -111,17 +117,29 @@ def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer]:
         raise ConfigError(f"mechanism '{spec.name}': {error}") from error
     if spec.trainer is None and not maker.trainer:
         raise ConfigError(f"mechanism '{spec.name}' of kind '{spec.kind}' has no trainer of its own; name one in 'trainer'")
-    trainer: Trainer = plugins.build("audit.trainers", spec.trainer or {"kind": maker.trainer})
-    return event, trainer
+    keys: dict[str, Any] = spec.trainer or {"kind": maker.trainer}
+    observers: tuple[Observer, ...] = ()
+    if isinstance(maker, ObservedMechanism):
+        keys, observers = {**keys, **maker.passes}, maker.observers(event)
+    trainer: Trainer = plugins.build("audit.trainers", keys)
+    return event, trainer, observers
 
 
-def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]) -> Recipe:
+def _recipe(
+    config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
+) -> tuple[Recipe, tuple[Observer, ...]]:
+    """Return a training, and what it is to each party where it is not the same to all."""
     training = _training(config, spec)
     rate = _sample_rate(training, len(dataset.train), spec.name)
     steps = _steps(training, rate, spec.name)
     adjacency = _adjacency(config, spec.name)
     setting = Setting(sample_rate=rate, steps=steps, delta=config.delta, adjacency=adjacency, accountants=tuple(accountants))
-    mechanism, trainer = _mechanism(spec, setting)
+    mechanism, trainer, observers = _mechanism(spec, setting)
+    if unit(mechanism) != "example" and training.batch_size is not None:
+        raise ConfigError(
+            f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "
+            "sample_rate, the chance of each to take part in a step"
+        )
     declared: tuple[Claim, ...] = ()
     if spec.claim is not None:
         delta = config.delta if spec.claim.delta is None else spec.claim.delta
@@ -139,7 +157,7 @@ def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: 
     takes, _ = plugins.keys(plugins.find("audit.optimizers", training.optimizer, "training.optimizer"))
     keys = [key for key in ("learning_rate", "weight_decay", "schedule", "warmup", "momentum") if key in takes]
     optimizer: dict[str, Any] = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}
-    return Recipe(
+    recipe = Recipe(
         name=spec.name,
         mechanism=mechanism,
         trainer=trainer,
@@ -148,6 +166,7 @@ def _recipe(config: Config, spec: MechanismSpec, dataset: Dataset, accountants: 
         accountants=tuple(accountants),
         declared=declared,
     )
+    return recipe, observers
 
 
 def _training(config: Config, spec: MechanismSpec) -> Training:
@@ -220,6 +239,76 @@ def _play(config: Config, spec: GameSpec) -> Play:
     )
 
 
+def _parties(
+    trainings: Sequence[tuple[Recipe, tuple[Observer, ...]]], plays: tuple[Play, ...]
+) -> tuple[tuple[Recipe, ...], tuple[Play, ...]]:
+    """Return the recipes with the games that are played on them: one of each for every party that sees something else."""
+    several = {recipe.name for recipe, observers in trainings if observers}
+    recipes, games = [], [replace(play, recipes=play.recipes - several) for play in plays if play.recipes - several]
+    for recipe, observers in trainings:
+        parties = _by_party(recipe, observers, plays) if observers else [(recipe, ())]
+        recipes += [party for party, _ in parties]
+        games += [play for _, own in parties for play in own]
+    return tuple(recipes), tuple(games)
+
+
+def _by_party(recipe: Recipe, observers: Sequence[Observer], plays: Sequence[Play]) -> list[tuple[Recipe, tuple[Play, ...]]]:
+    """Return a training that is not the same to all as one recipe for each party, with the games as that party plays them.
+
+    All of them are one training: the same jobs, which are done once and read by every party.
+    """
+    own = [play for play in plays if recipe.name in play.recipes]
+    accesses = {planned.access for play in own for planned in play.attacks}
+    parties = []
+    for access in sorted(accesses, key=lambda access: (-len(access.released), access.name)):
+        event = event_before(observers, access, recipe.mechanism) or recipe.mechanism
+        name = f"{recipe.name} ({access.words})"
+        party = replace(recipe, name=name, mechanism=event, executed=recipe.mechanism, training=recipe.name)
+        parties.append((party, tuple(_seen_by(play, access, party) for play in own if _attacks_of(play, access))))
+    return parties
+
+
+def _attacks_of(play: Play, access: Access) -> tuple[PlannedAttack, ...]:
+    return tuple(planned for planned in play.attacks if planned.access == access)
+
+
+def _seen_by(play: Play, access: Access, party: Recipe) -> Play:
+    """Return the game as one party plays it, with the estimators that can speak about what it sees."""
+    rules = Game(adjacency=play.adjacency, access=access, inclusion=Inclusion.COINS, canaries=play.count)
+    attacks = tuple(
+        replace(planned, estimators=_speaking(planned, rules, party, play.name)) for planned in _attacks_of(play, access)
+    )
+    read = {signal for planned in play.attacks for signal in planned.attack.needs.of(play.access.released) or ()}
+    return replace(
+        play,
+        access=access,
+        attacks=attacks,
+        recipes=frozenset({party.name}),
+        recorded=play.access,
+        others=frozenset(read),
+    )
+
+
+def _speaking(planned: PlannedAttack, rules: Game, party: Recipe, game: str) -> tuple[Estimator, ...]:
+    """Return the estimators of an attack that can speak about an event; those of DP-SGD have nothing to say without noise.
+
+    Raises:
+        ConfigError: none of them can.
+    """
+    speaking = []
+    for estimator in planned.estimators:
+        try:
+            probe(estimator, rules, party.mechanism, PROBED_DELTA)
+        except UnsupportedMechanism:
+            continue
+        speaking.append(estimator)
+    if not speaking:
+        raise ConfigError(
+            f"games.{game}: no estimator of the game can speak about '{party.name}', which is {party.mechanism}; add one_run"
+        )
+    return tuple(speaking)
+
+
 def _planned(
     where: str, named: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
 ) -> PlannedAttack:
@@ -230,17 +319,17 @@ def _planned(
     name, attack = named
     level = least(attack.needs.sources, access)
     if level is None:
-        enough = least(attack.needs.sources, Access.ALL_STEPS)
+        enough = next((more for more in KNOWN.values() if attack.needs.sources <= more.released), None)
         raise ConfigError(
             f"{where}: scorer '{name}' reads {', '.join(sorted(attack.needs.sources - access.released))}, which the game's "
             f"access '{access.name}' does not release{f'; {enough.name} does' if enough else ''}: raise access or choose "
             "another scorer"
         )
-    if "steps" in access.released and "steps" not in level.released and not alone:
+    if access.each_release and not level.each_release and not alone:
         estimators = tuple(one for one in estimators if Assumption.INDEPENDENT_TRIALS not in one.assumes)
     if not estimators:
         raise ConfigError(
-            f"{where}: scorer '{name}' sees less than all steps, where canaries of one run are not "
+            f"{where}: scorer '{name}' sees no single step, where canaries of one run are not "
             "independent trials, and every estimator of the game assumes that; add one_run"
         )
     return PlannedAttack(name=name, attack=attack, access=level, estimators=estimators)

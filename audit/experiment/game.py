@@ -114,8 +114,8 @@ def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: sto
     game, observed = models.insertion, models.observed
     bounded = findings.bounded(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
     checks: tuple[Check, ...] = ()
-    if observed.executed is not None and game.mechanism is not None:
-        checks = (*check_executed(game.mechanism, observed.executed, rules.checks), check_finite(observed.diverged))
+    if observed.executed is not None and game.run_event is not None:
+        checks = (*check_executed(game.run_event, observed.executed, rules.checks), check_finite(observed.diverged))
     if game.notes:
         value = f"game {game.play.name}: {'; '.join(game.notes)}"
         checks = (*checks, Check(code=f"left-out-{game.play.name}", item="Attacks left out", value=value, status=Status.GAP))

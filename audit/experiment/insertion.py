@@ -22,6 +22,7 @@ class Insertion:
         recipe: name of what is trained.
         mechanism: what is claimed to be run; None for a model that somebody brings.
         notes: which of its attacks were left out, and why.
+        executed: what trainers are held against, where the claim is about what one party sees of it.
     """
 
     recipe: str
@@ -30,12 +31,18 @@ class Insertion:
     seed: Seed
     planting: Planting
     notes: tuple[str, ...] = ()
+    executed: Event | None = None
 
     def without(self, left_out: Mapping[str, str]) -> Insertion:
         """The same without these attacks, by name with the reason of each."""
         attacks = tuple(planned for planned in self.play.attacks if planned.name not in left_out)
         notes = tuple(f"'{name}' was left out: {reason}" for name, reason in left_out.items())
         return replace(self, play=replace(self.play, attacks=attacks), notes=(*self.notes, *notes))
+
+    @property
+    def run_event(self) -> Event | None:
+        """What trainers are held against."""
+        return self.mechanism if self.executed is None else self.executed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,10 +68,13 @@ def insertions(experiment: Experiment) -> list[Insertion]:
     """All games on all recipes, so that one that cannot be played is refused before any other is trained for."""
     found = []
     for recipe, play in experiment.pairs:
-        seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{play.name}")
+        seed = experiment.seed.child(f"recipe:{recipe.trained_as}").child(f"game:{play.name}")
         planting = plant(experiment.dataset, play, experiment.parameters, seed)
         refuse_unfit(play, planting, recipe.mechanism, experiment.budget.delta)
-        found.append(Insertion(recipe=recipe.name, mechanism=recipe.mechanism, play=play, seed=seed, planting=planting))
+        insertion = Insertion(
+            recipe=recipe.name, mechanism=recipe.mechanism, play=play, seed=seed, planting=planting, executed=recipe.executed
+        )
+        found.append(insertion)
     return found
 
 
@@ -97,7 +107,7 @@ def rules_of(play: Play, planting: Planting, access: Access) -> Game:
         runs=planting.runs,
         references=play.references,
         inclusion_probability=play.inclusion_probability,
-        independent_noise=canaries.orthogonal and "steps" in access.released,
+        independent_noise=canaries.orthogonal and access.each_release,
         canary=canaries.description,
         copies=canaries.copies,
     )

@@ -40,7 +40,7 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
     stated = {recipe.name: state(recipe, adjacency_of(experiment, recipe), budget.delta) for recipe in recipes}
     planned = rehearsed(experiment)
     resources = Resources(dataset=dataset, execution=experiment.execution, store=store, progress=progress)
-    results, everything = [], []
+    results, everything, trained = [], [], set[str]()
     for recipe in recipes:
         claims, games = stated[recipe.name], []
         for insertion in planned:
@@ -55,7 +55,9 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
             trajectories=trajectories(recipe, claims.claims, budget.delta),
             utility=utility([game.observed for game in games if game.observed is not None], dataset),
         )
-        results.append(judge.concluded(training, games))
+        result = judge.concluded(training, games)
+        results.append(replace(result, models=0) if recipe.trained_as in trained else result)  # models count once
+        trained.add(recipe.trained_as)
         everything += games
     return tuple(results), tuple(everything)
 
@@ -95,10 +97,11 @@ def state(recipe: Recipe, adjacency: Adjacency, delta: float) -> Stated:
 def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:
     """The most true positives that the mechanism itself leaves any attack; None where it has no such curve.
 
-    It is the curve of one record's presence; the add direction is the same test with the roles exchanged.
+    It is the curve of one record's presence; the add direction is the same test with the roles exchanged, and a record that is
+    zeroed out gives the same two laws of the sum.
     """
     mechanism = noisy_steps(event)
-    if mechanism is None or mechanism.noise_multiplier == 0 or adjacency is not Adjacency.ADD_REMOVE:
+    if mechanism is None or mechanism.noise_multiplier == 0 or adjacency is Adjacency.REPLACE_ONE:
         return None
     fpr = np.concatenate([[0.0], np.geomspace(LEAST_FPR, 1, LIMIT_POINTS - 1)])
     tpr = dp_sgd_curve.sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps).tpr(fpr)

@@ -30,7 +30,13 @@ from audit.experiment.naming import RecordKey, new_key
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recipe:
-    """One way to train, and who states what about it."""
+    """One way to train, as one party sees it, and who states what about it.
+
+    Attributes:
+        mechanism: what accountants have to account for before that party.
+        executed: what the trainer executes, where that is not the same; several recipes may be one training.
+        training: name of that training, "" where it is the recipe's own.
+    """
 
     name: str
     mechanism: Event
@@ -39,6 +45,18 @@ class Recipe:
     optimizer: Mapping[str, object]
     accountants: tuple[Accountant, ...]
     declared: tuple[Claim, ...] = ()
+    executed: Event | None = None
+    training: str = ""
+
+    @property
+    def trained_as(self) -> str:
+        """Name of the training, which decides all its random streams."""
+        return self.training or self.name
+
+    @property
+    def run_event(self) -> Event:
+        """What the trainer executes."""
+        return self.mechanism if self.executed is None else self.executed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +83,8 @@ class Play:
         recipes: names of those it is played on.
         prior: share of members among an adversary's candidates, for the precision of thresholds.
         stops: at the first proof: `runs` is a maximum.
+        recorded: the most that any party sees of the same training; None where there is one party.
+        others: signals that the attacks of other parties read off it.
     """
 
     name: str
@@ -80,11 +100,18 @@ class Play:
     inclusion_probability: float = 0.5
     prior: float = 0.01
     stops: bool = False
+    recorded: Access | None = None
+    others: frozenset[Signal] = frozenset()
+
+    @property
+    def trained_for(self) -> Access:
+        """The access that decides what a training records."""
+        return self.access if self.recorded is None else self.recorded
 
     def signals(self, released: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
         """What is read off every model of which so much is released: all that attacks need, and signals for other figures."""
         wanted = {signal for one in self.attacks for signal in one.attack.needs.of(released) or ()}
-        return tuple(sorted(wanted | besides, key=lambda signal: signal.key))
+        return tuple(sorted(wanted | self.others | besides, key=lambda signal: signal.key))
 
     @property
     def bounds(self) -> int:
@@ -164,6 +191,12 @@ class Experiment:
         return [(recipe, play) for recipe in self.recipes for play in self.plays if recipe.name in play.recipes]
 
     @property
+    def models(self) -> int:
+        """Models that are trained, at most; those that several parties see count once."""
+        trained = {(recipe.trained_as, play.name): play.models for recipe, play in self.pairs}
+        return sum(trained.values())
+
+    @property
     def model_steps(self) -> int:
-        """Total work in model-steps, at most; for progress."""
-        return sum(play.models * event_reading.steps(recipe.mechanism) for recipe, play in self.pairs)
+        """Total work in model-steps, at most; for progress, to which a training that is there already is work done."""
+        return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.pairs)

@@ -50,12 +50,14 @@ def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[]
     planting = plant(dataset, game, experiment.parameters, Seed(experiment.seed.root).child("timing"))
     shared = (dataset, planting.canaries)
     seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
-    insertion = Insertion(recipe=recipe.name, mechanism=recipe.mechanism, play=game, seed=seed, planting=planting)
+    insertion = Insertion(
+        recipe=recipe.name, mechanism=recipe.mechanism, play=game, seed=seed, planting=planting, executed=recipe.executed
+    )
     found = orders(insertion, recipe, dataset, experiment.execution)
-    first, total = max(found, key=lambda order: order.models), event_reading.steps(recipe.mechanism)
+    first, total = max(found, key=lambda order: order.models), event_reading.steps(recipe.run_event)
 
     def seconds(order: Order, steps: int) -> float:
-        job = functools.partial(order.job, mechanism=event_reading.first_steps(recipe.mechanism, steps))
+        job = functools.partial(order.job, mechanism=event_reading.first_steps(recipe.run_event, steps))
         start = clock()
         fit_and_observe(shared, replace(order, job=job), lambda done: None)
         return clock() - start

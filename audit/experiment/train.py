@@ -43,18 +43,18 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
     canaries = planting.canaries
     content = dataset_digest(dataset) + canaries_digest(canaries)
     initial = fitted_start(recipe.model, dataset, canaries, seed, execution.device)
-    signals = play.signals(play.access.released, set() if canaries.are_gradients else {Logits()})
-    copied, looks = multiplied(canaries), checkpoints(play, canaries, event_reading.steps(recipe.mechanism))
+    signals = play.signals(play.trained_for.released, set() if canaries.are_gradients else {Logits()})
+    copied, looks = multiplied(canaries), checkpoints(play, canaries, event_reading.steps(recipe.run_event))
     found, running = [], code.digest(execution.foreign)
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(
             TrainingJob,
             included=np.repeat(planting.included[rows.start : rows.stop], canaries.copies, axis=1),
             seeds=tuple(seed.child("model", row) for row in rows),
-            mechanism=recipe.mechanism,
+            mechanism=recipe.run_event,
             model=recipe.model,
             optimizer=recipe.optimizer,
-            access=play.access,
+            access=play.trained_for,
             device=execution.device,
             start=initial,
             checkpoints=looks,
@@ -65,7 +65,7 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
             trainer=recipe.trainer,
             job=make,
             models=len(rows),
-            steps=event_reading.steps(recipe.mechanism),
+            steps=event_reading.steps(recipe.run_event),
             code=running,
             foreign=execution.foreign,
             signals=signals,
@@ -76,7 +76,7 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
 
 def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
     """The steps after which records are looked at: evenly spread, the last included; none where nobody sees them."""
-    if "steps" not in play.access.released or canaries.are_gradients:
+    if "steps" not in play.trained_for.released or canaries.are_gradients:
         return ()
     return spread_over(steps)
 

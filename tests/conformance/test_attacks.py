@@ -93,7 +93,14 @@ def gradient_toy(records: int = 400, steps: int = 60) -> Toy:
     sampled = included[:, None] & (random.random((records, steps)) < rate)
     products = sampled + noise * random.standard_normal((records, steps))
     return Toy(
-        target=View.of(step_products=products, weight_products=products.sum(axis=1), mechanism=mechanism),
+        target=View.of(
+            step_products=products,
+            update_products=products,
+            sum_products=products,
+            model_products=products,
+            weight_products=products.sum(axis=1),
+            mechanism=mechanism,
+        ),
         reference=View.of(included=np.empty((0, records), dtype=bool)),
         included=included,
     )
@@ -110,12 +117,13 @@ def coins_of(reference: View) -> Array:
     return reference.included
 
 
+GRADIENT_ATTACKS = ("gradient_product", "weight_difference", "update_product", "sum_product", "model_product")
 TOYS = {False: overfitted_toy(), True: gradient_toy()}
 
 
 def prepared(name: str) -> tuple[Attack, Toy]:
     attack = plugins.build("attacks.scorers", {"kind": name})
-    return attack, TOYS[name in ("gradient_product", "weight_difference")]
+    return attack, TOYS[name in GRADIENT_ATTACKS]
 
 
 def run(attack: Attack, toy: Toy) -> Array:

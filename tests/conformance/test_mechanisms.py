@@ -14,7 +14,11 @@ from audit.core.protocols import Mechanism, Setting
 
 PACKAGE = plugins.FOLDERS["mechanisms"]
 MECHANISMS = plugins.names(PACKAGE)
-OPTIONS: dict[str, dict[str, Any]] = {"dp_sgd": {"noise_multiplier": 1.5, "clip_norm": 0.5}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "dp_sgd": {"noise_multiplier": 1.5, "clip_norm": 0.5},
+    "federated": {"noise_multiplier": 1.5, "clip_norm": 0.5, "clients": 20},
+}
+UNITS = {"federated": "client"}
 SETTING = Setting(sample_rate=0.2, steps=7, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountants=())
 
 
@@ -22,7 +26,11 @@ SETTING = Setting(sample_rate=0.2, steps=7, delta=1e-5, adjacency=Adjacency.ADD_
 def test_the_event_is_what_was_asked_for(name: str) -> None:
     mechanism: Mechanism = plugins.build(PACKAGE, {"kind": name, **OPTIONS.get(name, {})})
     event = mechanism.event(SETTING)
-    assert (event_reading.steps(event), event_reading.sample_rate(event), event_reading.unit(event)) == (7, 0.2, "example")
+    assert (event_reading.steps(event), event_reading.sample_rate(event), event_reading.unit(event)) == (
+        7,
+        0.2,
+        UNITS.get(name, "example"),
+    )
     assert decode(encode(event)) == event
     assert str(event) and len({event, mechanism.event(SETTING)}) == 1
 

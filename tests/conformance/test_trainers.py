@@ -39,8 +39,9 @@ def trainer_and_mechanism(name: str) -> tuple[Trainer, Event, Event]:
     raise AssertionError(f"trainer '{name}' executes no known mechanism")
 
 
-# the user's own function executes no mechanism of this project's: tests/experiment/test_described.py
-@pytest.fixture(params=[name for name in plugins.names(PACKAGE) if name != "user_function"])
+# the user's own function executes no mechanism of this project's: tests/experiment/test_described.py; clients are no records:
+# tests/engine/test_federated.py
+@pytest.fixture(params=[name for name in plugins.names(PACKAGE) if name not in ("user_function", "federated")])
 def made(request: pytest.FixtureRequest) -> tuple[Trainer, Event, Event]:
     return trainer_and_mechanism(request.param)
 

@@ -1,0 +1,33 @@
+"""Who gets every released model: how much of the canary is in the steps between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks.scorers import _round_products
+from attacks.signals.model_products import ModelProducts
+from audit.core.data import Array
+from audit.core.protocols import Needs
+from audit.core.seeds import Seed
+from audit.core.views import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProduct:
+    """Scores canary clients for whoever receives the global model after each round.
+
+    Server optimisers are known functions, so the noisy sums follow from the models. The honest clients' sum is subtracted, as
+    the definition of differential privacy grants.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """All released models, and canary clients."""
+        return Needs(signals={ModelProducts()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Log-likelihood ratio, or sum of products, of each canary client, `(m,)` float64."""
+        return _round_products.score(target, "model_product", ModelProducts.key)
+
+
+PLUGIN = ModelProduct

@@ -1,0 +1,28 @@
+"""How much of a canary client is in the step from one released model to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core.data import Array, Canaries
+from audit.core.protocols import OpenModels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProducts:
+    """Inner product of the noisy sum behind each released model, less the honest clients' known sum, with the canary's
+    direction, over the clip norm."""
+
+    key = "model_products"
+    source = "models"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return steps
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m, rounds)`; None for canaries that are records, and where no round was recorded."""
+        return models.round_products(self.source) if canaries.are_gradients else None
+
+
+PLUGIN = ModelProducts

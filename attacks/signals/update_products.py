@@ -1,0 +1,28 @@
+"""How much of a canary client is in the update that its slot sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core.data import Array, Canaries
+from audit.core.protocols import OpenModels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateProducts:
+    """Inner product of what arrives from a canary's slot in each round with its direction, over the clip norm; 0 in rounds
+    that it does not take part in."""
+
+    key = "update_products"
+    source = "updates"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return steps
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m, rounds)`; None for canaries that are records, and where no round was recorded."""
+        return models.round_products(self.source) if canaries.are_gradients else None
+
+
+PLUGIN = UpdateProducts

@@ -1,0 +1,55 @@
+"""Which client holds which record: splits of one data set over the clients of a federation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+
+
+def uniform(records: int, clients: int, generator: np.random.Generator) -> tuple[Array, ...]:
+    """Return the rows of each client, all records dealt out in random order in equal parts.
+
+    Raises:
+        DataError: fewer records than clients.
+    """
+    _refuse_few(records, clients)
+    return tuple(np.sort(part) for part in np.array_split(generator.permutation(records), clients))
+
+
+def dirichlet(labels: Array, clients: int, concentration: float, generator: np.random.Generator) -> tuple[Array, ...]:
+    """Return the rows of each client, the records of each class dealt out in shares of a symmetric Dirichlet law.
+
+    A client that got nothing takes one record of the client that has most, so that each holds at least one.
+
+    Args:
+        labels: `(n,)` class of each record.
+        clients: to deal out to.
+        concentration: small for clients of few classes, large for clients that are alike.
+        generator: of all draws.
+
+    Raises:
+        DataError: fewer records than clients, or labels that are no classes.
+
+    References:
+        Hsu, Qi, Brown 2019, arXiv 1909.06335.
+    """
+    _refuse_few(len(labels), clients)
+    if np.asarray(labels).dtype.kind not in "iu":
+        raise DataError(f"a Dirichlet split needs class labels, got labels of type {labels.dtype}; use split 'uniform'")
+    held: list[list[int]] = [[] for _ in range(clients)]
+    for label in np.unique(labels):
+        rows = generator.permutation(np.flatnonzero(labels == label))
+        ends = np.floor(np.cumsum(generator.dirichlet(np.full(clients, concentration))) * len(rows) + 0.5).astype(int)
+        for client, part in enumerate(np.split(rows, ends[:-1])):
+            held[client].extend(part.tolist())
+    for rows_of_client in held:
+        if not rows_of_client:
+            rows_of_client.append(max(held, key=len).pop())
+    return tuple(np.sort(np.asarray(rows, dtype=np.int64)) for rows in held)
+
+
+def _refuse_few(records: int, clients: int) -> None:
+    if records < clients:
+        raise DataError(f"{records} training records for {clients} clients; each needs at least one: lower clients")

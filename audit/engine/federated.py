@@ -1,0 +1,276 @@
+"""Federated averaging of N federations at once: clients in slots of one ensemble, clipped sums, noise as planned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.data import Array
+from audit.core.errors import UnsupportedMechanism
+from audit.core.seeds import Seed
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
+from audit.engine.clipping import clip_factors, stacked_state
+from audit.engine.device import find_device
+from audit.engine.federated_clients import LocalTraining, Workers, batches, split
+from audit.engine.gradient_canaries import PlantedGradients
+from audit.engine.optimizing import optimizer_of
+from audit.models.build import starting
+
+_CANARIES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a federation works.
+
+    Attributes:
+        clients: a public constant.
+        noise: "none", "central", "local" or "distributed".
+        dropped: clients whose share of a distributed noise is missing.
+        local: what a client does in a round.
+        split: of the records over the clients, "uniform" or "dirichlet".
+        concentration: of the Dirichlet law.
+        split_seed: of the split.
+        example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
+        slots: clients trained at once.
+    """
+
+    clients: int
+    noise: str = "central"
+    dropped: int = 0
+    local: LocalTraining = field(default_factory=LocalTraining)
+    split: str = "dirichlet"
+    concentration: float = 0.3
+    split_seed: int = 0
+    example_cap: int | None = None
+    slots: int = 64
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Measured:
+    """What really happened, gathered while it happens."""
+
+    participants: Array
+    noise_squares: Tensor
+    largest: Tensor
+    skipped: Tensor
+
+
+class Federations:
+    """The federations of a job, trained from the first to the last round.
+
+    In each round every client takes part by its own coin; it trains the model that it is sent on its own records, and sends
+    how far the model moved. The whole update is clipped, parameters and moved buffers together, and one that is not finite
+    counts as zero. The sum gets noise, is divided by the expected number of clients, a public constant, and moves the model by
+    the server's optimiser. Canary clients have slots of their own beside the clients': those whose coin says so send their
+    direction at the clip norm, the others send zero, so neighbouring federations differ by a client whose update is zeroed out.
+
+    Noise that many clients add is drawn once with the deviation of their sum, which has the same law. The slots of canaries add
+    noise to what they send, and none to the sum, whose noise stays that of the accounted clients.
+    """
+
+    def __init__(self, job: TrainingJob, plan: Plan) -> None:
+        if not job.canaries.are_gradients:
+            raise UnsupportedMechanism(
+                f"trainer 'federated' plants clients, not the records of canaries '{job.canaries.kind}'; use signed_cosine, "
+                "dirac_gradient or random_gradient"
+            )
+        self.job, self.plan = job, plan
+        device = find_device(job.device)
+        self.count, self.rounds, self.rate = len(job.seeds), job.steps, job.sample_rate
+        self.private = job.noisy
+        self.clip_norm = None if self.private is None else self.private.clip_norm
+        self.scale = 1.0 if self.clip_norm is None else self.clip_norm
+        shape, classes = job.dataset.train.inputs.shape[1:], job.dataset.classes
+        modules = [starting(job.model, shape, classes, seed.child("init"), job.start) for seed in job.seeds]
+        self.state = stacked_state(modules, torch.float32, device)
+        train = job.dataset.train
+        inputs = torch.from_numpy(np.array(train.inputs)).to(device, torch.float32)
+        labels = torch.from_numpy(np.array(train.labels)).to(device)
+        records = (inputs, labels if classes else labels.to(torch.float32))
+        self.workers = Workers(modules[0], self.state, records, plan.slots, plan.local)
+        self.held = split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
+        self.sizes = np.array([len(rows) for rows in self.held])
+        self.padded = np.stack([np.resize(rows, self.sizes.max()) for rows in self.held])
+        self.weights = torch.ones(plan.clients, device=device)
+        if plan.example_cap is not None:
+            self.weights = torch.from_numpy(np.minimum(self.sizes / plan.example_cap, 1.0)).to(device, torch.float32)
+        self.served = self.workers.row_of(self.state)
+        self.planted = PlantedGradients(job.canaries, self.workers.layout, self.served, self.scale)
+        self.optimizer = optimizer_of(job).start(job.steps)
+        self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(device)
+        self.coins = np.stack([self._coins(seed) for seed in job.seeds])
+        self.streams = {name: [_stream(seed.child(name)) for seed in job.seeds] for name in ("noise", "canary noise")}
+
+    def _coins(self, seed: Seed) -> Array:
+        """Return `(rounds, clients + canaries)`: who takes part."""
+        drawn = seed.child("batches").numpy().random((self.rounds, self.plan.clients + len(self.job.canaries)))
+        return np.asarray(drawn < self.rate)
+
+    def run(self, progress: Progress) -> TrainedModels:
+        """All rounds of all federations."""
+        rounds, count, device = self.rounds, self.count, self.served.device
+        initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
+        measured = _Measured(
+            participants=self.coins.sum(2),
+            noise_squares=torch.zeros(count, dtype=torch.float64, device=device),
+            largest=torch.zeros(count, device=device),
+            skipped=torch.zeros(count, dtype=torch.int64, device=device),
+        )
+        products: dict[str, Tensor] = {
+            source: torch.zeros(count, self.planted.count, rounds, device=device)
+            for source in ("updates", "sums", "models")
+            if source in self.job.access.released
+        }
+        for number in range(rounds):
+            self._round(number, measured, products)
+            progress(count)
+        return TrainedModels(
+            weights=_exported({**self.state, **self.workers.named(self.served)}),
+            executed=self._executed(measured),
+            initial=_exported({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
+            extra={f"{source}/products": values.cpu().numpy() for source, values in products.items()},
+        )
+
+    def _round(self, number: int, measured: _Measured, products: Mapping[str, Tensor]) -> None:
+        """One round of every federation."""
+        honest = self._clients_sum(number, measured)
+        taken = torch.from_numpy(self.coins[:, number, self.plan.clients :]).to(honest.device)
+        total = honest.clone()
+        norms = self.planted.add_sum(taken & self.included, self.clip_norm, total[:, : self.workers.layout.width])
+        if self.clip_norm is not None:
+            torch.maximum(measured.largest, norms.amax(1) / self.clip_norm, out=measured.largest)
+        noise = self._noise(number, measured)
+        summed = total if self.plan.noise == "central" else total + noise
+        released = total + noise
+        for source, shown in (("sums", summed), ("models", released)):
+            if source in products:
+                products[source][:, :, number] = self.planted.products((shown - honest)[:, : self.workers.layout.width])
+        if "updates" in products:
+            products["updates"][:, :, number] = self._arriving(taken)
+        self.optimizer.step(self.served, released / max(self.rate * self.plan.clients, 1e-300))
+
+    def _clients_sum(self, number: int, measured: _Measured) -> Tensor:
+        """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
+        total = torch.zeros_like(self.served)
+        federation, client = np.nonzero(self.coins[:, number, : self.plan.clients])
+        rows, real = self._records_of(number, federation, client)
+        device = self.served.device
+        for start in range(0, len(client), self.plan.slots):
+            part = slice(start, start + self.plan.slots)
+            owner = torch.from_numpy(federation[part]).to(device)
+            longest = int(real[part].sum(2).max())
+            found = self.workers.updates(
+                self.served.index_select(0, owner),
+                torch.from_numpy(np.ascontiguousarray(rows[part, :, :longest])).to(device),
+                torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
+            )
+            clipped, finite = clipped_updates(found, self.clip_norm, self.weights[torch.from_numpy(client[part]).to(device)])
+            total.index_add_(0, owner, clipped)
+            measured.skipped.index_add_(0, owner, (~finite).long())
+            if self.clip_norm is not None:
+                reached = torch.zeros_like(measured.largest)
+                reached.scatter_reduce_(0, owner, clipped.norm(dim=1) / self.clip_norm, "amax")
+                torch.maximum(measured.largest, reached, out=measured.largest)
+        return total
+
+    def _records_of(self, number: int, federation: Array, client: Array) -> tuple[Array, Array]:
+        """Return the records of each local step `(k, steps, rows)` and which are real, for clients of several federations."""
+        longest = int(self.sizes.max()) if self.plan.local.batch is None else min(self.plan.local.batch, int(self.sizes.max()))
+        rows = np.zeros((len(client), self.plan.local.steps, longest), dtype=np.int64)
+        real = np.zeros(rows.shape, dtype=bool)
+        for index in range(self.count):
+            own = np.flatnonzero(federation == index)
+            if len(own):
+                generator = self.job.seeds[index].child("local", number).numpy()
+                chosen, mask = batches(self.sizes[client[own]], self.plan.local, generator)
+                rows[own, :, : chosen.shape[2]] = np.take_along_axis(self.padded[client[own]][:, None], chosen, axis=2)
+                real[own, :, : mask.shape[2]] = mask
+        return rows, real
+
+    def _noise(self, number: int, measured: _Measured) -> Tensor:
+        """Return the noise of this round on the released sum `(N, width)`, 0 in the padding."""
+        noise = torch.zeros_like(self.served)
+        if self.private is None:
+            return noise
+        drawn = torch.stack([torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]])
+        noise[:, self.workers.columns] = drawn.to(noise.device)
+        spread = torch.ones(self.count, device=noise.device)
+        if self.plan.noise == "local":
+            spread = torch.from_numpy(np.sqrt(self.coins[:, number, : self.plan.clients].sum(1))).to(spread)
+        noise *= self.private.noise_multiplier * self.scale * spread[:, None]
+        each = noise.double().square().sum(1) / spread.clamp(min=1).double().square()
+        measured.noise_squares += each
+        return noise
+
+    def _arriving(self, taken: Tensor) -> Tensor:
+        """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
+        sent = (taken & self.included).float()
+        deviation = self._update_noise()
+        if deviation == 0:
+            return sent
+        width, columns = self.workers.layout.width, self.workers.layout.columns()
+        for index, stream in enumerate(self.streams["canary noise"]):
+            for start in range(0, self.planted.count, _CANARIES_AT_ONCE):
+                few = min(_CANARIES_AT_ONCE, self.planted.count - start)
+                noise = torch.zeros(few, width)
+                noise[:, columns] = torch.randn(few, len(columns), generator=stream) * deviation * self.scale
+                own = self.planted.own_products(noise.to(sent.device), start)
+                sent[index, start : start + few] += own * taken[index, start : start + few]
+        return sent
+
+    def _update_noise(self) -> float:
+        """Return the noise multiplier of a single update as it arrives."""
+        if self.private is None or self.plan.noise in ("none", "central"):
+            return 0.0
+        share = 1.0 if self.plan.noise == "local" else 1 / math.sqrt(self.plan.clients - self.plan.dropped)
+        return self.private.noise_multiplier * share
+
+    def _executed(self, measured: _Measured) -> Executed:
+        """Return what was measured; a round without clients has no local noise, and counts as a draw all the same."""
+        draws = len(self.workers.columns) * self.rounds if self.private is not None else 0
+        multiplier = np.zeros(self.count)
+        if draws:
+            lonely = (measured.participants == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
+            counted = np.maximum(draws - lonely * len(self.workers.columns), 1)
+            multiplier = np.sqrt(measured.noise_squares.cpu().numpy() / counted) / self.scale
+        return Executed(
+            steps=self.rounds,
+            batch_sizes=measured.participants,
+            population=np.full(self.count, self.coins.shape[2]),
+            noise_multiplier=multiplier,
+            noise_draws=draws,
+            largest_norm=measured.largest.double().cpu().numpy(),
+            skipped=measured.skipped.cpu().numpy(),
+        )
+
+
+def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return updates scaled to l2 norm `clip_norm` at most, times their weights, and which were finite `(k,)`.
+
+    Args:
+        updates: `(k, width)` whole updates; one with an entry that is not finite becomes zero.
+        clip_norm: None clips nothing.
+        weights: `(k,)`, at most 1.
+    """
+    norms = updates.double().norm(dim=1).to(updates.dtype)
+    finite = norms.isfinite()
+    factors = weights if clip_norm is None else weights * clip_factors(norms, clip_norm, finite)
+    scaled = updates * factors.unsqueeze(1)
+    return torch.where(finite.unsqueeze(1), scaled, torch.zeros_like(scaled)), finite
+
+
+def _stream(seed: Seed) -> torch.Generator:
+    generator = torch.Generator()  # drawn on the host: the same numbers on every device
+    generator.manual_seed(seed.integer())
+    return generator
+
+
+def _exported(state: Mapping[str, Tensor]) -> dict[str, Any]:
+    return {name: value.detach().cpu().numpy().copy() for name, value in state.items()}

@@ -1,0 +1,191 @@
+"""The clients of federated trainings: who takes part, on which records, and the updates that they come to, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from audit.core.data import Array, Dataset
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.seeds import Seed
+from audit.data import clients
+from audit.engine.clipping import Rows
+from audit.engine.dispatch import gradients_of
+from audit.engine.layer_map import has_random_layers
+from audit.engine.parameter_layout import Layout
+
+SPLITS = ("uniform", "dirichlet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTraining:
+    """What a client does with its records in a round.
+
+    Attributes:
+        steps: gradient steps on the client's own loss.
+        batch: records of a step, drawn afresh without replacement; None for all that the client has.
+        learning_rate: of these steps.
+    """
+
+    steps: int = 5
+    batch: int | None = None
+    learning_rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or (self.batch is not None and self.batch < 1) or not self.learning_rate > 0:
+            raise ConfigError(
+                f"local_steps {self.steps}, local_batch {self.batch}, local_learning_rate {self.learning_rate}; expected at "
+                "least 1, at least 1 or null, and more than 0"
+            )
+
+
+def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:
+    """Return the rows of the train split that each client holds: the same for all federations of an audit.
+
+    Raises:
+        ConfigError: no split of that name.
+        DataError: too few records.
+    """
+    generator = seed.child("clients").numpy()
+    if kind == "uniform":
+        return clients.uniform(len(dataset.train), count, generator)
+    if kind == "dirichlet":
+        return clients.dirichlet(dataset.train.labels, count, concentration, generator)
+    raise ConfigError(f"split is '{kind}'; expected one of {', '.join(SPLITS)}")
+
+
+def batches(sizes: Array, local: LocalTraining, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Return positions among each client's records `(k, steps, rows)` and which of them are real, bool.
+
+    Args:
+        sizes: `(k,)` records of each client.
+        local: steps and batch.
+        generator: of the draws; unused where a step takes all records.
+    """
+    longest = int(sizes.max())
+    real = np.arange(longest) < sizes[:, None]
+    shape = (len(sizes), local.steps, longest)
+    if local.batch is None:
+        return np.broadcast_to(np.arange(longest), shape), np.broadcast_to(real[:, None], shape)
+    width = min(local.batch, longest)
+    order = np.where(real[:, None], generator.random(shape), np.inf)
+    chosen = np.argsort(order, axis=2)[:, :, :width]
+    return chosen, np.broadcast_to((np.arange(width) < sizes[:, None])[:, None], chosen.shape)
+
+
+class Workers:
+    """A fixed number of slots in which clients of any federation train, all at once.
+
+    A federation's model is one row: the trainable parameters as the engine lays them out, then the buffers that training moves
+    (statistics of BatchNorm). Both are what a client sends.
+
+    Args:
+        module: one model, in its modes of training.
+        state: of all federations, name to `(N, ...)`.
+        records: inputs and labels of the train split.
+        slots: clients at once.
+        local: what they do.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        state: Mapping[str, Tensor],
+        records: tuple[Tensor, Tensor],
+        slots: int,
+        local: LocalTraining,
+    ) -> None:
+        self.inputs, self.labels = records
+        self.local, self.slots = local, slots
+        copies = {name: value[:1].expand(slots, *value.shape[1:]).clone() for name, value in state.items()}
+        self.moved = _moved_buffers(module, self.inputs[:2])
+        _refuse_unfit(module, state, self.moved)
+        self.models = gradients_of(module, copies, self.inputs[:8], force_loop=bool(self.moved))
+        self.layout: Layout = self.models.layout
+        self.buffers = {name: state[name].shape[1:] for name in self.moved}
+        self.width = self.layout.width + sum(shape.numel() for shape in self.buffers.values())
+        self.columns = torch.cat([self.layout.columns(), torch.arange(self.layout.width, self.width)]).to(self.inputs.device)
+
+    def row_of(self, state: Mapping[str, Tensor]) -> Tensor:
+        """Return models `(N, width)` as rows."""
+        count = next(iter(state.values())).shape[0]
+        row = self.models.flat.new_zeros(count, self.width)
+        for slot in self.layout.slots:
+            slot.view(row).copy_(state[slot.name])
+        for name, part in self._parts(row).items():
+            part.copy_(state[name].reshape(count, -1))
+        return row
+
+    def named(self, row: Tensor) -> dict[str, Tensor]:
+        """Return what the rows `(N, width)` hold, name to `(N, ...)`."""
+        named = {slot.name: slot.view(row) for slot in self.layout.slots}
+        return named | {name: part.reshape(len(row), *self.buffers[name]) for name, part in self._parts(row).items()}
+
+    def _parts(self, row: Tensor) -> dict[str, Tensor]:
+        parts, start = {}, self.layout.width
+        for name, shape in self.buffers.items():
+            parts[name] = row[:, start : start + shape.numel()]
+            start += shape.numel()
+        return parts
+
+    def updates(self, start: Tensor, rows: Tensor, real: Tensor) -> Tensor:
+        """Return how far each client's model moved, as a gradient: first minus last, `(k, width)`, for `k` up to `slots`.
+
+        Args:
+            start: `(k, width)` models that the clients were sent.
+            rows: `(k, steps, rows)` records of each local step.
+            real: which of those are not padding.
+        """
+        count, missing = len(start), self.slots - len(start)
+        if missing:
+            rows, real = (torch.cat([part, part.new_zeros(missing, *part.shape[1:])]) for part in (rows, real))
+        models, moved = self.models, models_state(self.models, self.moved)
+        models.flat[:count] = start[:, : self.layout.width]
+        for name, part in self._parts(start).items():
+            moved[name][:count] = part.reshape(count, *self.buffers[name])
+        for step in range(self.local.steps):
+            gradient = torch.zeros_like(models.flat)
+            chosen, mask = rows[:, step].flatten(), real[:, step]
+            batch = Rows(inputs=self.inputs.index_select(0, chosen), labels=self.labels.index_select(0, chosen), mask=mask)
+            models.add_sum(batch, None, gradient)
+            models.flat.sub_(gradient.div_(mask.sum(1, keepdim=True).clamp(min=1)), alpha=self.local.learning_rate)
+        last = torch.cat([models.flat[:count], *(moved[name][:count].reshape(count, -1) for name in self.moved)], dim=1)
+        return start - last
+
+
+def models_state(models: Any, names: Sequence[str]) -> dict[str, Tensor]:
+    """Return those of the models' tensors, as they stand."""
+    state = models.state()
+    return {name: state[name] for name in names}
+
+
+def _moved_buffers(module: nn.Module, inputs: Tensor) -> tuple[str, ...]:
+    """Return the floating buffers that a pass in training mode changes, by trying one; the module is left as it was."""
+    before = {name: value.clone() for name, value in module.named_buffers()}
+    if not before:
+        return ()
+    try:
+        with torch.no_grad():
+            module(inputs.to(next(module.parameters()).dtype))
+        now = dict(module.named_buffers())
+        return tuple(name for name, old in before.items() if old.is_floating_point() and not torch.equal(old, now[name]))
+    finally:
+        for name, value in module.named_buffers():
+            value.copy_(before[name])
+
+
+def _refuse_unfit(module: nn.Module, state: Mapping[str, Tensor], moved: Sequence[str]) -> None:
+    """Raise `UnsupportedMechanism` where clients of several federations could not share kernel launches."""
+    if has_random_layers(module):
+        raise UnsupportedMechanism("federated training of a model with dropout is not supported; set dropout to 0")
+    trained = {slot.name for slot in Layout.of(module).slots}
+    for name, value in state.items():
+        if name not in trained and name not in moved and not torch.equal(value, value[:1].expand_as(value)):
+            raise UnsupportedMechanism(
+                f"'{name}' is not trained and differs between federations; give it fixed values in the model's factory"
+            )

@@ -1,0 +1,137 @@
+"""Federated averaging: whole updates clipped, with noise at the server, at each client, shared by all clients, or none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from audit.accounting import calibration
+from audit.core import checks
+from audit.core.access import Access
+from audit.core.errors import ConfigError
+from audit.core.event_reading import noisy_steps, phases
+from audit.core.events import Event, dp_sgd, sgd
+from audit.core.observers import Observer
+from audit.core.protocols import Setting
+
+PLACES = ("none", "central", "local", "distributed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Federated:
+    """DP-FedAvg about one client: its event says what is done in each round, its observers what each party is protected by.
+
+    Attributes:
+        clients: who may take part; a public constant, by whose expected number in a round the sum is divided.
+        noise: "central", added by the server to the sum; "local", by each client to its update; "distributed", a share of the
+            sum's noise by each client, under ideal secure aggregation; or "none".
+        clip_norm: l2 bound on a client's whole update.
+        noise_multiplier: noise standard deviation over the clip norm: of the sum, or of each update where it is local; or
+        target_epsilon: which the noise is calibrated to, for those whom it is to protect from: whoever sees the released
+            models, the sums if it is distributed, the updates if it is local.
+        dropout: share of the clients whose part of a distributed noise is missing in every round.
+
+    References:
+        McMahan et al. 2018, arXiv 1710.06963 (central). Kairouz, Liu, Steinke 2021, arXiv 2102.06387 (distributed).
+    """
+
+    trainer: ClassVar[str] = "federated"
+
+    clients: int
+    noise: str = "central"
+    clip_norm: float = 1.0
+    noise_multiplier: float | None = None
+    target_epsilon: float | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.positive(self.clip_norm, "clip_norm")
+        if self.clients < 1:
+            raise ConfigError(f"clients is {self.clients}; expected at least 1")
+        if self.noise not in PLACES:
+            raise ConfigError(f"noise is '{self.noise}'; expected one of {', '.join(PLACES)}")
+        given = (self.noise_multiplier is not None) + (self.target_epsilon is not None)
+        if given != (self.noise != "none"):
+            expected = "neither" if self.noise == "none" else "exactly one"
+            raise ConfigError(
+                f"federated training with noise '{self.noise}' takes {expected} of noise_multiplier, target_epsilon"
+            )
+        if not 0 <= self.dropout < 1 or (self.dropout and self.noise != "distributed"):
+            raise ConfigError(f"dropout is {self.dropout:g}; expected 0 to 1, without 1, and 0 unless noise is 'distributed'")
+
+    @property
+    def replies(self) -> int:
+        """Clients whose share of a distributed noise arrives."""
+        return self.clients - math.floor(self.dropout * self.clients)
+
+    @property
+    def passes(self) -> Mapping[str, Any]:
+        """Keys of the trainer that follow from the mechanism."""
+        return {"clients": self.clients, "noise": self.noise, "dropped": self.clients - self.replies}
+
+    def event(self, setting: Setting) -> Event:
+        """Return the event of the training, with the noise that is really added.
+
+        Raises:
+            ConfigError: a target epsilon without an accountant, or that no noise meets; distributed noise with clients sampled.
+        """
+        rate, rounds = setting.sample_rate, setting.steps
+        if self.noise == "none":
+            return sgd(sample_rate=rate, steps=rounds, unit="client")
+        if self.noise == "distributed" and rate != 1:
+            raise ConfigError(
+                f"distributed noise with sample_rate {rate:g}: the sum's noise would depend on who takes part; use "
+                "sample_rate 1"
+            )
+        return dp_sgd(
+            noise_multiplier=self._multiplier(setting), clip_norm=self.clip_norm, sample_rate=rate, steps=rounds, unit="client"
+        )
+
+    def _multiplier(self, setting: Setting) -> float:
+        """Return the noise multiplier that the training has: less than was planned where clients drop out."""
+        if self.target_epsilon is None:
+            return (self.noise_multiplier or 0.0) * math.sqrt(self.replies / self.clients)
+        if not setting.accountants:
+            raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
+        calibrated = calibration.calibrate_noise(
+            setting.accountants[0],
+            target_epsilon=self.target_epsilon,
+            delta=setting.delta,
+            sample_rate=1.0 if self.noise == "local" else setting.sample_rate,
+            steps=setting.steps,
+            clip_norm=self.clip_norm,
+            adjacency=setting.adjacency,
+        )
+        return phases(calibrated)[0][0]
+
+    def observers(self, event: Event) -> tuple[Observer, ...]:
+        """Return what the training is to each party, those who see least first.
+
+        Who sees single updates sees who took part, so sampling protects from nobody there. The sum of updates that carry
+        local noise has the noise of all clients where all take part; where they are sampled, only a client's own noise counts.
+        """
+        noisy = noisy_steps(event)
+        if noisy is None:
+            return (Observer(access=Access.EACH_UPDATE, event=event),)
+
+        def seen(access: Access, multiplier: float) -> Observer:
+            steps = dp_sgd(
+                noise_multiplier=multiplier, clip_norm=noisy.clip_norm, sample_rate=1.0, steps=noisy.steps, unit="client"
+            )
+            return Observer(access=access, event=steps)
+
+        if self.noise == "central":
+            bare = sgd(sample_rate=1.0, steps=noisy.steps, unit="client")
+            return Observer(access=Access.RELEASED_MODELS, event=event), Observer(access=Access.EACH_UPDATE, event=bare)
+        if self.noise == "distributed":
+            share = noisy.noise_multiplier / math.sqrt(self.replies)
+            return Observer(access=Access.SECURE_SUM, event=event), seen(Access.EACH_UPDATE, share)
+        own = seen(Access.EACH_UPDATE, noisy.noise_multiplier)
+        if noisy.sample_rate < 1:
+            return (own,)
+        return seen(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients)), own
+
+
+PLUGIN = Federated

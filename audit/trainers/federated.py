@@ -1,0 +1,86 @@
+"""Federated averaging: many federations of many clients in one tensor program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_reading import unit
+from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.engine.federated import Federations, Plan
+from audit.engine.federated_clients import SPLITS, LocalTraining
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FederatedTrainer:
+    """Trains as mechanism `federated` says, with canary clients in slots beside the clients.
+
+    `training.learning_rate` and `training.optimizer` are the server's, `training.sample_rate` is the chance of a client to take
+    part in a round, `training.steps` are the rounds.
+
+    Attributes:
+        clients: who may take part, a public constant. This key, `noise` and `dropped` come from the mechanism.
+        noise: "none", "central", "local" or "distributed".
+        dropped: clients whose share of a distributed noise is missing.
+        local_steps: gradient steps of a client in a round; with 1, all records and local_learning_rate 1 it is FedSGD.
+        local_batch: records of such a step, drawn afresh without replacement; None takes all that the client has.
+        local_learning_rate: of such a step.
+        split: of the train split over the clients: "dirichlet" over labels, or "uniform".
+        concentration: of the Dirichlet law: small for clients of few classes.
+        split_seed: of the split, which is the same in all trainings.
+        example_cap: weights clients by their records over this public number, at most 1; None weights all clients alike.
+        slots: clients trained at once.
+    """
+
+    clients: int
+    noise: str = "central"
+    dropped: int = 0
+    local_steps: int = 5
+    local_batch: int | None = None
+    local_learning_rate: float = 0.1
+    split: str = "dirichlet"
+    concentration: float = 0.3
+    split_seed: int = 0
+    example_cap: int | None = None
+    slots: int = 64
+
+    def __post_init__(self) -> None:
+        self._plan()
+        if self.split not in SPLITS:
+            raise ConfigError(f"split is '{self.split}'; expected one of {', '.join(SPLITS)}")
+        for name in ("clients", "slots", "example_cap"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"federated.{name} is {value}; expected at least 1")
+        if not self.concentration > 0:
+            raise ConfigError(f"federated.concentration is {self.concentration}; expected more than 0")
+        if not 0 <= self.dropped < self.clients:
+            raise ConfigError(f"federated.dropped is {self.dropped} of {self.clients} clients; expected 0 or more, and fewer")
+
+    def _plan(self) -> Plan:
+        return Plan(
+            clients=self.clients,
+            noise=self.noise,
+            dropped=self.dropped,
+            local=LocalTraining(steps=self.local_steps, batch=self.local_batch, learning_rate=self.local_learning_rate),
+            split=self.split,
+            concentration=self.concentration,
+            split_seed=self.split_seed,
+            example_cap=self.example_cap,
+            slots=self.slots,
+        )
+
+    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+        """The trained models of `job`.
+
+        Raises:
+            UnsupportedMechanism: the job is about records, or does not say what noise the trainer is to add.
+        """
+        if unit(job.mechanism) != "client" or (job.noisy is None) != (self.noise == "none"):
+            raise UnsupportedMechanism(
+                f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"
+            )
+        return Federations(job, self._plan()).run(progress)
+
+
+PLUGIN = FederatedTrainer

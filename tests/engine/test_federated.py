@@ -1,0 +1,295 @@
+"""Federated training against plain loops over clients, its rules, and the law of what each party sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+from torch.nn import functional as F
+
+from attacks.canaries.signed_cosine import SignedCosine
+from audit.core.access import Access
+from audit.core.data import Canaries
+from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.events import dp_sgd, sgd
+from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.data import clients
+from audit.engine.federated import clipped_updates
+from audit.engine.federated_clients import LocalTraining, batches, split
+from audit.models.build import parameter_count, starting
+from audit.trainers.federated import FederatedTrainer
+from tests.engine import cases
+
+MLP = {"kind": "mlp", "hidden": [8]}
+CLIENTS = 7
+
+
+def job(
+    *, noise: float | None = 0.0, clip_norm: float = 0.3, rate: float = 1.0, rounds: int = 3, canaries: int = 0, **changes: Any
+) -> TrainingJob:
+    """Two federations on 40 records; without canaries that are planted unless `canaries` says how many."""
+    if noise is None:
+        event = sgd(sample_rate=rate, steps=rounds, unit="client")
+    else:
+        event = dp_sgd(noise_multiplier=noise, clip_norm=clip_norm, sample_rate=rate, steps=rounds, unit="client")
+    model = changes.pop("model", MLP)
+    data = changes.pop("data", cases.dataset((5,)))
+    parameters = parameter_count(model, data.train.inputs.shape[1:], data.classes)
+    made = SignedCosine().make(data, max(canaries, 1), parameters, Seed(5))
+    whole = cases.job(event, canaries=made, model=model, data=data, models=2, access=Access.EACH_UPDATE, **changes)
+    return whole if canaries else replace(whole, included=np.zeros((2, 1), dtype=bool))
+
+
+def trainer(**changes: Any) -> FederatedTrainer:
+    options = {"clients": CLIENTS, "local_steps": 3, "local_batch": 2, "slots": 3}
+    return FederatedTrainer(**{**options, **changes})
+
+
+def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np.ndarray]:
+    """One federation without noise or canaries, a client after the other, by plain autograd."""
+    seed, data = given.seeds[model], given.dataset
+    module = starting(given.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
+    held = split(data, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
+    sizes = np.array([len(rows) for rows in held])
+    local = LocalTraining(steps=plan.local_steps, batch=plan.local_batch, learning_rate=plan.local_learning_rate)
+    coins = seed.child("batches").numpy().random((given.steps, plan.clients + len(given.canaries))) < given.sample_rate
+    clip_norm = None if given.noisy is None else given.noisy.clip_norm
+    for number in range(given.steps):
+        taking_part = np.flatnonzero(coins[number, : plan.clients])
+        total = [torch.zeros_like(parameter) for parameter in module.parameters()]
+        if len(taking_part):
+            chosen, real = batches(sizes[taking_part], local, seed.child("local", number).numpy())
+        for place, client in enumerate(taking_part):
+            own = starting(given.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
+            own.load_state_dict(module.state_dict())
+            optimizer = torch.optim.SGD(own.parameters(), lr=plan.local_learning_rate)
+            for step in range(plan.local_steps):
+                rows = held[client][chosen[place, step][real[place, step]]]
+                optimizer.zero_grad()
+                outputs = own(torch.from_numpy(data.train.inputs[rows].copy()))
+                F.cross_entropy(outputs, torch.from_numpy(data.train.labels[rows].copy())).backward()
+                optimizer.step()
+            update = [old.detach() - new.detach() for old, new in zip(module.parameters(), own.parameters(), strict=True)]
+            norm = float(torch.cat([part.flatten() for part in update]).norm())
+            weight = 1.0 if plan.example_cap is None else min(1.0, sizes[client] / plan.example_cap)
+            factor = weight * (1.0 if clip_norm is None else min(1.0, clip_norm / norm))
+            total = [whole + factor * part for whole, part in zip(total, update, strict=True)]
+        with torch.no_grad():
+            for parameter, whole in zip(module.parameters(), total, strict=True):
+                parameter.sub_(given.optimizer["learning_rate"] * whole / (given.sample_rate * plan.clients))
+    return {name: value.detach().numpy() for name, value in module.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "options"),
+    [
+        (0.0, 1.0, {}),
+        (0.0, 0.5, {"local_batch": None}),
+        (None, 0.6, {"split": "uniform", "noise": "none"}),
+        (0.0, 1.0, {"example_cap": 6, "slots": 64}),
+    ],
+)
+def test_clients_in_slots_are_a_plain_loop_over_clients(noise: float | None, rate: float, options: dict[str, Any]) -> None:
+    given, plan = job(noise=noise, rate=rate), trainer(**options)
+    done = plan.fit(given, cases.silent)
+    for model in range(2):
+        for name, value in loop(given, plan, model).items():
+            np.testing.assert_allclose(done.weights[name][model], value, rtol=0, atol=1e-6, err_msg=name)
+
+
+def test_one_client_with_one_full_step_is_central_training() -> None:
+    given = job(noise=None, rounds=6, optimizer={"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9})
+    options = {"clients": 1, "local_steps": 1, "local_batch": None, "local_learning_rate": 1.0, "split": "uniform"}
+    plan = trainer(noise="none", **options)
+    done, data = plan.fit(given, cases.silent), given.dataset
+    module = starting(given.model, (5,), data.classes, given.seeds[0].child("init"), None)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9)
+    for _ in range(6):
+        optimizer.zero_grad()
+        outputs = module(torch.from_numpy(data.train.inputs.copy()))
+        F.cross_entropy(outputs, torch.from_numpy(data.train.labels.copy())).backward()
+        optimizer.step()
+    for name, value in module.named_parameters():
+        np.testing.assert_allclose(done.weights[name][0], value.detach().numpy(), rtol=0, atol=1e-6)
+
+
+def test_a_federation_does_not_depend_on_its_neighbours_or_slots() -> None:
+    given = job(noise=1.0, rate=0.5, canaries=6)
+    alone = replace(given, seeds=given.seeds[1:], included=given.included[1:])
+    both, one = trainer(slots=2).fit(given, cases.silent), trainer(slots=5).fit(alone, cases.silent)
+    for name, value in one.weights.items():
+        np.testing.assert_allclose(both.weights[name][1], value[0], rtol=0, atol=1e-6)
+    for name, value in one.extra.items():
+        np.testing.assert_allclose(both.extra[name][1], value[0], rtol=0, atol=1e-5)
+
+
+def test_the_whole_update_is_clipped_and_one_that_is_not_finite_is_zero() -> None:
+    updates = torch.tensor([[3.0, 4.0], [0.3, 0.4], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 0.0]])
+    clipped, finite = clipped_updates(updates, 1.0, torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0]))
+    np.testing.assert_allclose(clipped, [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 0], [0, 0]], atol=1e-7)
+    assert finite.tolist() == [True, True, False, False, True]
+    bare, _ = clipped_updates(updates, None, torch.full((5,), 0.5))
+    np.testing.assert_allclose(bare, [[1.5, 2.0], [0.15, 0.2], [0, 0], [0, 0], [0, 0]], atol=1e-7)
+
+
+class Scaled(nn.Module):
+    """A scalar parameter outside of any layer, and a layer that keeps statistics of its records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.0))
+        self.first, self.normal, self.last = nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.last(self.normal(self.first(inputs * 50.0))) * self.scale * 10
+
+
+def scaled() -> nn.Module:
+    return Scaled()
+
+
+def moved(done: Any, model: int) -> dict[str, float]:
+    """How far each tensor of a federation's model moved from its start."""
+    start = dict(scaled_start(model).state_dict())
+    return {
+        name: float(np.linalg.norm(value[model] - start[name].numpy()))
+        for name, value in done.weights.items()
+        if value.dtype.kind == "f"
+    }
+
+
+def scaled_start(model: int) -> nn.Module:
+    return starting(SCALED, (5,), 3, Seed(0).child("model", model).child("init"), None)
+
+
+SCALED = {"factory": "tests.engine.test_federated:scaled"}
+
+
+def test_scalars_and_statistics_are_clipped_with_the_rest_and_get_noise() -> None:
+    plain = {"kind": "sgd", "learning_rate": 1.0}
+    given = job(model=SCALED, rounds=1, clip_norm=0.3, optimizer=plain)
+    plan = trainer(local_batch=None, local_learning_rate=0.05)
+    done, free = (
+        plan.fit(given, cases.silent),
+        replace(plan, noise="none").fit(replace(given, mechanism=sgd(sample_rate=1.0, steps=1, unit="client")), cases.silent),
+    )
+    for model in range(2):
+        far, near = moved(free, model), moved(done, model)
+        assert far["normal.running_var"] > 10, "statistics of large activations are most of an update"
+        assert 0.25 < np.linalg.norm(list(near.values())) <= 0.3 + 1e-6
+        assert near["scale"] > 0
+    noisy = plan.fit(replace(given, mechanism=cases.varied(given.mechanism, noise_multiplier=5.0, unit="client")), cases.silent)
+    assert all(moved(noisy, 0)[name] > 3 * moved(done, 0)[name] for name in ("scale", "normal.running_mean"))
+    np.testing.assert_array_equal(noisy.weights["normal.num_batches_tracked"], 0)
+
+
+def test_an_update_that_is_not_finite_leaves_the_others_alone() -> None:
+    data = cases.dataset((5,))
+    inputs = np.array(data.train.inputs)
+    rows = split(data, CLIENTS, "dirichlet", 0.3, Seed(0))[2]
+    inputs[rows] = np.nan
+    broken = replace(data, train=replace(data.train, inputs=inputs))
+    given, options = job(data=broken, rounds=1), {"local_batch": None}
+    done = trainer(**options).fit(given, cases.silent)
+    assert all(np.isfinite(value).all() for value in done.weights.values())
+    np.testing.assert_array_equal(done.executed.skipped, 1)
+
+
+def test_the_denominator_does_not_count_replies() -> None:
+    """At rate 0.5 the sum is divided by half of the clients, however many come."""
+    given, plan = job(rate=0.5, rounds=1, clip_norm=1e-3), trainer()
+    done = plan.fit(given, cases.silent)
+    replies = np.array(
+        [(seed.child("batches").numpy().random((1, CLIENTS + 1)) < 0.5)[0, :CLIENTS].sum() for seed in given.seeds]
+    )
+    assert len(set(replies.tolist())) > 1, "another seed: both federations got as many replies"
+    for model, count in enumerate(replies):
+        start = starting(MLP, (5,), 3, given.seeds[model].child("init"), None)
+        distance = np.sqrt(
+            sum(np.square(done.weights[name][model] - value.detach().numpy()).sum() for name, value in start.named_parameters())
+        )
+        assert distance <= given.optimizer["learning_rate"] * 1e-3 * count / (0.5 * CLIENTS) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("noise", "seen"),
+    [
+        ("none", {"updates": 0.0, "sums": 0.0, "models": 0.0}),
+        ("central", {"updates": 0.0, "sums": 0.0, "models": 2.0}),
+        ("local", {"updates": 2.0, "sums": 2.0 * CLIENTS**0.5, "models": 2.0 * CLIENTS**0.5}),
+        ("distributed", {"updates": 2.0 / 5**0.5, "sums": 2.0, "models": 2.0}),
+    ],
+)
+def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: dict[str, float]) -> None:
+    """Inner products are the coin plus noise of that size, for each of 40 canaries in 6 rounds of 2 federations."""
+    given = job(noise=None if noise == "none" else 2.0, rounds=6, canaries=40)
+    done = trainer(noise=noise, dropped=2 if noise == "distributed" else 0).fit(given, cases.silent)
+    for source, deviation in seen.items():
+        residuals = (done.extra[f"{source}/products"] - given.included[:, :, None]).ravel()
+        if deviation == 0:
+            np.testing.assert_allclose(residuals, 0, atol=1e-5)
+            continue
+        spread = float((residuals**2).sum()) / deviation**2
+        assert 1e-4 < stats.chi2.sf(spread, residuals.size) < 1 - 1e-4, source
+        assert abs(residuals.mean()) < 4.5 * deviation / np.sqrt(residuals.size)
+    if noise != "none":
+        np.testing.assert_allclose(done.executed.noise_multiplier, 2.0, rtol=5 / np.sqrt(2 * done.executed.noise_draws))
+    assert done.executed.largest_norm.max() <= (1 + 1e-5 if noise != "none" else 0)
+
+
+def test_sampled_canaries_are_seen_in_the_rounds_that_they_take_part_in() -> None:
+    given = job(noise=0.0, rate=0.4, rounds=5, canaries=30)
+    done = trainer(noise="local").fit(given, cases.silent)
+    for model, seed in enumerate(given.seeds):
+        coins = seed.child("batches").numpy().random((5, CLIENTS + 30)) < 0.4
+        expected = coins[:, CLIENTS:].T & given.included[model][:, None]
+        for source in ("updates", "sums", "models"):
+            np.testing.assert_allclose(done.extra[f"{source}/products"][model], expected, atol=1e-5)
+        np.testing.assert_array_equal(done.executed.batch_sizes[model], coins.sum(1))
+
+
+def test_splits_hold_every_record_once() -> None:
+    labels = np.random.default_rng(0).integers(0, 10, 500)
+    for held in (
+        clients.dirichlet(labels, 60, 0.1, np.random.default_rng(1)),
+        clients.uniform(500, 60, np.random.default_rng(1)),
+    ):
+        assert len(held) == 60 and min(map(len, held)) >= 1
+        np.testing.assert_array_equal(np.sort(np.concatenate(held)), np.arange(500))
+    few = clients.dirichlet(labels, 20, 0.05, np.random.default_rng(2))
+    many = clients.dirichlet(labels, 20, 100.0, np.random.default_rng(2))
+
+    def classes(held: tuple[np.ndarray, ...]) -> float:
+        return float(np.mean([len(np.unique(labels[rows])) for rows in held]))
+
+    assert classes(few) < 5 and classes(many) > 9
+    with pytest.raises(DataError, match="3 training records for 4 clients"):
+        clients.uniform(3, 4, np.random.default_rng(0))
+    with pytest.raises(DataError, match="needs class labels"):
+        clients.dirichlet(np.linspace(0, 1, 9), 2, 1.0, np.random.default_rng(0))
+
+
+def test_what_it_cannot_train_is_refused() -> None:
+    records = cases.job(dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=1, unit="client"))
+    about_examples = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=1)
+    with pytest.raises(UnsupportedMechanism, match="plants clients"):
+        trainer().fit(records, cases.silent)
+    with pytest.raises(UnsupportedMechanism, match="use mechanism 'federated'"):
+        trainer().fit(replace(job(), mechanism=about_examples), cases.silent)
+    with pytest.raises(UnsupportedMechanism, match="use mechanism 'federated'"):
+        trainer(noise="none").fit(job(), cases.silent)
+    with pytest.raises(ConfigError, match="split is 'columns'"):
+        trainer(split="columns")
+    with pytest.raises(ConfigError, match="slots is 0"):
+        trainer(slots=0)
+    with pytest.raises(ConfigError, match="local_steps 0"):
+        trainer(local_steps=0)
+    units = Canaries(kind="dirac", description="", coordinates=np.arange(3), orthogonal=True)
+    done = trainer().fit(replace(job(), canaries=units, included=np.ones((2, 3), dtype=bool)), cases.silent)
+    np.testing.assert_allclose(done.extra["updates/products"], 1.0)

@@ -1,0 +1,122 @@
+"""A federated training, audited once and seen by several parties: each with a claim of its own, all from one training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from audit.config import parse
+from audit.core.claims import Outcome
+from audit.core.errors import ConfigError
+from audit.core.results import MechanismResult, Status
+from audit.execution.store import Store
+from audit.experiment import assemble, run
+
+CONFIG = """
+version: 1
+name: federated
+seed: 3
+delta: 1e-5
+data: {kind: digits, train: 200, pool: 20, test: 100}
+model: {kind: logistic}
+training: {optimizer: sgd, learning_rate: 1.0, sample_rate: 0.5, steps: 12}
+mechanisms:
+  - name: fed
+    kind: federated
+    clients: 20
+    noise: central
+    noise_multiplier: 3.0
+    trainer: {kind: federated, local_steps: 1}
+games:
+  - name: clients
+    access: each_update
+    adjacency: zero_out
+    canaries: signed_cosine
+    count: 400
+    scorers: [update_product, sum_product, model_product, weight_difference]
+    estimators: [one_run, fdp_rank]
+accountants: [pld]
+certificates: 0
+"""
+LOCAL = ("mechanisms.fed.noise=local", "training.sample_rate=1.0")
+DISTRIBUTED = ("mechanisms.fed.noise=distributed", "training.sample_rate=1.0", "mechanisms.fed.noise_multiplier=8")
+
+
+def audited(folder: Path, *overrides: str) -> dict[str, MechanismResult]:
+    """The result of each party by what it sees."""
+    resolved = parse(CONFIG, overrides)
+    store = Store.start(folder / "run", resolved.sha256)
+    results, _ = run.run(assemble.assemble(resolved.config), store, lambda steps: None)
+    return {result.name.removeprefix("fed (").removesuffix(")"): result for result in results}
+
+
+def claimed(result: MechanismResult) -> float | None:
+    return result.claims[0].epsilon if result.claims else None
+
+
+def proven(result: MechanismResult) -> float:
+    return max(bound.epsilon for game in result.games for bound in game.bounds)
+
+
+def failed(results: dict[str, MechanismResult]) -> set[str]:
+    return {check.code for result in results.values() for check in result.checks if check.status is Status.FAILED}
+
+
+def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_path: Path) -> None:
+    results = audited(tmp_path)
+    assert list(results) == ["each update", "secure sum", "released models", "final weights"]
+    assert [claimed(result) is None for result in results.values()] == [True, True, False, False]
+    assert all(proven(results[party]) > 3 for party in ("each update", "secure sum"))
+    models = results["released models"]
+    assert models.claims[0].unit == "client" and models.limit is not None
+    assert models.outcome is Outcome.CONSISTENT and 1 < proven(models) < models.claims[0].epsilon
+    assert [result.models for result in results.values()] == [1, 0, 0, 0]
+    assert failed(results) == set()
+    kept = [path for path in tmp_path.rglob("*") if path.is_dir() and path.name == "models"]
+    assert len(kept) == 1 and len(list(kept[0].iterdir())) == 1, "one training serves all parties"
+
+
+def test_noise_at_the_clients_protects_from_the_server(tmp_path: Path) -> None:
+    results = audited(tmp_path, *LOCAL)
+    each, summed = results["each update"], results["secure sum"]
+    assert claimed(each) == pytest.approx(5.2, abs=0.3)
+    assert claimed(summed) == claimed(results["released models"]) == claimed(results["final weights"])
+    assert (claimed(summed) or 0) < (claimed(each) or 0) / 4
+    assert 2 < proven(each) < (claimed(each) or 0) and proven(summed) < 1
+    assert failed(results) == set() and all(result.outcome is not Outcome.VIOLATED for result in results.values())
+
+
+def test_shared_noise_protects_from_who_learns_the_sum(tmp_path: Path) -> None:
+    results = audited(tmp_path, *DISTRIBUTED)
+    each, summed = results["each update"], results["secure sum"]
+    assert (claimed(each) or 0) > 9 > 3 * (claimed(summed) or 0)
+    assert proven(each) > proven(summed) > 0
+    dropped = audited(tmp_path / "dropped", *DISTRIBUTED, "mechanisms.fed.dropout=0.36")
+    assert (claimed(dropped["secure sum"]) or 0) > 1.2 * (claimed(summed) or 0), "missing shares are noise that is not there"
+    assert failed(results) | failed(dropped) == set()
+
+
+def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
+    results = audited(tmp_path, "mechanisms.fed.noise=none", "mechanisms.fed.noise_multiplier=null")
+    assert all(claimed(result) is None for result in results.values())
+    assert all(proven(results[party]) > 3 for party in ("each update", "secure sum", "released models"))
+    assert failed(results) == set()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["training.sample_rate=null", "training.batch_size=32"], "batch_size counts records"),
+        (["mechanisms.fed.noise=distributed"], "use sample_rate 1"),
+        (["mechanisms.fed.noise=none"], "takes neither"),
+        (["mechanisms.fed.noise=shared"], "expected one of none, central"),
+        (["games.clients.estimators=[fdp_rank]"], "sees no single step"),
+        (["games.clients.estimators=[fdp_rank]", "games.clients.scorers=[sum_product]"], "add one_run"),
+        (["games.clients.access=released_models"], "does not release; each_update does"),
+        (["mechanisms.fed.dropout=0.5"], "0 unless noise is 'distributed'"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(overrides: list[str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        assemble.assemble(parse(CONFIG, overrides).config)
