@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+ROUNDS = frozenset({"models", "sums", "updates"})
+"""What parties of a federated training see of each round."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
@@ -42,7 +45,7 @@ class Access:
     @property
     def each_release(self) -> bool:
         """True where every noisy release is seen by itself, so that orthogonal canaries meet independent noise."""
-        return bool(self.released & {"steps", "models", "sums", "updates"})
+        return bool(self.released & (ROUNDS | {"steps"}))
 
     @property
     def words(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from audit.core.access import ROUNDS
 from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
@@ -125,8 +126,7 @@ class Federations:
         )
         products: dict[str, Tensor] = {
             source: torch.zeros(count, self.planted.count, rounds, device=device)
-            for source in ("updates", "sums", "models")
-            if source in self.job.access.released
+            for source in sorted(ROUNDS & self.job.access.released)
         }
         for number in range(rounds):
             self._round(number, measured, products)

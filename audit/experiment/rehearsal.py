@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from audit.core import event_reading
+from audit.core.access import ROUNDS
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.protocols import Signal
@@ -97,7 +98,7 @@ def rehearse(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str
         ConfigError: the model does not fit the data.
     """
     play, planting = insertion.play, insertion.planting
-    signals = play.signals(play.access.released, set())
+    signals = play.signals(play.trained_for.released, set())
     record_limit = QUERIED if any(signal.source == "label_queries" for signal in signals) else SCORED
     rows = _decisive(planting.included[play.runs :], len(planting.canaries), record_limit)
     canaries = _rows_of(planting.canaries, rows)
@@ -138,7 +139,7 @@ def _untrained(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Data
     from audit.models.build import initialise_model
 
     dataset, device = place
-    steps = event_reading.steps(recipe.mechanism)
+    steps = event_reading.steps(recipe.run_event)
     looks = checkpoints(play, canaries, steps)
     seeds = tuple(_SEED.child("model", number) for number in range(MODELS))
     job = TrainingJob(
@@ -146,10 +147,10 @@ def _untrained(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Data
         canaries=canaries,
         included=np.zeros((MODELS, len(canaries)), dtype=bool),
         seeds=seeds,
-        mechanism=recipe.mechanism,
+        mechanism=recipe.run_event,
         model=recipe.model,
         optimizer=recipe.optimizer,
-        access=play.access,
+        access=play.trained_for,
         device=device,
         checkpoints=looks,
     )
@@ -157,11 +158,13 @@ def _untrained(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Data
         initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.classes, seed).state_dict() for seed in seeds
     ]
     weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
-    stepwise = canaries.are_gradients and "steps" in play.access.released
+    released = play.trained_for.released if canaries.are_gradients else frozenset()
+    silent = np.zeros((MODELS, len(canaries), steps), dtype=np.float32)
     models = TrainedModels(
         weights=weights,
         initial=weights,
-        products=np.zeros((MODELS, len(canaries), steps), dtype=np.float32) if stepwise else None,
+        products=silent if "steps" in released else None,
+        extra={f"{source}/products": silent for source in sorted(released & ROUNDS)},
         checkpoints=(weights,) * len(looks),
         executed=_executed(),
     )
@@ -209,6 +212,10 @@ class _Repeating:
     def step_products(self) -> Array:
         """`(N, m, steps)`, all zero."""
         return self.ensemble.step_products()
+
+    def round_products(self, source: str) -> Array:
+        """`(N, m, rounds)`, all zero."""
+        return self.ensemble.round_products(source)
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)`, all zero."""
