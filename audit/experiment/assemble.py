@@ -13,7 +13,7 @@ from audit.bounds.claim_test import probe
 from audit.bounds.granted import granted_estimators
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
-from audit.core.access import KNOWN, Access, least
+from audit.core.access import ACCESS_BY_NAME, Access, least
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
@@ -319,7 +319,7 @@ def _planned(
     name, attack = named
     level = least(attack.needs.sources, access)
     if level is None:
-        enough = next((more for more in KNOWN.values() if attack.needs.sources <= more.released), None)
+        enough = next((more for more in ACCESS_BY_NAME.values() if attack.needs.sources <= more.released), None)
         raise ConfigError(
             f"{where}: scorer '{name}' reads {', '.join(sorted(attack.needs.sources - access.released))}, which the game's "
             f"access '{access.name}' does not release{f'; {enough.name} does' if enough else ''}: raise access or choose "

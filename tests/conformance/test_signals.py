@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audit import plugins
-from audit.core.access import KNOWN, Access
+from audit.core.access import ACCESS_BY_NAME, Access
 from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
 from audit.core.protocols import Signal
@@ -70,7 +70,7 @@ def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None
 def test_a_signal_is_a_key_a_known_source_and_hashable(name: str) -> None:
     signal = made(name)
     assert signal.key.startswith(name) and View(signals={signal.key: np.zeros(1)})[signal.key].shape == (1,)
-    assert any(signal.source in access.released for access in KNOWN.values())
+    assert any(signal.source in access.released for access in ACCESS_BY_NAME.values())
     assert len({signal, made(name)}) == 1
 
 
