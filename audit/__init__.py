@@ -13,8 +13,11 @@ from audit.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from audit.api import accountant as accountant
+    from audit.api.check import ModelCheck as ModelCheck
+    from audit.api.check import check as check
     from audit.api.planning import certify as certify
     from audit.api.planning import plan as plan
+    from audit.api.run import run as run
     from audit.api.scores import delta_lower_bound as delta_lower_bound
     from audit.api.scores import estimates as estimates
     from audit.api.scores import lower_bound as lower_bound
@@ -43,10 +46,15 @@ if TYPE_CHECKING:
     from audit.step_checks.recorder import record as record
     from audit.step_checks.run import check_optimizer as check_optimizer
     from audit.step_checks.run import check_step as check_step
+    from reports import plot as plot
+    from reports import plots as plots
+    from reports import save as save
 
 _HOMES = {
     "audit.api": ("accountant",),
+    "audit.api.check": ("ModelCheck", "check"),
     "audit.api.planning": ("certify", "plan"),
+    "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
     "audit.bounds.steps": ("StepProducts", "StepScores"),
     "audit.core.access": ("Access",),
@@ -59,6 +67,7 @@ _HOMES = {
     "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),
     "audit.step_checks.run": ("check_optimizer", "check_step"),
+    "reports": ("plot", "plots", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"accountant"})  # public names that are modules themselves

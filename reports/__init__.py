@@ -5,11 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audit import plugins
 from audit.core.errors import ConfigError, OutputError
 from audit.core.protocols import Renderer
 from audit.core.results import USUAL_FORMATS, AuditReport
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LOG = logging.getLogger("audit")
 PACKAGE = "reports.formats"
@@ -57,6 +62,73 @@ def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tupl
             LOG.exception("format '%s' could not be rendered", name)
             failures.append(f"{name}: {error}")
     return files, failures
+
+
+def refuse_incomplete(failures: Sequence[str], folder: Path) -> None:
+    """Raise `OutputError` where formats of a finished report, kept in `folder`, could not be rendered."""
+    if failures:
+        raise OutputError(
+            f"could not be rendered: {'; '.join(failures)}. All else is in '{folder}'; audit report renders again from its "
+            "report.json"
+        )
+
+
+def save(report: AuditReport, path: str | Path) -> Path:
+    """Write the report to one file, in the format that the file's suffix names, and return its path.
+
+    A format is a file of `reports/formats`: its suffix is its own name, unless it states another as `suffix`.
+
+    Raises:
+        ConfigError: no format has this suffix.
+        OutputError: the file could not be written, or the format writes no single file of this suffix.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    suffixes = {suffix(name): name for name in plugins.names(PACKAGE)}
+    if ending not in suffixes:
+        raise ConfigError(f"'{path}' ends in {ending or 'no suffix'}; expected one of {', '.join(sorted(suffixes))}")
+    files = render(report, [suffixes[ending]])
+    fitting = [content for name, content in files.items() if name.endswith(ending)]
+    if len(fitting) != 1:
+        raise OutputError(f"format '{suffixes[ending]}' writes {', '.join(files)}; expected one file ending in {ending}")
+    try:
+        path.write_bytes(fitting[0])
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error}; choose another path") from error
+    return path
+
+
+def suffix(name: str) -> str:
+    """Return the suffix of the file that a format writes.
+
+    >>> suffix("pdf"), suffix("junit")
+    ('.pdf', '.xml')
+    """
+    stated: str = getattr(plugins.find(PACKAGE, name), "suffix", f".{name}")
+    return stated
+
+
+def plots(report: AuditReport) -> tuple[str, ...]:
+    """Return the names of the figures that a report has."""
+    from reports.formats import figures
+
+    return tuple(plan.name for plan in figures.plans(report))
+
+
+def plot(report: AuditReport, name: str | None = None) -> Figure:
+    """Return a figure of a report, to show or to save as matplotlib does; None takes the first (`plots` names them).
+
+    Raises:
+        ConfigError: the report has no such figure.
+    """
+    from reports.figures._plots import painted
+    from reports.formats import figures
+
+    plans = {plan.name: plan for plan in figures.plans(report)}
+    chosen = next(iter(plans), None) if name is None else name
+    if chosen not in plans:
+        raise ConfigError(f"the report has no figure {chosen!r}; it has: {', '.join(plans) or 'none'}")
+    return painted(plans[chosen].height_mm, plans[chosen].paint)
 
 
 def probe() -> bytes:

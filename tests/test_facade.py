@@ -46,13 +46,22 @@ def test_a_wrong_argument_is_an_error_to_a_type_checker(tmp_path: Path) -> None:
     user.write_text(
         "import audit\n"
         "audit.lower_bound([1.0, 2.0], [0.0, 0.5], delta=1e-5)\n"
+        "audit.run({'version': 1}, output='here').to_pandas('bounds')\n"
+        "audit.accountant.epsilon(audit.sgd(sample_rate=0.1, steps=3), delta=1e-5).rows[0].note\n"
+        "audit.check(lambda x: x, ([1], [0]), 'file.npz').save('file.pdf')\n"
         "audit.lower_bound([1.0, 2.0], [0.0, 0.5], delta=1e-5, wrong=True)\n"
         "audit.lower_bund\n"
+        "audit.run(3)\n"
+        "audit.run('quickstart').to_pandas('bonds')\n"
+        "audit.accountant.noise(target_epsilon='2', sample_rate=0.1, steps=3)\n"
+        "audit.check(None, 'members.npz', 'nonmembers.npz')\n"
+        "audit.check(lambda x: x, 'members.npz', 5)\n"
+        "audit.plot('report.json')\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path), str(user)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     lines = [line for line in done.stdout.splitlines() if "user.py" in line and "error:" in line]
-    assert len(lines) == 2 and "user.py:3" in lines[0] and "user.py:4" in lines[1], done.stdout
+    assert [int(line.split(":")[1]) for line in lines] == list(range(6, 14)), done.stdout
 
 
 def test_accountants_side_by_side() -> None:

@@ -45,6 +45,7 @@ def finish(
     Raises:
         OutputError: an output could not be written.
     """
+    import reports
     from audit.cli import output
     from audit.execution import store
     from audit.experiment import judge as verdict
@@ -52,8 +53,6 @@ def finish(
     written: Path | None = None
     failures: list[str] = []
     if folder is not None:
-        import reports
-
         files, failures = reports.attempt(report, (*formats, "json") if "json" not in formats else formats)
         written = store.write_outputs(folder, {**files, **(more or {})})
     code = verdict.exit_code(report.outcome, all(gate.met for gate in report.policy))
@@ -69,7 +68,8 @@ def finish(
         print_json(found)
     else:
         print_plain(*_lines(report, written))
-    output.refuse_incomplete(written, failures)
+    if written is not None:
+        reports.refuse_incomplete(failures, written)
     return code
 
 

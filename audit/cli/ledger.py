@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +15,8 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.rounding import down, plural, up
 
 if TYPE_CHECKING:
-    from audit.accounting.ledger import Release
     from audit.core.events import Event
-    from audit.core.results import AuditReport, BudgetLedger
-    from audit.experiment.spec import Experiment
+    from audit.core.results import BudgetLedger
 
 app = typer.Typer(
     help="Keep a privacy budget: releases over time in one JSON file, composed by an accountant. "
@@ -137,52 +134,6 @@ def show(
 
         files.write_figure(plot, trajectory(book))
     return _say(book, as_json)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What an audit has to do with a ledger: shown where there is a `file`, recorded in it where `training` is named too."""
-
-    file: Path | None
-    training: str | None
-
-    def check(self, experiment: Experiment) -> None:
-        """Refuses, before anything is trained, what could not be recorded afterwards.
-
-        Raises:
-            ConfigError: a training without a ledger, or one that the audit does not have.
-            BudgetExceeded: its release would cost more than what is left.
-        """
-        from audit.accounting import ledger
-
-        if self.training is not None and self.file is None:
-            raise ConfigError("--record names a training but there is no --ledger to record it in")
-        if self.file is None:
-            return
-        book = ledger.load(self.file)
-        if self.training is not None:
-            book.record(book.ask(), self._release(experiment, ""))
-
-    def settled(self, report: AuditReport, experiment: Experiment) -> AuditReport:
-        """The report with the ledger in it, after the release was recorded where that was asked for."""
-        from audit.accounting import ledger
-
-        if self.file is None:
-            return report
-        if self.training is None:
-            book = ledger.load(self.file)
-        else:
-            release = self._release(experiment, f"recorded by the audit {report.id}", report.created)
-            book = ledger.record(self.file, release, unless_present=True)
-        return replace(report, ledger=ledger.summary(book))
-
-    def _release(self, experiment: Experiment, note: str, when: str = "") -> Release:
-        from audit.accounting.ledger import Release
-
-        found = {recipe.name: recipe.mechanism for recipe in experiment.recipes}
-        if self.training not in found:
-            raise ConfigError(f"--record is '{self.training}'; the trainings of this audit are {', '.join(found)}")
-        return Release(name=self.training, event=found[self.training], when=when, note=note)
 
 
 def _event(

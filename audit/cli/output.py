@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from audit.core.claims import LowerBound
-from audit.core.errors import OutputError
 from audit.core.evidence import Watched
 from audit.core.results import IN_WORDS, AuditReport, MechanismResult
 from audit.core.rounding import down, up
@@ -92,15 +90,6 @@ def lines(report: AuditReport, folder: Path) -> list[str]:
 def document(folder: Path) -> Path:
     """What there is to read in a finished folder: the PDF, else report.json, else the folder itself."""
     return next((folder / name for name in ("report.pdf", "report.json") if (folder / name).is_file()), folder)
-
-
-def refuse_incomplete(folder: Path | None, failures: Sequence[str]) -> None:
-    """Nothing, or `OutputError` where formats of a finished report could not be rendered; the rest is kept."""
-    if failures:
-        raise OutputError(
-            f"could not be rendered: {'; '.join(failures)}. All else is in '{folder}'; audit report renders again from its "
-            "report.json"
-        )
 
 
 def _how(watched: Watched) -> str:

@@ -10,7 +10,6 @@ import typer
 
 from audit.cli import plan_power
 from audit.cli.printing import AsJson, print_json, print_plain, stdout_console
-from audit.core import event_reading
 from audit.core.errors import ConfigError
 from audit.core.rounding import down, up
 
@@ -86,6 +85,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     from audit.core.views import Scores
     from audit.experiment import run as line
     from audit.experiment import timing
+    from audit.experiment.disk import bytes_needed
     from audit.experiment.insertion import plant, rules_of
 
     games = line.rehearsed(experiment) if experiment.parameters else []  # a dry run leaves a user's model unmade
@@ -139,19 +139,6 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
         "timing": [asdict(one) for one in times],
         "peak_disk_bytes": bytes_needed(experiment) if experiment.parameters else None,
     }
-
-
-def bytes_needed(experiment: Experiment) -> int:
-    """An upper estimate of what the run folder will hold."""
-    from attacks.signals.logits import Logits
-
-    per_record = max(experiment.dataset.classes, 1) * 4
-    total = 0
-    for recipe, play in experiment.pairs:
-        classes, steps = experiment.dataset.classes, event_reading.steps(recipe.mechanism)
-        kept = play.count * 4 * sum(signal.size(classes, steps) for signal in play.signals(play.access.released, {Logits()}))
-        total += play.models * (experiment.parameters * 4 + len(experiment.dataset.test) * per_record + kept + steps * 8)
-    return 2 * total
 
 
 def _print(rows: dict[str, Any]) -> None:

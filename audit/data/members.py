@@ -12,11 +12,13 @@ import numpy as np
 
 from audit.core.data import Array, Records
 from audit.core.errors import DataError
+from audit.data import loaders
 from audit.data.archives import only_keys, read_npz
 from audit.data.source import array_sha256, class_labels, combined_sha256, finite_inputs, read_bytes
 
-Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any]
-"""One side as a user gives it: an npz file with x and y, `Records`, `(x, y)`, or a mapping with x, y and maybe group, index."""
+Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any] | loaders.Indexed | loaders.Loader
+"""One side as a user gives it: an npz file with x and y, `Records`, `(x, y)` of arrays or tensors, a mapping with x, y and
+maybe group, index; or a `Dataset` or `DataLoader` of torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,12 +107,19 @@ def _read(side: Side, name: str) -> tuple[dict[str, Array], str, bytes | None]:
     if isinstance(side, Records):
         return {"x": side.inputs, "y": side.labels}, name, None
     if isinstance(side, Mapping):
-        arrays = {key: np.asarray(value) for key, value in side.items()}
+        arrays = {key: loaders.array(value) for key, value in side.items()}
         only_keys(arrays, ("x", "y"), ("exact", "group", "index"), Path(name))
         return arrays, name, None
     if isinstance(side, tuple) and len(side) == 2:
-        return {"x": np.asarray(side[0]), "y": np.asarray(side[1])}, name, None
-    raise DataError(f"{name} are given as {type(side).__name__}; expected a path of an npz file with x and y, or (x, y)")
+        return {"x": loaders.array(side[0]), "y": loaders.array(side[1])}, name, None
+    if isinstance(side, loaders.Loader):
+        return loaders.of_loader(side, name), name, None
+    if loaders.is_indexed(side) and not isinstance(side, np.ndarray | list | tuple) and not hasattr(side, "numpy"):
+        return loaders.of_dataset(side, name), name, None
+    raise DataError(
+        f"{name} are given as {type(side).__name__}; expected (x, y), a path of an npz file with x and y, a Dataset or a "
+        "DataLoader"
+    )
 
 
 def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:

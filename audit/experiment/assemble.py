@@ -358,17 +358,12 @@ def brought_play(settings: Settings, given: Given, models: int, released: Set[st
     proven = settings.proven_by or ()
     rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(given))
     estimators = granted_estimators(rules, settings.estimators) if by_coins else ()
-    names = settings.scorers or (*proven, *(name for name in plugins.names("attacks.scorers") if name not in proven))
     attacks = []
-    for name in names:
-        scorer: Attack = plugins.build("attacks.scorers", {"kind": name})
-        served = scorer.needs.references < models and scorer.needs.of(released) is not None
-        if not served and (settings.scorers is not None or name in proven):
-            raise ConfigError(
-                f"scorer '{name}' needs {scorer.needs.references} reference models and {_listed(scorer)}; what was given shows "
-                f"{', '.join(sorted(released))} of {models - 1} references: use loss, give references, or `audit run`"
-            )
-        if served:
+    for name, scorer in brought_scorers(settings).items():
+        why = unserved(scorer, models, released)
+        if why and (settings.scorers is not None or name in proven):
+            raise ConfigError(f"scorer '{name}' {why}: use loss, give references, or `audit run`")
+        if not why:
             level = least(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL
             own = estimators if name in proven else ()
             attacks.append(PlannedAttack(name=name, attack=scorer, access=level, estimators=own))
@@ -385,5 +380,19 @@ def brought_play(settings: Settings, given: Given, models: int, released: Set[st
     )
 
 
-def _listed(attack: Attack) -> str:
-    return ", ".join(sorted(signal.key for signal in attack.needs.signals))
+def brought_scorers(settings: Settings) -> dict[str, Attack]:
+    """Return the scorers that were asked for, or all there are, those whose scores are bounded first."""
+    proven, package = settings.proven_by or (), plugins.FOLDERS["scorers"]
+    names = settings.scorers or (*proven, *(name for name in plugins.names(package) if name not in proven))
+    return {name: plugins.build(package, {"kind": name}) for name in names}
+
+
+def unserved(scorer: Attack, models: int, released: Set[str]) -> str:
+    """Return why a scorer cannot be run on so many models, target included, of which so much is released; "" if it can."""
+    if scorer.needs.references < models and scorer.needs.of(released) is not None:
+        return ""
+    signals = ", ".join(sorted(signal.key for signal in scorer.needs.signals))
+    return (
+        f"needs {scorer.needs.references} reference models and {signals}; what was given shows "
+        f"{', '.join(sorted(released))} of {models - 1} references"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from audit.core.views import Scores
 from audit.data.members import Evidence
 from audit.experiment import attack, game, judge, stopping, utility
 from audit.experiment import report as reporting
-from audit.experiment.assemble import brought_play
+from audit.experiment.assemble import brought_play, brought_scorers, unserved
 from audit.experiment.attack import Models
 from audit.experiment.brought import Recorded
 from audit.experiment.insertion import Given, Insertion
@@ -46,6 +46,7 @@ class Inspection:
     Attributes:
         names: `(n,)` keyed names of the audited records; `included` `(n,)` bool; `labels` `(n,)` or None.
         scores: attack to `(n,)` scores.
+        not_run: attack to the reason why it was skipped: what it needs was not given, or it ranks the records as another does.
     """
 
     report: AuditReport
@@ -53,6 +54,7 @@ class Inspection:
     included: Array
     labels: Array | None
     scores: Mapping[str, Array]
+    not_run: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,7 +109,16 @@ def concluded(case: Case, settings: Settings) -> Inspection:
         included=case.evidence.included,
         labels=case.labels,
         scores={one.attack: one.values for one in scores},
+        not_run=_not_run(case, settings, play),
     )
+
+
+def _not_run(case: Case, settings: Settings, play: Play) -> dict[str, str]:
+    """The attacks that were skipped, and why."""
+    kept = {planned.name for planned in play.attacks}
+    skipped = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in kept}
+    reasons = {name: unserved(scorer, len(case.included), case.models.released) for name, scorer in skipped.items()}
+    return {name: why or "ranks the records as another attack does" for name, why in reasons.items()}
 
 
 def _attacked(case: Case, settings: Settings, play: Play, canaries: Canaries) -> tuple[Models, list[Scores]]:

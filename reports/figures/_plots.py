@@ -10,12 +10,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reports.pages.blocks import Tone
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -127,17 +130,27 @@ def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    with matplotlib.rc_context(STYLE):
+        figure = painted(height_mm, paint)
+        png, svg = io.BytesIO(), io.BytesIO()
+        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
+        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
+    return svg.getvalue(), png.getvalue()
+
+
+def painted(height_mm: float, paint: Callable[[Any], None]) -> Figure:
+    """The figure itself, as `paint` leaves it, in the style of the reports."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     _know_fallback()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH_MM / 25.4, height_mm / 25.4), dpi=PIXELS_PER_INCH, layout=None)
-        canvas = FigureCanvasAgg(figure)
+        FigureCanvasAgg(figure)
         paint(figure)
-        png, svg = io.BytesIO(), io.BytesIO()
-        canvas.print_png(png, metadata={"Software": None})
-        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
-    return svg.getvalue(), png.getvalue()
+    return figure
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 from xml.etree import ElementTree
 
 from audit.core.results import AuditReport
@@ -13,6 +14,8 @@ FILE = "junit.xml"
 
 class JUnit:
     """Renders junit.xml."""
+
+    suffix: ClassVar[str] = ".xml"
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The test results under the name junit.xml: what fails is a failure, what was not tested is skipped."""

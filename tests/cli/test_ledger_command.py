@@ -19,9 +19,9 @@ from audit.accounting import ledger
 from audit.accounting.ledger import BudgetExceeded
 from audit.cli import report as report_command
 from audit.cli.app import answer
-from audit.cli.ledger import Entry
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.events import dp_sgd
+from audit.experiment.ledger_entry import LedgerEntry
 from reports.formats import json as report_json
 from reports.pages import document
 from reports.pages.blocks import Table
@@ -207,17 +207,17 @@ def test_the_trajectory_is_drawn(book: Path, tmp_path: Path) -> None:
 
 
 def experiment() -> Any:
-    """What `Entry` reads of an experiment."""
+    """What `LedgerEntry` reads of an experiment."""
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=300)
     return SimpleNamespace(recipes=(SimpleNamespace(name="dp-sgd", mechanism=mechanism),))
 
 
 def test_an_audit_records_only_what_it_was_told_to(book: Path) -> None:
-    shown = Entry(file=book, training=None)
+    shown = LedgerEntry(file=book, training=None)
     shown.check(experiment())
     assert shown.settled(sample.run(), experiment()).ledger is not None
     assert ledger.load(book).releases == ()
-    told = Entry(file=book, training="dp-sgd")
+    told = LedgerEntry(file=book, training="dp-sgd")
     told.check(experiment())
     assert ledger.load(book).releases == ()  # nothing before the audit is over
     settled = told.settled(sample.run(), experiment())
@@ -231,17 +231,17 @@ def test_an_audit_that_would_not_fit_is_refused_before_it_trains(book: Path) -> 
     steep = experiment()
     steep.recipes[0].mechanism = replace(steep.recipes[0].mechanism, count=100_000)
     with pytest.raises(BudgetExceeded):
-        Entry(file=book, training="dp-sgd").check(steep)
+        LedgerEntry(file=book, training="dp-sgd").check(steep)
     with pytest.raises(ConfigError, match="trainings of this audit are dp-sgd"):
-        Entry(file=book, training="other").check(experiment())
+        LedgerEntry(file=book, training="other").check(experiment())
     with pytest.raises(ConfigError, match="no --ledger"):
-        Entry(file=None, training="dp-sgd").check(experiment())
-    assert Entry(file=None, training=None).settled(sample.run(), experiment()).ledger is None
+        LedgerEntry(file=None, training="dp-sgd").check(experiment())
+    assert LedgerEntry(file=None, training=None).settled(sample.run(), experiment()).ledger is None
 
 
 def test_the_budget_has_its_section_and_survives_the_file(book: Path, tmp_path: Path) -> None:
     answer(["ledger", "record", str(book), "first training", *TRAINING, "200", "--note", "for the board"])
-    found = Entry(file=book, training=None).settled(sample.scores(), experiment())
+    found = LedgerEntry(file=book, training=None).settled(sample.scores(), experiment())
     assert report_json.from_json(report_json.to_json(found)) == found
     (section,) = (one for one in document.sections(found) if one.title == "Budget of these data")
     (table,) = (one for one in section.blocks if isinstance(one, Table))

@@ -1,0 +1,186 @@
+"""One call on a model that is already trained: what attacks on its outputs find out about its training records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit.core.results import IN_WORDS
+from audit.core.rounding import down
+from audit.core.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from audit.core.claims import LowerBound
+    from audit.core.data import Array
+    from audit.core.protocols import Target
+    from audit.core.results import AuditReport
+    from audit.data.members import Side
+    from audit.experiment.inspection import Inspection, References
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackRow:
+    """One attack: its AUC with limits where it was run, else why it was not.
+
+    Attributes:
+        status: "run", or "not run" followed by the reason.
+        tpr: true positive rate at a false positive rate of `fpr`, None where too few nonmembers were given for it.
+    """
+
+    attack: str
+    status: str
+    auc: float | None = None
+    auc_lower: float | None = None
+    auc_upper: float | None = None
+    fpr: float | None = None
+    tpr: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelCheck:
+    """What a check of a trained model found; `print` shows it in a few lines.
+
+    Attributes:
+        inspection: the report, and the scores of every record by every attack.
+    """
+
+    inspection: Inspection
+
+    @property
+    def report(self) -> AuditReport:
+        """The whole report."""
+        return self.inspection.report
+
+    @property
+    def attacks(self) -> Table[AttackRow]:
+        """A row each attack, by AUC, then those that were not run."""
+        rows = []
+        for attack in self.report.mechanisms[0].games[0].attacks:
+            points = [point for point in attack.tpr_at if point.tpr is not None]
+            least = min(points, key=lambda point: point.target_fpr, default=None)
+            rows.append(
+                AttackRow(
+                    attack=attack.scorer,
+                    status="run",
+                    auc=attack.auc,
+                    auc_lower=attack.auc_lower,
+                    auc_upper=attack.auc_upper,
+                    fpr=None if least is None else least.target_fpr,
+                    tpr=None if least is None else least.tpr,
+                )
+            )
+        rows.sort(key=lambda row: -(row.auc or 0.0))
+        skipped = (AttackRow(attack=name, status=f"not run: {why}") for name, why in self.inspection.not_run.items())
+        return Table([*rows, *skipped])
+
+    @property
+    def bound(self) -> LowerBound | None:
+        """The largest lower bound on epsilon that holds for any mechanism; None where no coins decided membership."""
+        bounds = [bound for game in self.report.mechanisms[0].games for bound in game.bounds if bound.family is None]
+        return max(bounds, key=lambda bound: bound.epsilon, default=None)
+
+    def __str__(self) -> str:
+        report, included = self.report, self.inspection.included
+        members, count = int(included.sum()), len(included)
+        lines = [
+            f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
+            f"  strongest attack: {self._strongest()}",
+            f"  epsilon: {self._proven(report)}",
+            f"  members and nonmembers: {self._guard(report)}",
+            f"  not run: {', '.join(self.inspection.not_run) or 'no attack was skipped'}",
+        ]
+        lines += [
+            f"  claim of epsilon {verdict.claim.epsilon:g}: {verdict.reason}" for verdict in report.mechanisms[0].verdicts
+        ]
+        return "\n".join(lines)
+
+    def _strongest(self) -> str:
+        row = self.attacks[0]
+        rate = "" if row.tpr is None else f"; it finds {row.tpr:.1%} of the members at a false positive rate of {row.fpr:g}"
+        return f"{row.attack}, AUC {row.auc:.3f} ({row.auc_lower:.3f} to {row.auc_upper:.3f}){rate}"
+
+    def _proven(self, report: AuditReport) -> str:
+        if self.bound is None:
+            return "none follows, because membership was decided by a data split; audit.draw_coins before the training"
+        return (
+            f"at least {down(self.bound.epsilon)} at delta {report.delta:g} with confidence {report.confidence:g}; perfect "
+            f"attacks would have proved {down(self.bound.ceiling)}"
+        )
+
+    def _guard(self, report: AuditReport) -> str:
+        rows = [check for check in report.mechanisms[0].checks if check.code == "blind"]
+        return rows[0].value if rows else "not compared without the model"
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row each attack, those that were not run included."""
+        return self.attacks.to_pandas()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report to a file, in the format that its suffix names (.pdf, .json, ...), and return its path.
+
+        Raises:
+            ConfigError: no format has this suffix.
+            OutputError: the file could not be written.
+        """
+        import reports
+
+        return reports.save(self.report, path)
+
+
+def check(
+    model: Callable[..., Any] | Target,
+    members: Side,
+    nonmembers: Side,
+    *,
+    claim_epsilon: float | None = None,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    coins: Array | None = None,
+    randomised_seed: int | None = None,
+    references: References | None = None,
+    overlap: str = "refuse",
+    seed: int = 0,
+    quiet: bool = False,
+) -> ModelCheck:
+    """Attack a trained model, print what was found in a few lines, and return it.
+
+    Args:
+        model: a `torch.nn.Module`, or a function of arrays; it gives logits or probabilities, `(n, classes)`.
+        members: records that it was trained on, exactly as it takes them: `(x, y)` of arrays or tensors, a `Dataset`, a
+            `DataLoader`, or the path of an npz with x and y.
+        nonmembers: records of the same kind that it was not trained on.
+        claim_epsilon: what the training is claimed to be; it is held against what was proved.
+        coins: `(n,)` bool, that decided which records were trained on (`audit.draw_coins`); without them no epsilon follows.
+        randomised_seed: in place of `coins`, the seed that they were drawn with.
+        references: further models of one's own, for the attacks that compare.
+        overlap: "refuse" records that are on both sides, or "drop" them.
+        quiet: print nothing.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+        DataError: records or coins that cannot be used; the message names what to do.
+        ObservationError: the model's outputs are not finite.
+    """
+    from audit.experiment.inspection import Settings, examine
+
+    settings = Settings(
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+        claim_epsilon=claim_epsilon,
+        coins=coins,
+        randomised_seed=randomised_seed,
+        overlap=overlap,
+        command="audit.check",
+    )
+    result = ModelCheck(inspection=examine(model, members, nonmembers, settings, references))
+    if not quiet:
+        print(result)
+    return result

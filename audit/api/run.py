@@ -1,0 +1,267 @@
+"""A whole audit from a config: what `audit run` and `audit.run` do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit.core.errors import AuditError, ConfigError
+from audit.core.version import __version__
+
+if TYPE_CHECKING:
+    from audit.config import Resolved
+    from audit.core.results import AuditReport
+    from audit.core.training import Progress
+    from audit.execution.store import Store
+    from audit.experiment.game import Played
+    from audit.experiment.ledger_entry import LedgerEntry
+    from audit.experiment.spec import Experiment
+
+LOG = logging.getLogger("audit")
+
+
+def run(
+    config: str | Path | Mapping[str, Any],
+    *,
+    output: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    ledger: str | Path | None = None,
+    record: str | None = None,
+    record_key: str | Path | None = None,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Train, attack, bound and judge as a config says; the report is the one that `audit run` writes.
+
+    Args:
+        config: a YAML file, the name of a shipped config ("quickstart"), or the same as a mapping.
+        output: folder to write, with all that the config's `output.formats` name; give one for anything long, so that an
+            interrupted run can go on. None writes nothing that stays.
+        overrides: values by dotted path, such as `{"training.steps": 100}`; they go before the environment (`AUDIT_SET_*`).
+        resume: go on with the unfinished run in `output`.
+        ledger: budget ledger of the data, shown in the report.
+        record: training of the audit to record in that ledger.
+        record_key: file with the key of the records' names; None draws one.
+        progress: hears of model-steps done.
+
+    Raises:
+        ConfigError: the config, or a combination of arguments, cannot be used.
+        DataError: the data cannot be read or are too few.
+        OutputError: the folder could not be written, or a format could not be rendered; all else is in the folder.
+
+    References:
+        docs/design.md, "The straight line".
+    """
+    from audit.experiment import naming
+    from audit.experiment.ledger_entry import LedgerEntry
+
+    resolved = _resolved(config, overrides or {})
+    if resume and output is None:
+        raise ConfigError("resume goes on with the run in 'output', and no output is given")
+    with nullcontext(Path(output)) if output is not None else _passing() as folder:
+        launch = Launch(
+            resolved=resolved,
+            folder=folder,
+            resume=resume,
+            key=None if record_key is None else naming.read_key(Path(record_key)),
+            entry=LedgerEntry(file=None if ledger is None else Path(ledger), training=record),
+            formats=resolved.config.output.formats if output is not None else (),
+            watching=lambda experiment: nullcontext(progress or _quiet),
+        )
+        finished = launch.go()
+    finished.refuse_incomplete()
+    return finished.report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run that is over.
+
+    Attributes:
+        folder: where it lies.
+        failures: formats that could not be rendered, and why.
+    """
+
+    report: AuditReport
+    folder: Path
+    failures: tuple[str, ...] = ()
+
+    def refuse_incomplete(self) -> None:
+        """Raise `OutputError` where formats of the report could not be rendered; the rest is kept."""
+        import reports
+
+        reports.refuse_incomplete(self.failures, self.folder)
+
+
+def _quiet(steps: int) -> None:
+    """Hear of progress and say nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One run, from a resolved config to a finished folder.
+
+    Attributes:
+        folder: that it ends in; it must not exist.
+        key: of the records' names; None draws one.
+        entry: what it has to do with a budget ledger.
+        formats: to render, besides report.json.
+        watching: called with the experiment before anything is trained; gives what hears of model-steps done.
+    """
+
+    resolved: Resolved
+    folder: Path
+    resume: bool
+    key: bytes | None
+    entry: LedgerEntry
+    formats: Sequence[str]
+    watching: Callable[[Experiment], AbstractContextManager[Progress]] = field(default=lambda experiment: nullcontext(_quiet))
+
+    def go(self) -> Finished:
+        """Run it.
+
+        Raises:
+            AuditError: what makes it impossible; the error stands in the folder's audit.log, and finished models are kept.
+        """
+        from audit.execution.store import Store
+
+        store = Store.start(self.folder, self.resolved.sha256, resume=self.resume)
+        with _log_in(store.folder / "audit.log") as close_log:
+            LOG.info("epsilon-audit %s, config %s, sha256 %s", __version__, self.resolved.config.name, self.resolved.sha256)
+            try:
+                report, played, seconds = self._audited(store)
+                return self._written(report, played, store, seconds, close_log)
+            except AuditError as error:
+                LOG.error("%s", error)
+                store.abandon()
+                raise
+
+    def _audited(self, store: Store) -> tuple[AuditReport, tuple[Played, ...], float]:
+        """Return the report, the games behind it and the seconds it took."""
+        from audit.execution.code import sources
+        from audit.experiment import assemble, naming
+        from audit.experiment import report as summary
+        from audit.experiment import run as line
+        from audit.experiment.disk import bytes_needed
+
+        started = time.monotonic()
+        names = naming.RecordKey(store.record_key(self.key))
+        experiment = replace(assemble.assemble(self.resolved.config), names=names)
+        running = sources(experiment.execution.foreign)
+        LOG.info("code %s", ", ".join(f"{name} {digest}" for name, digest in running.items()))
+        store.bind_code(running)
+        self.entry.check(experiment)
+        store.ensure_space(bytes_needed(experiment))
+        LOG.info("%d models at most, %d model-steps", experiment.models, experiment.model_steps)
+        with self.watching(experiment) as progress:
+            results, played = line.run(experiment, store, progress)
+        LOG.info("all games played after %.0f s", time.monotonic() - started)
+        report = summary.report(results, _frame(self.resolved, experiment, store.created))
+        return self.entry.settled(report, experiment), played, time.monotonic() - started
+
+    def _written(
+        self, report: AuditReport, played: tuple[Played, ...], store: Store, seconds: float, close_log: Callable[[], None]
+    ) -> Finished:
+        """Fill the folder and give it its name. What other formats are made from is written first."""
+        import reports
+        from audit.experiment import tables
+
+        files = reports.render(report, ("json",))
+        files["config.resolved.yaml"] = self.resolved.text.encode()
+        files["scores.parquet"] = tables.scores_parquet(report, played)
+        files["environment.json"] = tables.environment(report, seconds)
+        for name, content in files.items():
+            store.write(name, content)
+        others, failures = reports.attempt(report, [name for name in self.formats if name != "json"])
+        for name, content in others.items():
+            store.write(name, content)
+        LOG.info("outcome %s; written: %s", report.outcome, ", ".join(sorted([*files, *others])))
+        close_log()  # its checksum is taken next
+        return Finished(report=report, folder=store.finish(), failures=tuple(failures))
+
+
+def _frame(resolved: Resolved, experiment: Experiment, created: str) -> Any:
+    """What the report says besides its results."""
+    from audit.engine import device
+    from audit.experiment import provenance
+    from audit.experiment import report as summary
+
+    config = resolved.config
+    text, threads = device.describe(experiment.execution.device)
+    return summary.Frame(
+        kind="run",
+        title=config.title or experiment.name,
+        created=created,
+        budget=experiment.budget,
+        data=summary.data_summary(experiment.dataset),
+        model=summary.model_name(experiment.recipes[0].model, experiment.parameters),
+        gates=config.policy.gates,
+        classes=experiment.classes,
+        unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
+        config=resolved.text,
+        origins=resolved.origins,
+        provenance=provenance.provenance(
+            command=f"audit run {config.name}",
+            seed=config.seed,
+            config_sha256=resolved.sha256,
+            device=text,
+            threads=threads,
+        ),
+    )
+
+
+def _resolved(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> Resolved:
+    from audit import config as configs
+
+    changes = [f"{path}={_json(value, path)}" for path, value in overrides.items()]
+    if isinstance(config, Mapping):
+        return configs.parse(_json(dict(config), "config"), changes, os.environ)
+    return configs.load(str(config), changes)
+
+
+def _json(value: Any, where: str) -> str:
+    """Return a value of a config as JSON, which is YAML; arrays of one number and paths are taken as what they hold."""
+
+    def plain(other: Any) -> Any:
+        if isinstance(other, Path):
+            return str(other)
+        if hasattr(other, "item"):
+            return other.item()
+        raise ConfigError(f"{where} holds a {type(other).__name__}; expected text, numbers, lists and mappings")
+
+    return json.dumps(value, default=plain)
+
+
+@contextmanager
+def _passing() -> Iterator[Path]:
+    """A folder for a run of which nothing stays."""
+    with tempfile.TemporaryDirectory(prefix="audit-") as folder:
+        yield Path(folder) / "run"
+
+
+@contextmanager
+def _log_in(path: Path) -> Iterator[Callable[[], None]]:
+    """While it is open, what the audit logs is written to a file as well; gives what closes the file earlier."""
+    level = LOG.level
+    LOG.setLevel(logging.INFO)
+    writer = logging.FileHandler(path)
+    writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    LOG.addHandler(writer)
+
+    def close() -> None:
+        LOG.removeHandler(writer)
+        writer.close()
+
+    try:
+        yield close
+    finally:
+        close()
+        LOG.setLevel(level)

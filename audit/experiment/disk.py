@@ -1,0 +1,19 @@
+"""How much a run folder will hold, before anything is trained."""
+
+from __future__ import annotations
+
+from attacks.signals.logits import Logits
+from audit.core import event_reading
+from audit.experiment.spec import Experiment
+
+
+def bytes_needed(experiment: Experiment) -> int:
+    """Return an upper estimate of what the folder of a run takes, in bytes."""
+    classes, tests = experiment.dataset.classes, len(experiment.dataset.test)
+    total = 0
+    for recipe, play in experiment.pairs:
+        steps = event_reading.steps(recipe.run_event)
+        signals = play.signals(play.trained_for.released, {Logits()})
+        kept = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)
+        total += play.models * (experiment.parameters * 4 + tests * max(classes, 1) * 4 + kept + steps * 8)
+    return 2 * total
