@@ -23,7 +23,7 @@ def draw_coins(count: int, seed: int) -> Array:
     dtype('bool')
     """
     if count < 2:
-        raise DataError(f"{count} coins asked for; expected at least 2, one per audited record")
+        raise DataError(f"{count} coins requested; expected at least 2, one per audited record")
     return np.asarray(Seed(seed).child("membership").numpy().random(count) < 0.5)
 
 
@@ -70,7 +70,7 @@ def _check_coins(coins: Array, count: int, source: str) -> Array:
     tail = min(_heads_tail(flags), _runs_tail(flags))
     if tail < IMPLAUSIBLE:
         raise DataError(
-            f"the coins of {source} ({int(flags.sum())} of {count} true, {_runs(flags)} runs) are no independent fair coins "
+            f"the coins of {source} ({int(flags.sum())} of {count} true, {_runs(flags)} runs) are not independent fair coins "
             f"(probability {tail:.1g}); expected one toss per record with probability 1/2, in the order of the records. "
             "A split that was chosen in another way gives no epsilon: leave the coins out"
         )

@@ -112,6 +112,6 @@ def answer(arguments: Sequence[str]) -> int:
 
 
 def _interrupted(arguments: Sequence[str], number: int) -> int:
-    remark = "; finished models are kept, go on with --resume" if arguments[:1] == ["run"] else ""
+    remark = "; finished models are kept, continue with --resume" if arguments[:1] == ["run"] else ""
     print(f"stopped by {signal.Signals(number).name}{remark}", file=sys.stderr)
     return STOPPED_BY + number

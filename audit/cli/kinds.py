@@ -37,7 +37,7 @@ def guess_kind(target: Path | None, has_factory: bool) -> str:
         is_script = target.is_file() and zipfile.is_zipfile(target) and _is_torchscript(target)
         return "torchscript" if is_script else "state_dict"
     if suffix not in _SUFFIXES:
-        raise ConfigError(f"the suffix of '{target.name}' does not tell what it is; add --kind {'|'.join(KINDS)}")
+        raise ConfigError(f"the suffix of '{target.name}' does not show its kind; add --kind {'|'.join(KINDS)}")
     return _SUFFIXES[suffix]
 
 

@@ -158,7 +158,7 @@ def _coin_seed(number: int | None, file: Path | None) -> int | None:
     try:
         return int(file.read_text(encoding="utf-8") if file is not None else str(variable))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{places[0]} gives no seed; expected a readable file or variable with one integer") from error
+        raise ConfigError(f"{places[0]} does not give a seed; expected a readable file or variable with one integer") from error
 
 
 def read_coins(path: Path) -> Array:
@@ -206,7 +206,7 @@ def _arguments(text: str | None) -> dict[str, Any]:
     try:
         values = json.loads(text or "{}")
     except ValueError as error:
-        raise ConfigError(f"--arguments is no JSON: {error}; expected an object like '{{\"classes\": 10}}'") from error
+        raise ConfigError(f"--arguments is not JSON: {error}; expected an object like '{{\"classes\": 10}}'") from error
     if not isinstance(values, dict):
         raise ConfigError(f"--arguments is {text}; expected a JSON object like '{{\"classes\": 10}}'")
     return values

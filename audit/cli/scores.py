@@ -146,7 +146,7 @@ def _columns(path: Path) -> Mapping[str, Any]:
     names = [one.strip().strip('"') for one in first]
     twice = sorted({one for one in names if one and names.count(one) > 1})
     if twice:
-        raise DataError(f"{path} has more than one column '{twice[0]}'; give every column a name of its own")
+        raise DataError(f"{path} has more than one column '{twice[0]}'; give every column a different name")
     frame = read_table(content, path)
     return {str(name): frame[name].to_numpy() for name in frame.columns}
 

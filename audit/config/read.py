@@ -128,7 +128,7 @@ def _text(path: Path) -> str:
     """The text of a config file; a pipe or a device, which may never end, is none."""
     try:
         if not path.is_file():
-            raise ConfigError(f"config '{path}' is no regular file; give a YAML file")
+            raise ConfigError(f"config '{path}' is not a regular file; give a YAML file")
         with path.open("rb") as stream:
             content = stream.read(4 * yaml_text.MOST_BYTES + 1)
         return content.decode()

@@ -22,7 +22,7 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
         raise DataError(f"{place} is a single array; expected an npz file with named arrays (numpy.savez)")
     if not content.startswith(b"PK"):
         raise DataError(
-            f"{place} is no npz file: it does not begin as a zip archive does. Expected a file written by numpy.savez"
+            f"{place} is not an npz file: it does not begin as a zip archive does. Expected a file written by numpy.savez"
         )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:

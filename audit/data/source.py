@@ -184,7 +184,7 @@ def class_labels(labels: Array, classes: int | None, location: str) -> Array:
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise DataError(
-            f"{location}: label {labels[first]} of record {first} is no integer; expected classes 0, 1, 2, ... "
+            f"{location}: label {labels[first]} of record {first} is not an integer; expected classes 0, 1, 2, ... "
             "(for a continuous target set 'task: regression')"
         )
     top = np.inf if classes is None else classes

@@ -67,7 +67,7 @@ class Store:
         if final.exists():
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
         if folder.exists() and not resume:
-            raise ConfigError(f"'{folder}' holds an unfinished run; go on with it by --resume, or remove it")
+            raise ConfigError(f"'{folder}' holds an unfinished run; continue it with --resume, or remove it")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -101,7 +101,7 @@ class Store:
         if changes:
             raise ConfigError(
                 f"the source of {', '.join(changes)} has changed since '{self.folder}' was started; models of two codes must "
-                "not share a bound: put the code back as it was and go on by --resume, or start a new run"
+                "not share a bound: restore the code and continue with --resume, or start a new run"
             )
         _write(path, json.dumps(manifest).encode())
 
@@ -160,10 +160,10 @@ class Store:
                 names = [name for name in file.keys() if selects is None or selects(name)]  # noqa: SIM118 (not a dict)
                 value = {name: file.get_tensor(name) for name in names}
         except (SafetensorError, OSError) as error:
-            raise OutputError(f"cannot read '{path}': {error}; go on by --resume, which computes it again") from error
+            raise OutputError(f"cannot read '{path}': {error}; continue with --resume, which computes it again") from error
         for name, array in value.items():
             if sums.get(name) != _digest(array):
-                raise OutputError(f"'{name}' in '{path}' is damaged; go on by --resume, which computes it again")
+                raise OutputError(f"'{name}' in '{path}' is damaged; continue with --resume, which computes it again")
         return value
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class Store:
             with safe_open(path, framework="numpy") as file:
                 return tuple(sorted(file.keys()))
         except (SafetensorError, OSError) as error:
-            raise OutputError(f"cannot read '{path}': {error}; go on by --resume, which computes it again") from error
+            raise OutputError(f"cannot read '{path}': {error}; continue with --resume, which computes it again") from error
 
     def intact(self, key: str) -> bool:
         """True where a value is stored under `key` and agrees with its checksums."""
@@ -338,7 +338,7 @@ def _read_started(path: Path) -> dict[str, Any]:
 def _damage_text(path: Path, reason: str) -> str:
     return (
         f"'{path}', which says what config and code the run is of, is damaged ({reason}); if they are those you give now, "
-        "remove that file and go on by --resume with --output: finished models are kept. Else choose another --output"
+        "remove that file and continue with --resume and --output: finished models are kept. Else choose another --output"
     )
 
 

@@ -116,7 +116,7 @@ def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer, t
     except ConfigError as error:
         raise ConfigError(f"mechanism '{spec.name}': {error}") from error
     if spec.trainer is None and not maker.trainer:
-        raise ConfigError(f"mechanism '{spec.name}' of kind '{spec.kind}' has no trainer of its own; name one in 'trainer'")
+        raise ConfigError(f"mechanism '{spec.name}' of kind '{spec.kind}' has no default trainer; name a trainer in 'trainer'")
     keys: dict[str, Any] = spec.trainer or {"kind": maker.trainer}
     observers: tuple[Observer, ...] = ()
     if isinstance(maker, ObservedMechanism):

@@ -130,10 +130,12 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
                 raise DataError(f"{name} is in the format of torch 2.7 and older, which needs pickle; export it again")
             entries = {path.partition("/")[2]: archive.read(path) for path in names}
     except DAMAGE as error:
-        raise DataError(f"{name} is no whole torch.export archive: {error}. Expected what torch.export.save writes") from error
+        raise DataError(
+            f"{name} is not a complete torch.export archive: {error}. Expected what torch.export.save writes"
+        ) from error
     if entries.get("archive_format") != b"pt2":
         raise DataError(
-            f"{name} is no torch.export archive (its archive_format is not 'pt2'); expected what torch.export.save writes"
+            f"{name} is not a torch.export archive (its archive_format is not 'pt2'); expected what torch.export.save writes"
         )
     return entries
 

@@ -100,7 +100,9 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
                 )
             return {path: archive.read(entry) for path, entry in entries_used.items()}
     except DAMAGE as error:
-        raise DataError(f"{name} is no whole TorchScript archive: {error}. Expected what torch.jit.save writes") from error
+        raise DataError(
+            f"{name} is not a complete TorchScript archive: {error}. Expected what torch.jit.save writes"
+        ) from error
 
 
 def _refuse_ambiguous(names: list[str], name: str) -> None:

@@ -78,7 +78,7 @@ class Predictions:
                 raise DataError(f"{names} has {form} but no labels; expected the true class of each record")
         if "labels" in arrays:
             if form == "losses" and arrays["labels"].dtype.kind == "f" and (arrays["labels"] % 1 != 0).any():
-                raise DataError(f"{names}: labels are no classes; for regression leave them out, losses need none")
+                raise DataError(f"{names}: labels are not classes; for regression leave them out, losses need none")
             classes = values.shape[1] if form != "losses" else None
             labels = class_labels(arrays["labels"], classes, f"{names}: labels")
         if form == "losses" and values.ndim != 1:
@@ -164,7 +164,7 @@ def _matrix(values: Array, form: str, names: str) -> Array:
     if values.min() < 0 or values.max() > 1 or off.max() > _SUM_TOLERANCE:
         row = int(np.argmax(np.maximum(off, np.maximum(-values.min(axis=1), values.max(axis=1) - 1))))
         total = values[row].sum()
-        raise DataError(f"{names}: probabilities of record {row} are no distribution (sum {total:.6g}); expected a sum of 1")
+        raise DataError(f"{names}: probabilities of record {row} are not a distribution (sum {total:.6g}); expected a sum of 1")
     return np.asarray(np.log(np.maximum(values, _FEWEST)))
 
 

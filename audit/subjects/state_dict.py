@@ -74,7 +74,7 @@ class StateDict:
             or not all(isinstance(value, torch.Tensor) for value in weights.values())
         ):
             hint = "; name the one with the weights as 'key'" if isinstance(weights, Mapping) else ""
-            raise DataError(f"{name} is no state dict: it holds {_keys(weights)}{hint}. Expected names of tensors")
+            raise DataError(f"{name} is not a state dict: it holds {_keys(weights)}{hint}. Expected names of tensors")
         return {str(key).removeprefix(self.strip_prefix): value for key, value in weights.items()}
 
 
@@ -82,7 +82,7 @@ def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
     try:
         return dict(safetensors.torch.load(content))
     except (safetensors.SafetensorError, *DAMAGE) as error:
-        raise DataError(f"{name} is no whole safetensors file: {error}; save it again") from error
+        raise DataError(f"{name} is not a complete safetensors file: {error}; save it again") from error
 
 
 def _plain_torch(content: bytes, name: str) -> Any:

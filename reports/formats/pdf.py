@@ -58,7 +58,7 @@ def attached(document: bytes) -> bytes:
         DataError: no PDF, none of ours, or a damaged attachment.
     """
     if not document.startswith(b"%PDF-"):
-        raise DataError("the file is no PDF; expected a report.pdf that audit wrote")
+        raise DataError("the file is not a PDF; expected a report.pdf that audit wrote")
     attachments = list(_ATTACHMENT.finditer(document))
     if len(attachments) != 1:
         raise DataError(f"the PDF has {len(attachments)} attached JSON files; expected one, report.json, as audit writes it")

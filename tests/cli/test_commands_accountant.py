@@ -157,7 +157,7 @@ def test_accepted_findings_pass_and_new_ones_do_not(tmp_path: Path, monkeypatch:
     assert invoke(*mine, *FEW, "--skip", "grid-q0.01-s1-t1000-d1e-05")[0] == 0
     assert invoke(*mine, *FEW, "--require", "2", "--baseline", str(file))[0] in (0, 6)
     file.write_text("[]")
-    with pytest.raises(DataError, match="is no baseline"):
+    with pytest.raises(DataError, match="is not a baseline"):
         invoke(*mine, *FEW, "--baseline", str(file))
 
 

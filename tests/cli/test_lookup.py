@@ -72,7 +72,7 @@ def test_the_seed_of_the_coins_comes_from_one_place(tmp_path: Path, monkeypatch:
     with pytest.raises(ConfigError, match=f"given by --randomised-seed-file and {SEED_VARIABLE}; expected one"):
         _coin_seed(None, tmp_path / "seed")
     monkeypatch.setenv(SEED_VARIABLE, "twelve")
-    with pytest.raises(ConfigError, match=f"{SEED_VARIABLE} gives no seed"):
+    with pytest.raises(ConfigError, match=f"{SEED_VARIABLE} does not give a seed"):
         _coin_seed(None, None)
 
 

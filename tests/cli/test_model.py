@@ -274,7 +274,7 @@ def test_the_kind_is_guessed(tmp_path):
     assert guess_kind(Path("a.parquet"), False) == "predictions"
     assert guess_kind(Path("a.bin"), True) == "state_dict"
     assert guess_kind(None, False) == "predictions"
-    with pytest.raises(ConfigError, match=r"'a\.bin' does not tell"):
+    with pytest.raises(ConfigError, match=r"'a\.bin' does not show its kind"):
         guess_kind(Path("a.bin"), False)
 
 

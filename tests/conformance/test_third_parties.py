@@ -24,7 +24,7 @@ from audit.core.claims import Claim
 from audit.core.events import Composed, dp_sgd
 from audit.core.protocols import Needs
 from audit.core.results import Check, Status
-from audit.data.source import UNSCALED, Part, Source, array_sha256
+from audit.data.source import NO_SCALING, Part, Source, array_sha256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Clouds:  # a data reader
         inputs = random.normal(scale=self.spread, size=(300, 4)) + labels[:, None]
         return Source(
             origin="three clouds", sha256=array_sha256(inputs, labels), classes=3,
-            main=Part(inputs=inputs, labels=labels.astype(np.int64)), scaling=UNSCALED,
+            main=Part(inputs=inputs, labels=labels.astype(np.int64)), scaling=NO_SCALING,
         )
 
 
@@ -206,7 +206,7 @@ def test_an_audit_runs_with_a_plug_in_of_each_kind(package: Path) -> None:
         ("model.kind='their_audit.nowhere:Narrow'", "cannot load"),
         ("training.optimizer='their_audit.parts:Sign'", "cannot load"),
         ("mechanisms.phased.luod=1", "unknown key 'luod'.*Did you mean 'loud'"),
-        ("mechanisms.phased.trainer=null", "has no trainer of its own"),
+        ("mechanisms.phased.trainer=null", "has no default trainer"),
         ("output.formats=['their_audit.parts:Name']", "cannot load"),
     ],
 )

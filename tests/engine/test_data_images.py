@@ -176,7 +176,7 @@ def test_other_malformed_pickles(content):
         ([1, 2], "holds list"),
         ({b"data": 1}, "expected a dict with 'data' and 'labels'"),
         ({b"data": np.zeros((2, 5), np.uint8), b"labels": [1, 2]}, r"shape \(2, 5\)"),
-        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, "no list of 2 integers"),
+        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, "not a list of 2 integers"),
         ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, 12]}, "label 12 of record 1 is out of range"),
     ],
 )

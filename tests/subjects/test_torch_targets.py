@@ -253,7 +253,7 @@ def test_guards_and_stack_traces_do_not_reach_the_loader(tmp_path, monkeypatch):
 
 def test_what_is_no_export(tmp_path):
     (tmp_path / "a.pt2").write_bytes(b"nonsense")
-    with pytest.raises(DataError, match=r"a\.pt2 is no whole torch\.export archive"):
+    with pytest.raises(DataError, match=r"a\.pt2 is not a complete torch\.export archive"):
         build("torch_export", tmp_path / "a.pt2")
     torch.save(made().state_dict(), tmp_path / "b.pt2")
     with pytest.raises(DataError, match="archive_format is not 'pt2'"):
@@ -313,7 +313,7 @@ def test_a_pickled_module_is_no_torchscript(tmp_path):
     with pytest.raises(DataError, match=r"a plain torch\.save file, not TorchScript.*state_dict.*--factory"):
         build("torchscript", tmp_path / "m.ts")
     (tmp_path / "n.ts").write_bytes(b"x" * 100)
-    with pytest.raises(DataError, match="no whole TorchScript archive"):
+    with pytest.raises(DataError, match="not a complete TorchScript archive"):
         build("torchscript", tmp_path / "n.ts")
 
 
@@ -352,7 +352,7 @@ def test_weights_that_do_not_fit(tmp_path, factory):
     with pytest.raises(DataError, match=r"'head.weight' is \(3, 36\) in the file and \(4, 36\) in the module"):
         build("state_dict", tmp_path / "m.pt", **(factory | {"arguments": {"classes": 4}}))
     torch.save({"epoch": 3, "weights": state}, tmp_path / "c.pt")
-    with pytest.raises(DataError, match=r"no state dict: it holds epoch, weights; name the one with the weights as 'key'"):
+    with pytest.raises(DataError, match=r"not a state dict: it holds epoch, weights; name the one with the weights as 'key'"):
         build("state_dict", tmp_path / "c.pt", **factory)
     with pytest.raises(ConfigError, match="--factory"):
         build("state_dict", tmp_path / "m.pt")
@@ -374,7 +374,7 @@ def test_a_hostile_state_dict_is_refused_and_not_run(tmp_path, factory):
     with pytest.raises(DataError, match=r"Save module\.state_dict\(\) alone"):
         build("state_dict", tmp_path / "whole.pt", **factory)
     (tmp_path / "d.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0nonsense")
-    with pytest.raises(DataError, match="no whole safetensors file"):
+    with pytest.raises(DataError, match="not a complete safetensors file"):
         build("state_dict", tmp_path / "d.safetensors", **factory)
 
 

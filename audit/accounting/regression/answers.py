@@ -130,9 +130,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         stored = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot read the answers {path}: {error}; remove the file to ask again") from error
+        raise DataError(f"cannot read the answers {path}: {error}; remove the file to run the cases again") from error
     if not isinstance(stored, dict) or not {"source", "seconds", "answers"} <= stored.keys():
-        raise DataError(f"{path} holds no answers to the battery; remove the file to ask again")
+        raise DataError(f"{path} holds no answers to the battery; remove the file to run the cases again")
     return stored
 
 

@@ -117,7 +117,9 @@ def read_baseline(path: Path) -> Baseline:
         raise DataError(f"cannot read the baseline {path}: {error}; --write-baseline makes one") from error
     rows = document.values() if isinstance(document, dict) else [None]
     if not all(isinstance(row, dict) and set(row.values()) <= {str(Finding.WRONG)} for row in rows):
-        raise DataError(f'{path} is no baseline; expected {{"accountant": {{"case": "WRONG"}}}}, as --write-baseline writes it')
+        raise DataError(
+            f'{path} is not a baseline; expected {{"accountant": {{"case": "WRONG"}}}}, as --write-baseline writes it'
+        )
     return {str(name): {str(case): str(finding) for case, finding in row.items()} for name, row in document.items()}
 
 

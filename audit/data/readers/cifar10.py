@@ -53,7 +53,7 @@ def _batch(content: bytes, name: str) -> Part:
     if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != 3072 or len(pixels) == 0:
         raise DataError(f"{name}: 'data' has shape {getattr(pixels, 'shape', None)}; expected (n, 3072) unsigned bytes")
     if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels) or len(labels) != len(pixels):
-        raise DataError(f"{name}: 'labels' is no list of {len(pixels)} integers, one for each image")
+        raise DataError(f"{name}: 'labels' is not a list of {len(pixels)} integers, one for each image")
     return Part(inputs=pixels.reshape(-1, 3, 32, 32), labels=class_labels(np.asarray(labels), 10, name))
 
 

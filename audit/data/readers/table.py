@@ -163,7 +163,7 @@ class Table:
             raise DataError(f"{place}: label column '{self.label}' is empty in row {row}; remove or repair that row")
         if column.dtype.kind == "f" and not (column == column.round()).all():
             raise DataError(
-                f"{place}: label column '{self.label}' holds numbers that are no integers; "
+                f"{place}: label column '{self.label}' holds numbers that are not integers; "
                 "expected class names (for a continuous target set 'task: regression')"
             )
         text = column.astype("int64").astype(str) if column.dtype.kind == "f" else column.astype(str)
@@ -232,7 +232,7 @@ def _numbers(column: Any, place: Path, name: str) -> Array:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise DataError(
-                f"{place}: column '{name}' holds {str(column.iloc[row])!r} in row {row}, which is no number; "
+                f"{place}: column '{name}' holds {str(column.iloc[row])!r} in row {row}, which is not a number; "
                 "name the column in 'categorical' or in 'drop', or repair the row"
             )
         column = as_number

@@ -61,7 +61,7 @@ class Processes:
                     raise WorkerLost(
                         f"a worker process died {losses} times with {len(waiting)} of {len(jobs)} jobs unfinished (killed, "
                         "or out of memory); finished models are kept: lower execution.workers or models_per_job, "
-                        "and go on by --resume"
+                        "and continue with --resume"
                     ) from error
 
     def _pool(
