@@ -143,7 +143,7 @@ class _Pool:
         except errors.RayError as error:
             raise WorkerLost(
                 f"job {index} lost its machine or process more than {self.executor.retries} times ({type(error).__name__}); "
-                "finished models are kept: see to the cluster, lower models_per_job if memory ran out, and continue with --resume"
+                "finished models are kept. Check the cluster, or lower models_per_job if memory ran out, then use --resume"
             ) from error
 
     def _pass_on(self, progress: Progress) -> None:

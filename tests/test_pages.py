@@ -1,0 +1,32 @@
+"""Every page of docs/ is in the table of contents and in the README; links between pages and to files lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+INCLUDED = {"contributing", "changelog"}  # pages that hold a file of the root
+PAGES = sorted(path.stem for path in DOCS.glob("*.md") if path.stem != "index")
+
+
+def test_every_page_is_in_the_table_of_contents_once() -> None:
+    trees = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), re.DOTALL)
+    entries = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    assert sorted(entries) == PAGES
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - INCLUDED))
+def test_the_readme_leads_to_every_page(page: str) -> None:
+    assert f"](docs/{page}.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", ["README.md", "CONTRIBUTING.md", *(f"docs/{page}.md" for page in PAGES)])
+def test_links_lead_somewhere(path: str) -> None:
+    page = ROOT / path
+    targets = [target for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")) if "://" not in target]
+    for target in targets:
+        assert (page.parent / target.split("#")[0]).exists() or target.startswith("#"), target
