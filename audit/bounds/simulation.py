@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 import numpy as np
 
-from audit.bounds import claim_test
+from audit.bounds import budget, claim_test, known_laws
 from audit.bounds import power as planning
+from audit.bounds.known_laws import KnownLaw
 from audit.core import checks
 from audit.core.claims import Certificate, Claim, Detectable
 from audit.core.events import Event
@@ -24,7 +24,7 @@ from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds import binomial
 
 REPETITIONS = 200
 FEW_REPETITIONS = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
@@ -46,11 +46,20 @@ SECONDS = {
     "sequential": 0.008,
 }
 SECONDS_A_SCORE = 2e-7
-FRESH = {
-    "gaussian": 0.006,
-    "fdp_rank": 0.006,
-}  # more where each audit simulates anew, as it does in a certificate
-FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
+BOUND = {
+    "both_ends": 0.02,
+    "clopper_pearson": 0.001,
+    "fdp_rank": 0.2,
+    "gaussian": 0.2,
+    "one_run": 0.02,
+    "one_run_fdp": 0.02,
+    "product_channel": 0.02,
+    "rank_exact": 0.01,
+    "sequential": 0.1,
+}  # and for a whole bound
+WHOLE = 4  # simulated audits to one whose bounds are made
+SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
+OUTSIDE = 0.01  # chance that a simulated rate lies outside of its interval
 UNKNOWN = 0.05
 
 
@@ -83,18 +92,23 @@ class Path:
         return tuple({repr(estimator): estimator for attack in self.attacks for estimator in attack}.values())
 
     def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
-        """Whether a bound on the epsilon `truth` lies above it: in a game that may stop, at any time, so at the worst one."""
+        """Whether a test refutes the epsilon `truth`: in a game that may stop, at any time, so at the worst one."""
+        asked = {"epsilon": truth, "delta": self.delta, "confidence": self.level}
         if self.together:
-            anytime = [attack for attack in attacks[0] if isinstance(attack, AnytimeEstimator)]
-            return any(
-                estimator.ever_refutes(views, epsilon=truth, delta=self.delta, confidence=self.level) for estimator in anytime
-            )
+            anytime = [estimator for estimator in attacks[0] if isinstance(estimator, AnytimeEstimator)]
+            return any(estimator.ever_refutes(views, **asked) for estimator in anytime)
         pairs = [(estimator, view) for attack, view in zip(attacks, views, strict=True) for estimator in attack]
         return any(
-            claim_test.refutes(
-                estimator, view, epsilon=truth, delta=self.delta, confidence=self.level, seed=seed.child("bound", index)
-            )
+            claim_test.refutes(estimator, view, **asked, seed=seed.child("bound", index))
             for index, (estimator, view) in enumerate(pairs)
+        )
+
+    def above(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
+        """Whether a bound, searched for and converted as the audit does, lies above the epsilon `truth`."""
+        return any(
+            bound.epsilon > truth
+            for estimators, view in zip(attacks, views, strict=True)
+            for bound in budget.bounds(view, estimators, delta=self.delta, confidence=self.level, seed=seed)
         )
 
     @property
@@ -124,48 +138,51 @@ def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float)
 
 def quick(path: Path) -> tuple[Certificate, ...]:
     """`certify` with as many audits as fit into about a quarter of a second for each law; nothing where twenty do not."""
-    seconds = sum(_seconds(estimator, path, FRESH) for attack in path.attacks for estimator in attack)
+    seconds = sum(_audit_seconds(estimator, path) for attack in path.attacks for estimator in attack)
     count = _affordable(REPETITIONS, seconds, FEW_REPETITIONS, QUICK)
     return certify(path, count) if count else ()
 
 
 @functools.lru_cache(maxsize=512)
 def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ...]:
-    """How often "the largest bound of this path" was above the truth, on scores of nothing and of randomised response.
+    """How often "the largest bound of this path" was above the truth, under each of `known_laws.tried`.
 
-    On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most.
-    Estimators inside a family of trade-off curves are tried on scores of nothing only: randomised response is in no such
-    family. Of canaries in copies the law is that of all copies together, and bounds are converted by group privacy as in the
-    audit itself. Nothing is returned where even twenty audits would take long, or the game decides no membership by coins.
+    An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every fourth also makes its
+    bounds, and one above the truth counts even where no test said so. Nothing is returned where even twenty audits would take
+    long, or the game decides no membership by coins.
     """
     if not path.simulable or not path.estimators:
         return ()
-    laws = (Law(kind="null", delta=path.delta), Law(kind="flat", parameter=FLAT * path.game.copies, delta=path.delta))
+    families = {family_of(estimator, path) for estimator in path.estimators}
     certificates = []
-    for law in laws:
-        inside = {
-            repr(estimator) for estimator in path.estimators if law.kind != "null" and family_of(estimator, path) is not None
-        }
+    for law in known_laws.tried(families, path.mechanism, path.game.copies, path.delta):
         taking_part = [
-            [estimator for estimator in attack if repr(estimator) not in inside and _speaks(estimator, path)]
+            [estimator for estimator in attack if family_of(estimator, path) in law.families and _speaks(estimator, path)]
             for attack in path.attacks
         ]
-        costs = sum(_seconds(estimator, path, FRESH) for attack in taking_part for estimator in attack)
+        costs = sum(_audit_seconds(estimator, path) for attack in taking_part for estimator in attack)
         count = _affordable(repetitions, costs, FEW_REPETITIONS) if repetitions <= FEW_REPETITIONS[0] else repetitions
         if any(taking_part) and count:
             certificates.append(_certificate(path, law, taking_part, count))
     return tuple(certificates)
 
 
-def _certificate(path: Path, law: Law, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
-    wrong, truth = 0, law.epsilon / path.game.copies
+def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
+    wrong = 0
     for repetition in range(repetitions):
-        stream = Seed(0).child(f"certificate:{law.kind}", repetition)
-        wrong += path.wrong(attacks, _views(law, path, stream), truth, stream)
+        stream = Seed(0).child(f"certificate:{law.name}", repetition)
+        asked = attacks, _views(law, path, stream), law.epsilon, stream
+        wrong += path.wrong(*asked) or (repetition % WHOLE == 0 and not path.together and path.above(*asked))
     bounds = sum(len(attack) for attack in (attacks[:1] if path.together else attacks))
-    nominal = min(1.0, bounds * (1 - path.level))
-    name = law.name if path.game.copies == 1 else f"{law.name}, of {path.game.copies} copies together"
-    return Certificate(law=name, epsilon=truth, wrong=wrong, repetitions=repetitions, nominal=nominal)
+    return Certificate(
+        law=law.name if path.game.copies == 1 else f"{law.name}, of {path.game.copies} copies together",
+        epsilon=law.epsilon,
+        wrong=wrong,
+        repetitions=repetitions,
+        nominal=min(1.0, bounds * (1 - path.level)),
+        lower=float(binomial.rate_lower(wrong, repetitions, OUTSIDE / 2)),
+        upper=float(binomial.rate_upper(wrong, repetitions, OUTSIDE / 2)),
+    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -205,10 +222,19 @@ def family_of(estimator: Estimator, path: Path) -> str | None:
     return claim_test.family_of(estimator, path.game, path.mechanism, path.delta)
 
 
-def _seconds(estimator: Estimator, path: Path, surcharges: Mapping[str, float] = MappingProxyType({})) -> float:
+def _audit_seconds(estimator: Estimator, path: Path) -> float:
+    """About how long a simulated audit of a certificate takes: a test that shares no draws, and now and then a bound."""
+    kind = _kind(estimator)
+    return _seconds(estimator, path) + (FRESH if kind in SIMULATING else 0.0) + BOUND.get(kind, UNKNOWN) / WHOLE
+
+
+def _kind(estimator: Estimator) -> str:
+    return type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
+
+
+def _seconds(estimator: Estimator, path: Path) -> float:
     """About how long one test of one claim takes."""
-    kind = type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
-    return SECONDS.get(kind, UNKNOWN) + surcharges.get(kind, 0.0) + SECONDS_A_SCORE * path.scores
+    return SECONDS.get(_kind(estimator), UNKNOWN) + SECONDS_A_SCORE * path.scores
 
 
 def _affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
@@ -219,7 +245,7 @@ def _affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budg
     return max((count for count in (repetitions, *choices) if count <= repetitions and count * seconds <= limit), default=0)
 
 
-def _views(law: Law, path: Path, seed: Seed) -> list[Scores]:
+def _views(law: KnownLaw, path: Path, seed: Seed) -> list[Scores]:
     """Scores of several attacks on one simulated game: the first undisturbed, the others noisier."""
     count = max(path.scores, 2)
     coins = seed.child("coins").numpy().random(count)

@@ -116,7 +116,8 @@ def _bound(bound: LowerBound) -> str:
 def _simulated(game: GameResult) -> list[str]:
     """What simulated audits of this size say: how often they are wrong, and what they would have caught."""
     found = [
-        f"  simulated on {one.law}: {one.wrong} of {one.repetitions} audits wrong, at most {one.nominal:.1%} promised"
+        f"  simulated on {one.law}: {one.wrong} of {one.repetitions} audits wrong, a rate of {one.lower:.1%} to "
+        f"{one.upper:.1%}; at most {one.nominal:.1%} promised"
         f"{'' if one.kept else '; MORE THAN CHANCE EXPLAINS'}"
         for one in game.certificates
     ]

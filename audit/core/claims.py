@@ -118,6 +118,7 @@ class Certificate:
         epsilon: the truth under that law.
         wrong: of `repetitions` simulated audits put a bound above it.
         nominal: the error rate that all those bounds together promise.
+        lower: and `upper`: Clopper-Pearson limits at 99 % on the chance behind `wrong`: what so many audits can tell.
     """
 
     law: str
@@ -125,13 +126,13 @@ class Certificate:
     wrong: int
     repetitions: int
     nominal: float
+    lower: float
+    upper: float
 
     @property
     def kept(self) -> bool:
-        """Whether the count is one that the promise explains: not above its mean by three standard deviations."""
-        mean = self.repetitions * self.nominal
-        std = math.sqrt(mean * max(0.0, 1 - self.nominal))
-        return self.wrong <= mean + 3 * std
+        """Whether the promise explains the count: False where the whole interval on the error rate lies above it."""
+        return self.lower <= self.nominal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,8 @@ def _one(detectable: Detectable) -> str:
 def _wrong(certificates: tuple[Certificate, ...]) -> str:
     rates = listed(
         [
-            f"{count(certificate.wrong)} of {count(certificate.repetitions)} simulated audits of {_law(certificate)}"
+            f"{count(certificate.wrong)} of {count(certificate.repetitions)} simulated audits of {_law(certificate)} "
+            f"({percent(certificate.lower, 1)} to {percent(certificate.upper, 1)})"
             for certificate in certificates
         ]
     )
@@ -67,7 +68,7 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
         sentence(
             f"the largest bound of this game, with the same estimators, attacks and number of scores, lay above the truth in "
             f"{rates}; "
-            f"at most {limit} is promised"
+            f"in brackets are 99{SPACE}% limits on its rate, of which at most {limit} is promised"
         )
         + excess
     )

@@ -239,8 +239,10 @@ def _groups(seed: int, names: tuple[str, ...] = DIGITS) -> tuple[GroupResult, ..
 
 
 CERTIFICATES = (
-    Certificate(law="nothing leaks", epsilon=0.0, wrong=1, repetitions=200, nominal=0.03),
-    Certificate(law="randomised response, epsilon 1", epsilon=1.0, wrong=3, repetitions=100, nominal=0.015),
+    Certificate(law="nothing leaks", epsilon=0.0, wrong=1, repetitions=200, nominal=0.03, lower=0.00003, upper=0.0366),
+    Certificate(
+        law="randomised response, epsilon 1", epsilon=1.0, wrong=3, repetitions=100, nominal=0.015, lower=0.0034, upper=0.106
+    ),
 )
 
 

@@ -34,7 +34,9 @@ def test_what_cannot_be_caught_and_what_is_wrong_too_often_is_said() -> None:
     game = replace(
         sample.black_box(1, 1.0, 2.5, 1.5),
         detectable=(sample.detectable("one_run", math.inf, 8.0),),
-        certificates=(Certificate(law="nothing leaks", epsilon=0.0, wrong=40, repetitions=100, nominal=0.05),),
+        certificates=(
+            Certificate(law="nothing leaks", epsilon=0.0, wrong=40, repetitions=100, nominal=0.05, lower=0.27, upper=0.53),
+        ),
     )
     caught, wrong = (words(block) for block in simulation.blocks(game))
     assert "by one_run nothing at all against ε ≤ 8.00" in caught

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.stats.bounds import pair_draws, rank_exact
 from audit.stats.bounds.ranks import Memberships
@@ -31,6 +32,7 @@ ROUNDING = 1e-9  # excesses that are equal up to it count as reached
 
 Pairs = Callable[[float], tuple[float, float]]
 """The (epsilon, delta) of each parameter from 0 on; epsilon in proportion to it, and delta does not fall."""
+Rows = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +63,21 @@ def bound(ranked: Memberships, pairs: Pairs, significance: float) -> tuple[float
         identically distributed on each side. Never rises with delta, with confidence or where members move down.
     """
     design, right, slope = Design.of(ranked), right_guesses(ranked), pairs(1.0)[0]
-    edges = ladder(design)
+    edges, level = ladder(design), (1 - RANKS) * significance
+
+    def pair(epsilon: float) -> tuple[float, float]:
+        return epsilon, pairs(epsilon / slope)[1]
+
+    def rejects(first: int, last: int) -> bool:
+        return _refuted(design, _limits(design, right, range(first, last)), pair(float(edges[last])), level)
+
     refuted = _begin(ranked, pairs, significance) * slope
-
-    def rejects(steps: range, epsilon: float) -> bool:
-        pair = epsilon, pairs(epsilon / slope)[1]
-        return _refuted(design, _limits(design, right, steps), pair, (1 - RANKS) * significance)
-
-    begin = int(np.searchsorted(edges, refuted, side="right")) - 1
-    step = _last_edge(lambda first, last: rejects(range(first, last), float(edges[last])), begin, len(edges) - 1)
+    step = _last_edge(rejects, int(np.searchsorted(edges, refuted, side="right")) - 1, len(edges) - 1)
     refuted = max(refuted, float(edges[step]))
     if step < len(edges) - 1:
-        inside = functools.partial(rejects, range(step, step + 1))
-        refuted = max(refuted, _last_part(inside, float(edges[step]), float(edges[step + 1])))
+        parts = [pair(epsilon) for epsilon in np.linspace(edges[step], edges[step + 1], PARTS + 1).tolist()]
+        last = _last_part(design, _limits(design, right, range(step, step + 1)), parts, level)
+        refuted = max(refuted, parts[last][0])
     return refuted / slope, int(np.argmax(excess(right, refuted, design))) if refuted > 0 else -1
 
 
@@ -90,13 +94,25 @@ def _last_edge(rejects: Callable[[int, int], bool], begin: int, end: int) -> int
     return begin
 
 
-def _last_part(rejects: Callable[[float], bool], low: float, high: float) -> float:
-    """The largest of `PARTS` equal parts of a step that is refuted; `low` where none is, and `high` is not."""
-    first, last = 0, PARTS
+def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]], level: float) -> int:
+    """The index of the last of growing pairs that is refuted, the last of all not being; 0 where none is.
+
+    A draw that reaches a limit at a pair that is refuted does so at all that are still to be tried, and one that does not at a
+    pair that is kept never will: only the others are counted anew.
+    """
+    blocks = range(_blocks(level))
+    settled = [_reached(design, parts[0], limits, block) for block in blocks]
+    open_rows = [np.flatnonzero(_reached(design, parts[-1], limits, block) & ~settled[block]) for block in blocks]
+    counts_settled = [int(rows.sum()) for rows in settled]
+    first, last = 0, len(parts) - 1
     while last - first > 1:
         middle = (first + last) // 2
-        first, last = (middle, last) if rejects(low + (high - low) * middle / PARTS) else (first, middle)
-    return low + (high - low) * first / PARTS
+        reached = [(_right_guesses(design, *parts[middle], block, open_rows[block]) >= limits).any(axis=1) for block in blocks]
+        now = [count + int(rows.sum()) for count, rows in zip(counts_settled, reached, strict=True)]
+        refuted = _significant(now, level)
+        open_rows = [rows[~hit if refuted else hit] for rows, hit in zip(open_rows, reached, strict=True)]
+        first, last, counts_settled = (middle, last, now) if refuted else (first, middle, counts_settled)
+    return first
 
 
 def refutes(ranked: Memberships, epsilon: float, delta: float, significance: float) -> bool:
@@ -138,19 +154,32 @@ def _limits(design: Design, right: Counts, steps: range) -> Counts:
 
 
 def _refuted(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
-    """Whether it is rarer than `level` that (epsilon, delta) reaches one of `limits`: by one block of draws or, where the level
-    is small, by more.
+    """Whether it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
+    reached: list[int] = []
+    for block in range(_blocks(level)):
+        reached.append(int(_reached(design, pair, limits, block).sum()))
+        if block == 0 and not _significant(reached, max(level, SMALL)):
+            return False
+    return _significant(reached, level)
 
-    More draws refute only what the first of them refute at the finest level that they serve.
+
+def _blocks(level: float) -> int:
+    return 1 if level >= SMALL else pair_draws.BLOCKS
+
+
+def _significant(reached: list[int], level: float) -> bool:
+    """Whether so many draws of each block are few enough.
+
+    More blocks refute only what the first of them refutes at the finest level that it serves: tests are nested.
     """
+    if (1 + reached[0]) / (1 + pair_draws.ROWS) > max(level, SMALL):
+        return False
+    return (1 + sum(reached)) / (1 + pair_draws.ROWS * len(reached)) <= level
 
-    def p_value(blocks: int) -> float:
-        reached = sum(int((simulate(design, *pair, block) >= limits).any(axis=1).sum()) for block in range(blocks))
-        return (1 + reached) / (1 + pair_draws.ROWS * blocks)
 
-    if level >= SMALL:
-        return p_value(1) <= level
-    return p_value(1) <= SMALL and p_value(pair_draws.BLOCKS) <= level
+def _reached(design: Design, pair: tuple[float, float], limits: Counts, block: int) -> Rows:
+    """Which draws have one of so many right guesses."""
+    return np.asarray((simulate(design, *pair, block) >= limits).any(axis=1))
 
 
 @functools.lru_cache(maxsize=64)
@@ -210,9 +239,16 @@ def simulate(design: Design, epsilon: float, delta: float, block: int) -> Counts
 
     None falls in any row as epsilon or delta grows.
     """
+    return _right_guesses(design, epsilon, delta, block, None)
+
+
+def _right_guesses(design: Design, epsilon: float, delta: float, block: int, rows: Counts | None) -> Counts:
+    """Those of all draws of a block, or of some."""
+    members, nonmembers = pair_draws.block(design.members, design.nonmembers, block)
+    if rows is not None:
+        members, nonmembers = members.only(rows), nonmembers.only(rows)
     each = counts(design.scores)
     cuts = np.concatenate([each, design.scores - each])
-    curve = functools.partial(tradeoff.tpr_allowed, epsilon, delta)
-    above = pair_draws.members_on_top(*pair_draws.block(design.members, design.nonmembers, block), cuts, curve)
+    above = pair_draws.members_on_top(members, nonmembers, cuts, functools.partial(tradeoff.tpr_allowed, epsilon, delta))
     in_top, in_rest = above[:, : len(each)], above[:, len(each) :]
     return np.asarray(in_top + each - (design.members - in_rest))

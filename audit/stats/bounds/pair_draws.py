@@ -38,6 +38,10 @@ class OrderStatistics:
     ranks: Counts
     values: Array
 
+    def only(self, rows: Counts) -> OrderStatistics:
+        """Some of the samples."""
+        return OrderStatistics(size=self.size, ranks=self.ranks, values=self.values[rows])
+
 
 def kept_ranks(size: int) -> Counts:
     """Ranks in 1 ... `size`: all of them, or `KEPT` whose distances follow the standard error of an empirical distribution.
@@ -70,9 +74,9 @@ def block(members: int, nonmembers: int, index: int) -> tuple[OrderStatistics, O
 
 def members_on_top(members: OrderStatistics, nonmembers: OrderStatistics, cuts: Counts, curve: Curve) -> Counts:
     """`(rows, cuts)` members among so many highest scores, or more where ranks are left out; never fewer for a larger curve."""
-    row_of_member, row_of_nonmember = (np.arange(ROWS)[:, None] * len(side.ranks) for side in (members, nonmembers))
+    row_of_member, row_of_nonmember = (np.arange(len(side.values))[:, None] * len(side.ranks) for side in (members, nonmembers))
     kept_from = np.searchsorted(nonmembers.ranks, np.arange(nonmembers.size + 1))  # index of the first rank kept from each on
-    least = np.zeros((ROWS, len(cuts)), dtype=np.int64)  # so many of the ranks kept stand on top
+    least = np.zeros((len(members.values), len(cuts)), dtype=np.int64)  # so many of the ranks kept stand on top
     most = np.full_like(least, len(members.ranks))
     for _ in range(len(members.ranks).bit_length()):
         tried = (least + most + 1) // 2

@@ -10,6 +10,7 @@ import numpy as np
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array
 from audit.stats.curves import tradeoff
+from audit.stats.curves.tradeoff_curves import Curve
 
 KINDS = ("null", "flat", "laplace", "gaussian")
 
@@ -64,3 +65,9 @@ class Law:
             return np.asarray(generator.laplace(size=count) + self.parameter * included)
         shift = self.parameter if self.kind == "gaussian" else 0.0
         return np.asarray(generator.normal(size=count) + shift * included)
+
+
+def of_curve(curve: Curve, included: Memberships, generator: np.random.Generator) -> Array:
+    """Independent scores of the least favourable pair of a trade-off curve, whose ROC is that curve."""
+    uniform = generator.random(len(included))
+    return np.asarray(np.where(included, curve.tnr(1 - uniform) - 1, -uniform))
