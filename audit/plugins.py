@@ -92,12 +92,12 @@ def build(package: str, spec: Mapping[str, Any], location: str | None = None) ->
     if not isinstance(kind, str):
         raise ConfigError(f"{place}: an entry without 'kind': {dict(spec)!r}; name one of {', '.join(names(package))}")
     plugin = find(package, kind, location)
-    options_known, mandatory = keys(plugin)
+    allowed_options, mandatory = keys(plugin)
     if dataclasses.is_dataclass(plugin):
         for key in options:
-            if key not in options_known:
-                takes = ", ".join(options_known) or "no keys"
-                raise ConfigError(f"{place}.{kind}: unknown key '{key}'.{hint(key, options_known)} It takes: {takes}")
+            if key not in allowed_options:
+                takes = ", ".join(allowed_options) or "no keys"
+                raise ConfigError(f"{place}.{kind}: unknown key '{key}'.{hint(key, allowed_options)} It takes: {takes}")
         for key in mandatory:
             if key not in options:
                 raise ConfigError(f"{place}.{kind} needs the key '{key}'")

@@ -71,9 +71,9 @@ def regressed(changes: Sequence[Change]) -> bool:
 def _of_mechanism(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
     if old.outcome is not new.outcome:
         before, after = (mechanism.outcome.value if mechanism.outcome else "no claim" for mechanism in (old, new))
-        is_gone = old.outcome is not None and new.outcome is None
+        vanishes = old.outcome is not None and new.outcome is None
         worse = RANK[new.outcome] > RANK[old.outcome]
-        weight = Weight.GONE if is_gone else Weight.WORSE if worse else Weight.OTHER
+        weight = Weight.GONE if vanishes else Weight.WORSE if worse else Weight.OTHER
         yield Change(weight=weight, subject=old.name, text=f"outcome was {before}, is {after}")
     yield from _of_claims(old, new)
     yield from _of_bounds(old, new)

@@ -47,9 +47,9 @@ def views_of(inputs: Array, count: int) -> Iterator[Array]:
 def _shift(images: Array, down: int, right: int) -> Array:
     if not down and not right:
         return images
-    translated = np.zeros_like(images)
+    output = np.zeros_like(images)
     height, width = images.shape[2:]
     rows, columns = slice(max(down, 0), height + min(down, 0)), slice(max(right, 0), width + min(right, 0))
     came_rows, came_columns = slice(max(-down, 0), height + min(-down, 0)), slice(max(-right, 0), width + min(-right, 0))
-    translated[:, :, rows, columns] = images[:, :, came_rows, came_columns]
-    return translated
+    output[:, :, rows, columns] = images[:, :, came_rows, came_columns]
+    return output

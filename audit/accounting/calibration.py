@@ -14,7 +14,7 @@ from audit.core.protocols import Accountant
 from audit.core.results import Trajectory
 
 _TOLERANCE = 1e-3  # of the target that the calibrated noise may leave unspent
-_LEAST, _MOST = 1e-2, 1e6  # noise multipliers that are searched
+_SMALLEST, _LARGEST = 1e-2, 1e6  # noise multipliers that are searched
 _EVALUATIONS = 60
 
 
@@ -56,7 +56,7 @@ def calibrate_noise(
         if bracket.done:
             break
         noise = bracket.next(halve=turn % 3 == 2)
-        bracket = bracket.narrowed(noise, excess(noise))
+        bracket = bracket.narrow(noise, excess(noise))
     return with_noise(bracket.high)
 
 
@@ -82,7 +82,7 @@ class _Bracket:
         share = min(max(share, 0.01), 0.99)
         return math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
 
-    def narrowed(self, noise: float, excess: float) -> _Bracket:
+    def narrow(self, noise: float, excess: float) -> _Bracket:
         if excess <= 0:
             return _Bracket(self.low, noise, self.excess_low, excess)
         return _Bracket(noise, self.high, excess, self.excess_high)
@@ -94,15 +94,15 @@ def _bracket(excess: Callable[[float], float], target: float) -> _Bracket:
     while excess_at > 0:
         below, excess_below = noise, excess_at
         noise *= 2
-        if noise > _MOST:
+        if noise > _LARGEST:
             raise ConfigError(
-                f"no noise_multiplier up to {_MOST:g} meets epsilon {target:g}: the claim is still "
+                f"no noise_multiplier up to {_LARGEST:g} meets epsilon {target:g}: the claim is still "
                 f"{target * math.exp(excess_at):.4g}; raise the target or delta, or choose an accountant without a floor"
             )
         excess_at = excess(noise)
         if excess_at <= 0:
             return _Bracket(below, noise, excess_below, excess_at)
-    while noise > _LEAST:
+    while noise > _SMALLEST:
         above, excess_above = noise, excess_at
         noise /= 2
         excess_at = excess(noise)

@@ -89,7 +89,7 @@ class Ledger:
         """Everything released so far, as one event."""
         return Composed(parts=tuple(release.event for release in self.releases))
 
-    def spent(self, accountant: Accountant, events: Sequence[Event] = ()) -> Claim:
+    def total_claim(self, accountant: Accountant, events: Sequence[Event] = ()) -> Claim:
         """What all releases cost together, `events` ones included.
 
         Composition is that of the mechanisms, not of their epsilons; each release may depend on those before it.
@@ -100,11 +100,11 @@ class Ledger:
 
     def remaining(self, accountant: Accountant) -> float:
         """Budget minus what is spent, at least 0. What still fits is a matter of composition: ask `affords`."""
-        return max(0.0, self.budget_epsilon - self.spent(accountant).epsilon) if self.releases else self.budget_epsilon
+        return max(0.0, self.budget_epsilon - self.total_claim(accountant).epsilon) if self.releases else self.budget_epsilon
 
     def affords(self, accountant: Accountant, event: Event) -> bool:
         """Whether a planned release would stay within the budget."""
-        return self.spent(accountant, (event,)).epsilon <= self.budget_epsilon
+        return self.total_claim(accountant, (event,)).epsilon <= self.budget_epsilon
 
     def record(self, accountant: Accountant, release: Release) -> Ledger:
         """The ledger with one release more.
@@ -112,7 +112,7 @@ class Ledger:
         Raises:
             BudgetExceeded: it would cost more than what is left; nothing is recorded.
         """
-        total = self.spent(accountant, (release.event,))
+        total = self.total_claim(accountant, (release.event,))
         if not total.epsilon <= self.budget_epsilon:
             raise BudgetExceeded(
                 f"'{release.name}' would bring the total to epsilon {total.epsilon:.6g} at delta {self.delta:g} "
@@ -141,7 +141,7 @@ class Ledger:
         """What was spent after each release; its steps are the releases, counted from 1."""
         epsilons, source = [0.0], ""
         for count in range(1, len(self.releases) + 1):
-            claim = replace(self, releases=self.releases[:count]).spent(accountant)
+            claim = replace(self, releases=self.releases[:count]).total_claim(accountant)
             source = claim.source
             epsilons.append(max(epsilons[-1], claim.epsilon))
         return Trajectory(accountant=source, steps=tuple(range(1, len(epsilons))), epsilon=tuple(epsilons[1:]))
@@ -163,7 +163,7 @@ def record(path: Path, release: Release, *, unless_present: bool = False) -> Led
         if unless_present and any(replace(row, when=release.when) == release for row in book.releases):
             return book
         extension = book.record(book.ask(), release)
-        with locked(path):
+        with lock(path):
             if load(path) == book:
                 save(extension, path)
                 return extension
@@ -219,7 +219,7 @@ def save(ledger: Ledger, path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Keeps other commands from writing a ledger of this folder until the block, or the process, ends.
 
     Raises:
@@ -358,7 +358,7 @@ def summary(ledger: Ledger) -> BudgetLedger:
 
 def report_line(ledger: Ledger, accountant: Accountant) -> str:
     """The state of the ledger in one sentence."""
-    claim = ledger.spent(accountant) if ledger.releases else None
+    claim = ledger.total_claim(accountant) if ledger.releases else None
     epsilon = 0.0 if claim is None else claim.epsilon
     share = "all" if math.isinf(epsilon) else f"{100 * epsilon / ledger.budget_epsilon:.1f} %"
     return (

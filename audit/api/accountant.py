@@ -121,7 +121,7 @@ class Battery:
                 case=result.case.id,
                 group=result.case.group,
                 finding=str(result.finding),
-                claimed=result.claimed,
+                claimed=result.epsilon,
                 factor=result.factor,
                 seconds=result.seconds,
                 message=result.message,
@@ -158,9 +158,9 @@ def epsilon(
     """
     from audit.accounting.accountants.reference import Reference
 
-    relation = Adjacency.named(adjacency)
+    relation = Adjacency.by_name(adjacency)
     rows = []
-    for name, accountant in _named(accountants):
+    for name, accountant in _accountants(accountants):
         try:
             claim = accountant.claim(event, delta=delta, adjacency=relation)
             cells: tuple[float | None, str, str] = (claim.epsilon, claim.source, claim.note)
@@ -192,9 +192,9 @@ def noise(
     checks.positive(target_epsilon, "target_epsilon")
     checks.open_probability(delta, "delta")
     checks.probability(sample_rate, "sample_rate")
-    relation = Adjacency.named(adjacency)
+    relation = Adjacency.by_name(adjacency)
     rows = []
-    for name, accountant in _named(accountants):
+    for name, accountant in _accountants(accountants):
         try:
             event = calibrate_noise(
                 accountant,
@@ -240,10 +240,10 @@ def steps(
         )
     step, relation = (
         dp_sgd(noise_multiplier=noise_multiplier, clip_norm=1.0, sample_rate=sample_rate, steps=1),
-        Adjacency.named(adjacency),
+        Adjacency.by_name(adjacency),
     )
     rows = []
-    for name, accountant in _named(accountants):
+    for name, accountant in _accountants(accountants):
         try:
             step_limit: int | None = steps_within(
                 accountant, step, target_epsilon=target_epsilon, delta=delta, adjacency=relation
@@ -281,13 +281,13 @@ def check(
     """
     from audit.accounting.regression import conclusion, suite
 
-    ((name, subject),) = _named([accountant])
-    cases_chosen = conclusion.choose(suite.load(), groups=groups, texts=cases, omissions=skip)
-    results = suite.run(subject, cases_chosen, seconds=seconds, progress=listener)
+    ((name, subject),) = _accountants([accountant])
+    case_list = conclusion.choose(suite.load(), groups=groups, texts=cases, omissions=skip)
+    results = suite.run(subject, case_list, seconds=seconds, progress=listener)
     return Battery(accountant=name, results=results, conclusion=conclusion.conclude(results, minimum=required))
 
 
-def _named(accountants: Sequence[str | Mapping[str, Any] | Accountant]) -> Iterator[tuple[str, Accountant]]:
+def _accountants(accountants: Sequence[str | Mapping[str, Any] | Accountant]) -> Iterator[tuple[str, Accountant]]:
     from audit.accounting import resolve
 
     if isinstance(accountants, str):

@@ -80,18 +80,18 @@ def lower_bound(
     from audit.bounds import plausibility, simulation
     from audit.core.claims import CertifiedBound
 
-    scores = _scores(member_scores, nonmember_scores, game, mechanism, Adjacency.named(adjacency))
-    chosen = _chosen(estimator, family, scores.game)
-    odd = plausibility.remarks(scores, chosen.assumes)
+    scores = _scores(member_scores, nonmember_scores, game, mechanism, Adjacency.by_name(adjacency))
+    instance = _estimator(estimator, family, scores.game)
+    odd = plausibility.remarks(scores, instance.assumes)
     level = _share(confidence, attacks)
-    bound = chosen.lower_bound(scores, delta=delta, confidence=level, seed=Seed(seed))
-    path = simulation.path_of(chosen, scores, delta=delta, level=level)
+    bound = instance.lower_bound(scores, delta=delta, confidence=level, seed=Seed(seed))
+    path = simulation.path_of(instance, scores, delta=delta, level=level)
     if certificates is None:
-        simulated = simulation.quick(path)
+        certificate_rows = simulation.quick(path)
     else:
-        simulated = simulation.certify(path, certificates) if certificates else ()
-    stated = {field.name: getattr(bound, field.name) for field in fields(bound)}
-    return CertifiedBound(**stated, game=scores.game, certificates=simulated, remarks=odd)
+        certificate_rows = simulation.certify(path, certificates) if certificates else ()
+    values = {field.name: getattr(bound, field.name) for field in fields(bound)}
+    return CertifiedBound(**values, game=scores.game, certificates=certificate_rows, remarks=odd)
 
 
 def delta_lower_bound(
@@ -129,8 +129,8 @@ def delta_lower_bound(
     scores = _scores(member_scores, nonmember_scores, game, mechanism)
     if estimator == "auto" and family is None:
         estimator = defaults.for_delta(scores.game)
-    chosen = _chosen(estimator, family, scores.game)
-    return claim_test.delta_bound(chosen, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
+    instance = _estimator(estimator, family, scores.game)
+    return claim_test.delta_bound(instance, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
 
 
 def step_bound(
@@ -178,18 +178,26 @@ def estimates(
     checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "estimates")
     checks.probability(delta, "delta")
     significance = 1 - checks.confidence(confidence)
-    false, missed = point_estimates.best_counts(members, nonmembers)
+    false, false_negatives = point_estimates.best_counts(members, nonmembers)
     sides = len(members), len(nonmembers)
     low, high = point_estimates.bootstrap(members, nonmembers, delta, Seed(seed).child("bootstrap").numpy())
-    chosen = "at the threshold that looks best on these scores, which is not paid for"
+    description = "at the threshold that looks best on these scores, which is not paid for"
     figures = (
-        ("plug_in", point_estimates.plug_in(false, missed, sides, delta), f"observed rates {chosen}"),
-        ("jeffreys", point_estimates.jeffreys(false, missed, sides, delta, significance), f"Jeffreys limits {chosen}"),
-        ("joint_beta", point_estimates.joint_beta(false, missed, sides, delta, significance), f"credible bound {chosen}"),
+        ("plug_in", point_estimates.plug_in(false, false_negatives, sides, delta), f"observed rates {description}"),
+        (
+            "jeffreys",
+            point_estimates.jeffreys(false, false_negatives, sides, delta, significance),
+            f"Jeffreys limits {description}",
+        ),
+        (
+            "joint_beta",
+            point_estimates.joint_beta(false, false_negatives, sides, delta, significance),
+            f"credible bound {description}",
+        ),
         ("bootstrap_low", low, "5 % quantile over resampled scores; no finite-sample guarantee"),
         ("bootstrap_high", high, "95 % quantile over resampled scores; no finite-sample guarantee"),
     )
-    return tuple(Estimate(epsilon=value, delta=delta, estimator=name, warning=why) for name, value, why in figures)
+    return tuple(Estimate(epsilon=value, delta=delta, estimator=name, warning=warning) for name, value, warning in figures)
 
 
 def roc(member_scores: ArrayLike, nonmember_scores: ArrayLike, *, confidence: float = 0.95) -> RocCurve:
@@ -229,7 +237,7 @@ def _scores(
 ) -> Scores:
     """Both sides together, with the game that they come from."""
     sides = [score_values.read(member_scores, "member scores"), score_values.read(nonmember_scores, "nonmember scores")]
-    values = score_values.ordered(sides)
+    values = score_values.on_common_scale(sides)
     included = np.arange(len(values)) < len(sides[0])
     checks.both_sides(included, "a bound")
     rules = Game.of_scores(game, len(included), adjacency) if isinstance(game, str) else game
@@ -243,7 +251,7 @@ def _share(confidence: float, attacks: int) -> float:
     return 1 - (1 - checks.confidence(confidence)) / attacks
 
 
-def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
+def _estimator(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
     """The estimator that is meant, once the game grants what it assumes."""
     from audit import plugins
 
@@ -253,9 +261,9 @@ def _chosen(estimator: str | Mapping[str, Any], family: str | None, game: Game) 
             f"one of them out, or give the estimator its own option, as in {{'kind': 'rank_exact', 'family': 'gdp'}}"
         )
     spec = _default_in(family, game) if estimator == "auto" else estimator
-    chosen: Estimator = plugins.build(plugins.FOLDERS["estimators"], {"kind": spec} if isinstance(spec, str) else spec)
-    game.require(chosen.assumes, type(chosen).__name__)
-    return chosen
+    instance: Estimator = plugins.build(plugins.FOLDERS["estimators"], {"kind": spec} if isinstance(spec, str) else spec)
+    game.require(instance.assumes, type(instance).__name__)
+    return instance
 
 
 def _side(values: ArrayLike, name: str) -> Array:
@@ -268,9 +276,9 @@ def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:
 
     if family is None:
         return {"kind": defaults.for_epsilon(game)}
-    ranked = {"gdp": "gaussian", "dp_sgd": "fdp_rank"}
-    if family not in ranked:
-        raise ConfigError(f"family is '{family}'; expected one of {', '.join(ranked)}, or None for any mechanism")
+    estimator_of = {"gdp": "gaussian", "dp_sgd": "fdp_rank"}
+    if family not in estimator_of:
+        raise ConfigError(f"family is '{family}'; expected one of {', '.join(estimator_of)}, or None for any mechanism")
     if Assumption.INDEPENDENT_TRIALS in game.grants:
-        return {"kind": ranked[family]}
+        return {"kind": estimator_of[family]}
     return {"kind": "one_run_fdp", "family": family}

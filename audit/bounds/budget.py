@@ -29,7 +29,7 @@ class Budget:
     certificates: int = 0
 
     @property
-    def share_of_each(self) -> float:
+    def level(self) -> float:
         """The confidence of each single bound."""
         return share(self.confidence, self.comparisons)
 

@@ -111,14 +111,14 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
         bound = estimator.lower_bound(scores, delta=LEAST_DELTA, confidence=confidence, seed=seed)
         return _delta_inside(family, bound.parameter, scores.mechanism, epsilon)
 
-    def refuted(log_delta: float) -> bool:
+    def is_refuted(log_delta: float) -> bool:
         delta = min(math.exp(log_delta), 1.0)
         return refutes(estimator, scores, epsilon=epsilon, delta=delta, confidence=confidence, seed=seed)
 
     lowest = math.log(LEAST_DELTA)
-    if not refuted(lowest):
+    if not is_refuted(lowest):
         return 0.0
-    return math.exp(roots.last_rejected(refuted, start=lowest, stride=4.0, largest=0.0, resolution=1e-6))
+    return math.exp(roots.last_rejected(is_refuted, start=lowest, stride=4.0, largest=0.0, resolution=1e-6))
 
 
 def _delta_inside(family: str, parameter: float | None, mechanism: Event | None, epsilon: float) -> float:

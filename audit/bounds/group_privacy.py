@@ -48,8 +48,8 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
     if isinstance(estimator, PathEstimator):
         epsilon, ceiling = estimator.bound_along(scores, pairs, confidence=confidence, seed=seed)
     else:
-        epsilon, ceiling = _nested(estimator, scores, pairs, confidence, seed)
-    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, ceiling), selected=_converted(plain, copies))
+        epsilon, ceiling = _nest(estimator, scores, pairs, confidence, seed)
+    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, ceiling), selected=_description(plain, copies))
 
 
 def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
@@ -93,7 +93,7 @@ def unsupported_copies(family: str, copies: int) -> UnsupportedMechanism:
     )
 
 
-def _nested(
+def _nest(
     estimator: Estimator, scores: Scores, pairs: tradeoff.GroupPairs, confidence: float, seed: Seed
 ) -> tuple[float, float]:
     """The epsilon of one record where the bound at each pair's delta meets the pair, and the same of the ceiling."""
@@ -102,15 +102,17 @@ def _nested(
     def at(delta: float) -> LowerBound:
         return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
 
-    def refuted(epsilon: float) -> bool:
+    def bound_exceeds(epsilon: float) -> bool:
         together, group_delta = pairs(epsilon)
         return group_delta < 1 and at(group_delta).epsilon > together
 
-    def reached(epsilon: float) -> bool:
+    def ceiling_exceeds(epsilon: float) -> bool:
         together, group_delta = pairs(epsilon)
         return group_delta < 1 and at(group_delta).ceiling > together
 
-    epsilon, ceiling = (roots.last_rejected(test, largest=LARGEST, resolution=RESOLUTION) for test in (refuted, reached))
+    epsilon, ceiling = (
+        roots.last_rejected(test, largest=LARGEST, resolution=RESOLUTION) for test in (bound_exceeds, ceiling_exceeds)
+    )
     return epsilon, ceiling
 
 
@@ -119,8 +121,8 @@ def _of_gdp(plain: LowerBound, copies: int, delta: float) -> LowerBound:
     top = math.inf if math.isinf(plain.ceiling) else tradeoff.mu_of_gdp(plain.ceiling, delta) / copies
     epsilon = tradeoff.epsilon_of_gdp(mu, delta)
     ceiling = max(epsilon, tradeoff.epsilon_of_gdp(top, delta))
-    return replace(plain, epsilon=epsilon, parameter=mu, ceiling=ceiling, selected=_converted(plain, copies))
+    return replace(plain, epsilon=epsilon, parameter=mu, ceiling=ceiling, selected=_description(plain, copies))
 
 
-def _converted(plain: LowerBound, copies: int) -> str:
+def _description(plain: LowerBound, copies: int) -> str:
     return f"{plain.selected or 'nothing'}; {copies} copies, converted by group privacy"

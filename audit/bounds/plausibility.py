@@ -29,7 +29,7 @@ class Groups:
     """Equal scores taken together: how many each group holds, and whether both sides are among them."""
 
     size: Array
-    shared: Array
+    two_sided: Array
 
 
 def remarks(scores: Scores, assumes: frozenset[Assumption]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def _groups(values: Array, included: Array) -> Groups:
     starts = np.flatnonzero(np.append(True, values[order][1:] != values[order][:-1]))
     size = np.diff(np.append(starts, len(values)))
     members = np.add.reduceat(included[order].astype(np.int64), starts)
-    return Groups(size=size, shared=(members > 0) & (members < size))
+    return Groups(size=size, two_sided=(members > 0) & (members < size))
 
 
 def _coins(included: Array, game: Game) -> str:
@@ -74,7 +74,7 @@ def _coins(included: Array, game: Game) -> str:
 
 def _copies(groups: Groups, included: Array) -> str:
     """Rows that repeat value and side; with many different values two records hardly ever share one by chance."""
-    if len(groups.size) < DISTINCT or groups.shared.any():  # some value stands on both sides, as in scores of few values
+    if len(groups.size) < DISTINCT or groups.two_sided.any():  # some value stands on both sides, as in scores of few values
         return ""
     fewest = int(groups.size.min())
     if fewest > 1 and min(int(included.sum()), int((~included).sum())) > DISTINCT:
@@ -110,7 +110,7 @@ def _is_sorted(values: Array) -> bool:
 
 
 def _ties(groups: Groups) -> str:
-    share = float(groups.size[groups.shared].sum() / groups.size.sum())
+    share = float(groups.size[groups.two_sided].sum() / groups.size.sum())
     if share < MOST_TIES:
         return ""
     return f"{share:.0%} of the scores equal one of the other side; ties count against the attack, so a finer score proves more"

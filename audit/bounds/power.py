@@ -55,7 +55,7 @@ class Question:
             raise ConfigError(f"draws is {self.draws}; expected at least one simulated audit")
 
     @property
-    def needed(self) -> int:
+    def quota(self) -> int:
         """How many of the simulated audits have to catch for the wanted power."""
         return math.ceil(self.power * self.draws - 1e-9)
 
@@ -124,7 +124,7 @@ class PowerQuery:
     question: Question
     mechanism: Event | None = None
 
-    def caught(self, epsilon: float, draw: int) -> bool:
+    def catches_draw(self, epsilon: float, draw: int) -> bool:
         """Whether simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
         question = self.question
         return claim_test.refutes(
@@ -138,13 +138,13 @@ class PowerQuery:
 
     def power(self, epsilon: float) -> float:
         """The share of simulated audits that refute the claim when the true epsilon is `epsilon`."""
-        return sum(self.caught(epsilon, draw) for draw in range(self.question.draws)) / self.question.draws
+        return sum(self.catches_draw(epsilon, draw) for draw in range(self.question.draws)) / self.question.draws
 
     def catches(self, epsilon: float) -> bool:
         """Whether the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
-        draws, quota, misses = self.question.draws, self.question.needed, 0
+        draws, quota, misses = self.question.draws, self.question.quota, 0
         for draw in range(draws):
-            misses += not self.caught(epsilon, draw)
+            misses += not self.catches_draw(epsilon, draw)
             if misses > draws - quota:
                 return False
             if draw + 1 - misses >= quota:
@@ -180,8 +180,8 @@ def detectable(
     sure, unsure, beyond = 0, list(range(question.draws)), False
     while not beyond or high > low * (1 + tolerance) + 0.01:
         at = (low + high) / 2 if beyond else high
-        detections = [draw for draw in unsure if query.caught(at, draw)]
-        if sure + len(detections) >= question.needed:
+        detections = [draw for draw in unsure if query.catches_draw(at, draw)]
+        if sure + len(detections) >= question.quota:
             high, unsure, beyond = at, detections, True
             continue
         if not beyond and high >= largest:

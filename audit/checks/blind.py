@@ -32,7 +32,7 @@ class Guard:
     p_value: float
 
     @property
-    def biased(self) -> bool:
+    def has_bias(self) -> bool:
         """True where members and nonmembers differ before any model is asked."""
         return self.p_value < SIGNIFICANCE
 
@@ -44,7 +44,7 @@ class Guard:
             value = f"not run: it needs inputs and at least {FEWEST} records on each side"
             return Check(code="blind", item=item, value=value, status=Status.GAP)
         evidence = f"AUC {self.auc:.3f}, p = {self.p_value:.2g}, tested at {SIGNIFICANCE:.0%}"
-        if self.biased:
+        if self.has_bias:
             value = f"{evidence}: inputs alone tell members from nonmembers"
             return Check(code="blind", item=item, value=value, status=Status.FAILED)
         value = f"{evidence}: inputs alone do not tell members from nonmembers"
@@ -61,7 +61,7 @@ def guard(inputs: Array, labels: Array | None, included: Array, seed: Seed) -> G
     them, whose leave-one-out success is compared with that under permuted memberships, each fitted anew; and boosted trees,
     fitted on one half and tested by permutation on the other, both ways round.
 
-    Guarantee: where members and nonmembers are exchangeable, `biased` is True with probability at most `SIGNIFICANCE`.
+    Guarantee: where members and nonmembers are exchangeable, `has_bias` is True with probability at most `SIGNIFICANCE`.
         Features do not depend on membership, so both permutation tests are exact; twice the mean of the halves' p-values is
         a p-value whatever their dependence (Vovk and Wang 2020, arXiv 1212.4966), and so is twice the smaller of two.
 

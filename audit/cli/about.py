@@ -15,7 +15,7 @@ from audit.cli.printing import print_json, print_plain
 from audit.core.errors import ConfigError, OutputError
 
 KINDS = plugins.FOLDERS
-REQUIRED = (
+MANDATORY = (
     "torch",
     "numpy",
     "scipy",
@@ -36,13 +36,13 @@ def ls(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> int:
     """List the names that a config can use."""
-    from audit.config.read import shipped
+    from audit.config.read import shipped_configs
 
     if kind != "configs" and kind not in KINDS:
         raise ConfigError(f"nothing is listed under '{kind}'; choose one of: configs, {', '.join(KINDS)}")
     if kind == "accountants":
         return _list_accountants(as_json)
-    names = shipped() if kind == "configs" else plugins.names(KINDS[kind])
+    names = shipped_configs() if kind == "configs" else plugins.names(KINDS[kind])
     if as_json:
         print_json(list(names))
     else:
@@ -88,22 +88,22 @@ def init(
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
     """Print versions and devices, and check that each part works. Exit code 4 if a required part does not."""
-    found = _examine()
+    checks = _examine()
     if as_json:
-        print_json(found)
+        print_json(checks)
     else:
         words = {True: "ok ", False: "-  "}
-        for row in found["rows"]:
+        for row in checks["rows"]:
             word = "BAD" if row["needed"] and not row["ok"] else words[row["ok"]]
             print_plain(f"{word} {row['what']}: {row['found']}")
-    return 0 if all(row["ok"] or not row["needed"] for row in found["rows"]) else 4
+    return 0 if all(row["ok"] or not row["needed"] for row in checks["rows"]) else 4
 
 
 def _examine() -> dict[str, Any]:
     rows = [
         _shadowing(),
-        *(_package(name, needed=True) for name in REQUIRED),
-        *(_package(name, needed=False) for name in OPTIONAL),
+        *(_package(name, mandatory=True) for name in MANDATORY),
+        *(_package(name, mandatory=False) for name in OPTIONAL),
     ]
     if all(row["ok"] for row in rows if row["what"] == "torch"):
         rows += _devices()
@@ -128,21 +128,21 @@ def _shadowing() -> dict[str, Any]:
     return {"what": "packages", "found": text, "ok": ok, "needed": True}
 
 
-def _package(name: str, *, needed: bool) -> dict[str, Any]:
+def _package(name: str, *, mandatory: bool) -> dict[str, Any]:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        return {"what": name, "found": f"not usable: {error}", "ok": False, "needed": needed}
+        return {"what": name, "found": f"not usable: {error}", "ok": False, "needed": mandatory}
     distribution = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "prv_accountant": "prv-accountant"}.get(
         name, name
     )
-    return {"what": name, "found": importlib.metadata.version(distribution), "ok": True, "needed": needed}
+    return {"what": name, "found": importlib.metadata.version(distribution), "ok": True, "needed": mandatory}
 
 
 def _devices() -> list[dict[str, Any]]:
     from audit.engine import device
 
-    return [{"what": what, "found": text, "ok": ok, "needed": needed} for what, text, ok, needed in device.survey()]
+    return [{"what": item, "found": text, "ok": ok, "needed": mandatory} for item, text, ok, mandatory in device.survey()]
 
 
 def _renders() -> dict[str, Any]:

@@ -96,8 +96,8 @@ def noise(
         accountants=accountant or USUAL,
     )
     if as_json:
-        found = [asdict(row) for row in rows]
-        print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency, "noise": found})
+        table = [asdict(row) for row in rows]
+        print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency, "noise": table})
         return 0
     title = f"noise multiplier for epsilon {target_epsilon:g} at delta {delta:g} under {adjacency} (rounded up)"
     cells = [(row.accountant, _bound(row.noise_multiplier), _bound(row.epsilon), row.note) for row in rows]
@@ -111,7 +111,7 @@ def steps(
     noise: Annotated[float, typer.Option(help="Noise multiplier: standard deviation over clip norm.")],
     rate: Rate,
     delta: Delta = 1e-5,
-    done: Annotated[int, typer.Option(help="Number of steps that were already released.")] = 0,
+    prior_steps: Annotated[int, typer.Option("--done", help="Number of steps that were already released.")] = 0,
     adjacency: Relation = "add_remove",
     accountant: Names = None,
     as_json: AsJson = False,
@@ -121,7 +121,7 @@ def steps(
 
     checks.positive(target_epsilon, "--target-epsilon")
     checks.open_probability(delta, "--delta")
-    checks.nonnegative(done, "--done")
+    checks.nonnegative(prior_steps, "--done")
     if not 0 < rate <= 1:
         raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
     accountant_check.look_here(accountant or ())
@@ -129,16 +129,16 @@ def steps(
         target_epsilon=target_epsilon,
         noise_multiplier=noise,
         sample_rate=rate,
-        released=done,
+        released=prior_steps,
         delta=delta,
         adjacency=_relation(adjacency),
         accountants=accountant or USUAL,
     )
     if as_json:
-        found = [asdict(row) for row in rows]
-        print_json({"target_epsilon": target_epsilon, "delta": delta, "done": done, "steps": found})
+        table = [asdict(row) for row in rows]
+        print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps, "steps": table})
         return 0
-    title = f"steps within epsilon {target_epsilon:g} at delta {delta:g} under {adjacency}, {done} done"
+    title = f"steps within epsilon {target_epsilon:g} at delta {delta:g} under {adjacency}, {prior_steps} done"
     cells = [(row.accountant, str(row.steps), str(row.left), row.note) for row in rows]
     print_table(title, ("accountant", "steps in all", "steps left", "note"), cells)
     return 0
@@ -153,7 +153,7 @@ def _dp_sgd(noise_multiplier: float, rate: float, count: int) -> Repeated:
 def _relation(name: str) -> Adjacency:
     from audit.core.adjacency import Adjacency
 
-    return Adjacency.named(name, "--adjacency")
+    return Adjacency.by_name(name, "--adjacency")
 
 
 def _draw_epsilon(path: Path, accountants: Sequence[str], mechanism: Repeated, delta: float, relation: Adjacency) -> None:
@@ -165,10 +165,10 @@ def _draw_epsilon(path: Path, accountants: Sequence[str], mechanism: Repeated, d
     curves = {}
     for name in accountants:
         try:
-            found = trajectory(resolve.subject(name), mechanism, delta=delta, adjacency=relation, points=25)
+            curve = trajectory(resolve.subject(name), mechanism, delta=delta, adjacency=relation, points=25)
         except UnsupportedMechanism:
             continue  # the table says so
-        curves[name] = (found.steps, found.epsilon)
+        curves[name] = (curve.steps, curve.epsilon)
     files.write_figure(path, epsilon_over_steps(curves, delta))
 
 

@@ -69,7 +69,7 @@ def check(
         name: conclusion.conclude(results, minimum=require, baseline=baselines.get(name)) for name, results in answers.items()
     }
     codes = {summary.exit_code for summary in conclusions.values()}
-    gravest = (conclusion.DEFECT, conclusion.SILENT, conclusion.UNCHECKED)
+    gravest = (conclusion.DEFECT, conclusion.SILENT, conclusion.NONSENSE)
     code = next((grave for grave in gravest if grave in codes), 0)
     if as_json:
         output = files.as_json(answers)
@@ -118,7 +118,7 @@ def page(
                 answers,
                 seconds=seconds,
                 fresh=fresh and refresh,
-                told=_telling(spec) if refresh else None,
+                progress=_telling(spec) if refresh else None,
                 ask=refresh,
             )
         )

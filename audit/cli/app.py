@@ -50,8 +50,8 @@ app.command("init")(about.init)
 app.command("doctor")(about.doctor)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         print_plain(f"epsilon-audit {__version__}")
         raise typer.Exit
 

@@ -102,11 +102,11 @@ def plan(
     found = _event(noise, rate, steps, records, scale, times, event)
     book = ledger.load(file)
     accountant = book.ask()
-    total = book.spent(accountant, (found,)).epsilon
+    total = book.total_claim(accountant, (found,)).epsilon
     fits = total <= book.budget_epsilon
     most = book.most_repeats(accountant, found, limit=10_000)
     if as_json:
-        before = book.spent(accountant).epsilon if book.releases else 0.0
+        before = book.total_claim(accountant).epsilon if book.releases else 0.0
         print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": most})
     else:
         verdict = "fits" if fits else "does NOT fit"

@@ -99,7 +99,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
             values=values, included=included, game=rules_of(play, planting, play.access), mechanism=recipe.mechanism
         )
         whole = experiment.budget
-        for bound in bounds(scores, play.estimators, delta=whole.delta, confidence=whole.share_of_each, seed=seed):
+        for bound in bounds(scores, play.estimators, delta=whole.delta, confidence=whole.level, seed=seed):
             tops[recipe.name, play.name, bound.estimator] = bound.ceiling
             rows.append(
                 {
@@ -126,7 +126,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
         "models": experiment.models,
         "model_steps": experiment.model_steps,
         "bounds": experiment.budget.comparisons,
-        "confidence_each": experiment.budget.share_of_each,
+        "confidence_each": experiment.budget.level,
         "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in stated.items()},
         "ceilings": rows,
         "left_out": [f"{game.recipe}, game {game.play.name}: {note}" for game in games for note in game.notes],

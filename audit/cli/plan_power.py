@@ -55,7 +55,7 @@ def _path(experiment: Experiment, recipe: Recipe, play: Play) -> Any:
         game=rules_of(play, planting, play.access),
         mechanism=recipe.mechanism,
         delta=experiment.budget.delta,
-        level=experiment.budget.share_of_each,
+        level=experiment.budget.level,
         together=play.stops,
     )
 

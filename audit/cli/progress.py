@@ -57,14 +57,14 @@ class _Lines:
 
     def __init__(self, text: str, total: int) -> None:
         self.text, self.total, self.done = text, total, 0
-        self.started = self.last = time.monotonic()
+        self.start = self.last = time.monotonic()
 
     def __call__(self, steps: int) -> None:
         self.done += steps
         clock = time.monotonic()
         if self.done >= self.total > self.done - steps:
-            print(f"{self.text}: 100% of {self.total:,} after {clock - self.started:.0f} s; statistics follow", file=sys.stderr)
+            print(f"{self.text}: 100% of {self.total:,} after {clock - self.start:.0f} s; statistics follow", file=sys.stderr)
         elif clock - self.last >= SECONDS_BETWEEN_LINES and self.done:
             self.last = clock
-            seconds = (clock - self.started) / self.done * (self.total - self.done)
+            seconds = (clock - self.start) / self.done * (self.total - self.done)
             print(f"{self.text}: {self.done / self.total:.0%} of {self.total:,}, about {seconds:.0f} s left", file=sys.stderr)

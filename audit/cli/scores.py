@@ -127,7 +127,7 @@ def read_scores(path: Path, score: list[str] | None, member: str | None, where: 
         raise DataError(f"{path}: '{name}' is the membership; a score has to be what an attack gives without seeing it")
     found = {}
     for one in asked:
-        found[one] = score_values.ordered([score_values.read(columns[one], f"{path}: scores '{one}'")])
+        found[one] = score_values.on_common_scale([score_values.read(columns[one], f"{path}: scores '{one}'")])
         if len(found[one]) != len(included):
             raise DataError(f"{path}: {len(found[one])} scores but {len(included)} memberships; expected as many of each")
     return found, included

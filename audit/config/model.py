@@ -15,7 +15,7 @@ from audit.core.protocols import Gate
 from audit.core.results import USUAL_FORMATS
 
 VERSION = 1
-Checked = TypeVar("Checked")
+Result = TypeVar("Result")
 
 
 class Section(BaseModel):
@@ -38,7 +38,7 @@ def _access(name: str) -> str:
     return name
 
 
-def _checked(check: Callable[[], Checked]) -> Checked:
+def _check(check: Callable[[], Result]) -> Result:
     """Return what `check` returns; its refusal becomes one that names the line of the file."""
     try:
         return check()
@@ -48,7 +48,7 @@ def _checked(check: Callable[[], Checked]) -> Checked:
 
 def _named_in(folder: str) -> AfterValidator:
     """Return a check that a name is that of a plug-in, or `package.module:Class`."""
-    return AfterValidator(lambda name: _checked(lambda: plugins.check_name(plugins.FOLDERS[folder], name, folder)))
+    return AfterValidator(lambda name: _check(lambda: plugins.check_name(plugins.FOLDERS[folder], name, folder)))
 
 
 Format = Annotated[str, _named_in("formats")]
@@ -129,7 +129,7 @@ class MechanismSpec(Section):
 
     @model_validator(mode="after")
     def _keys_fit(self) -> MechanismSpec:
-        _checked(lambda: plugins.build(plugins.FOLDERS["mechanisms"], self.mechanism, "mechanisms"))
+        _check(lambda: plugins.build(plugins.FOLDERS["mechanisms"], self.mechanism, "mechanisms"))
         return self
 
 
@@ -177,7 +177,7 @@ class Policy(Section):
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Policy:
-        _checked(lambda: self.gates)
+        _check(lambda: self.gates)
         return self
 
 

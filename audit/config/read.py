@@ -47,18 +47,20 @@ def named(name: str) -> Path:
     if path.suffix in (".yaml", ".yml") or path.exists():
         if not path.is_file():
             raise ConfigError(
-                f"config file '{name}' does not exist; give a path to a YAML file or one of: {', '.join(shipped())}"
+                f"config file '{name}' does not exist; give a path to a YAML file or one of: {', '.join(shipped_configs())}"
             )
         return path
     for folder in _folders():
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"
-    near = difflib.get_close_matches(name, shipped(), n=1)
+    near = difflib.get_close_matches(name, shipped_configs(), n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise ConfigError(f"no config is called '{name}'.{hint} There are: {', '.join(shipped())}; or give a path to a YAML file")
+    raise ConfigError(
+        f"no config is called '{name}'.{hint} There are: {', '.join(shipped_configs())}; or give a path to a YAML file"
+    )
 
 
-def shipped() -> tuple[str, ...]:
+def shipped_configs() -> tuple[str, ...]:
     """Names of the configs that come with the project."""
     return tuple(sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")}))
 
@@ -94,7 +96,7 @@ def parse(
             raise ConfigError(f"--set {override}: expected KEY=VALUE, for example --set delta=1e-6")
         origins[_set(raw, path, value)] = "--set"
     config = _validate(raw, lines, origins, location)
-    values = _written(config)
+    values = _values_of(config)
     canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
     setting_origins = tuple((path, _origin(path, origins)) for path in _paths(values))
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
@@ -102,7 +104,7 @@ def parse(
     return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins)
 
 
-def _written(config: Config) -> dict[str, Any]:
+def _values_of(config: Config) -> dict[str, Any]:
     """Return a config's values, without the sections that only third parties fill where they are empty."""
     values: dict[str, Any] = config.model_dump(mode="json")
     return {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}

@@ -53,10 +53,10 @@ class Access:
         return self.name.replace("_", " ")
 
     @classmethod
-    def named(cls, name: str) -> Access:
+    def by_name(cls, name: str) -> Access:
         """The access of that name; one that is not known here, from another's report, is taken to release what its name says.
 
-        >>> Access.named("final_model").released == Access.FINAL_MODEL.released
+        >>> Access.by_name("final_model").released == Access.FINAL_MODEL.released
         True
         """
         return ACCESS_BY_NAME.get(name) or cls(name=name, released=frozenset({name}))
@@ -95,10 +95,10 @@ Access.SECURE_SUM = ACCESS_BY_NAME["secure_sum"]
 Access.EACH_UPDATE = ACCESS_BY_NAME["each_update"]
 
 
-def least(sources: frozenset[str], within: Access) -> Access | None:
+def smallest_access(sources: frozenset[str], within: Access) -> Access | None:
     """The least access that releases `sources`, of `within` and the known ones that it shows; None where it does not.
 
-    >>> least(frozenset({"outputs"}), Access.ALL_STEPS).name
+    >>> smallest_access(frozenset({"outputs"}), Access.ALL_STEPS).name
     'final_model'
     """
     fitting = [access for access in (*ACCESS_BY_NAME.values(), within) if sources <= access.released and within.shows(access)]

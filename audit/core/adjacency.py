@@ -15,13 +15,13 @@ class Adjacency(StrEnum):
     ZERO_OUT = "zero_out"
 
     @classmethod
-    def named(cls, name: Adjacency | str, key: str = "adjacency") -> Adjacency:
+    def by_name(cls, name: Adjacency | str, key: str = "adjacency") -> Adjacency:
         """Return the adjacency of that name; `key` is what a message calls it.
 
         Raises:
             ConfigError: there is none.
 
-        >>> Adjacency.named("zero_out")
+        >>> Adjacency.by_name("zero_out")
         <Adjacency.ZERO_OUT: 'zero_out'>
         """
         if name not in list(cls):

@@ -12,7 +12,7 @@ SPACE = "\N{NO-BREAK SPACE}"
 NOTHING = "not measured"
 NO_GUARANTEE = "no guarantee"
 UNBOUNDED = "no limit"
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def down(value: float, digits: int = 2) -> str:
@@ -94,7 +94,7 @@ def power(value: float, digits: int = 3) -> str:
         return "0"
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
     return power if mantissa == "1" else f"{mantissa} × {power}"
 
 

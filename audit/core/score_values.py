@@ -31,13 +31,13 @@ def read(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def ordered(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
+def on_common_scale(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
     """Return all arrays of `read` joined as float64 in the same order; whole numbers too large for that become their ranks.
 
     Raises:
         DataError: numbers too large for float64 beside fractions.
 
-    >>> ordered([np.array([2**60, 2**60 + 1]), np.array([5])]).tolist()
+    >>> on_common_scale([np.array([2**60, 2**60 + 1]), np.array([5])]).tolist()
     [1.0, 2.0, 0.0]
     """
     large = any(

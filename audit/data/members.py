@@ -31,7 +31,7 @@ class Evidence:
         index: `(n,)` position among the coins, or None.
         groups: `(n,)` text, or None.
         name: files read; `sha256` of them.
-        dropped: records left out because they were on both sides.
+        omissions: records left out because they were on both sides.
     """
 
     inputs: Array
@@ -42,7 +42,7 @@ class Evidence:
     groups: Array | None
     name: str
     sha256: str
-    dropped: int = 0
+    omissions: int = 0
 
 
 def gather(members: Side, nonmembers: Side) -> Evidence:
@@ -181,7 +181,7 @@ def _take(evidence: Evidence, mask: Array) -> Evidence:
         groups=None if evidence.groups is None else evidence.groups[mask],
         name=evidence.name,
         sha256=evidence.sha256,
-        dropped=int((~mask).sum()),
+        omissions=int((~mask).sum()),
     )
 
 

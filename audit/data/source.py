@@ -56,13 +56,13 @@ class Scaling:
     """`(value - offset) / unit`, broadcast over a record.
 
     Attributes:
-        fitted: feature columns whose offset and unit are the mean and standard deviation of the
+        standardised_columns: feature columns whose offset and unit are the mean and standard deviation of the
             train split. Empty means that all constants are public.
     """
 
     offset: Array
     unit: Array
-    fitted: tuple[int, ...] = ()
+    standardised_columns: tuple[int, ...] = ()
 
     def fit(self, train: Array) -> Scaling:
         """The scaling with the statistics of `train` `(n, features)` filled in; itself where nothing is fitted.
@@ -70,14 +70,14 @@ class Scaling:
         Raises:
             DataError: statistics are needed and there is no record to take them from.
         """
-        if not self.fitted:
+        if not self.standardised_columns:
             return self
         if len(train) == 0:
             raise DataError(
-                f"{len(self.fitted)} numeric columns are to be standardised, but data.train is 0; "
+                f"{len(self.standardised_columns)} numeric columns are to be standardised, but data.train is 0; "
                 "declare their public limits in data.ranges, or take some train records"
             )
-        columns = list(self.fitted)
+        columns = list(self.standardised_columns)
         offset, unit = self.offset.copy(), self.unit.copy()
         with np.errstate(over="ignore", invalid="ignore"):  # `apply` refuses what becomes of an overflow
             std = train[:, columns].std(axis=0, dtype=np.float64)

@@ -97,11 +97,11 @@ class AdaptiveNorms:
         self, options: Quantile, mechanism: NoisySteps, expected_batch: float, seeds: tuple[Seed, ...], like: Tensor
     ) -> None:
         self._options = options
-        self._expected = max(expected_batch, 1e-300)
+        self._expected_batch = max(expected_batch, 1e-300)
         self.count_noise = options.noise_on_count(mechanism, expected_batch)
         self.multiplier = noise_on_sum(mechanism.noise_multiplier, self.count_noise)
         self.norms = torch.full((len(seeds), 1), mechanism.clip_norm, dtype=like.dtype, device=like.device)
-        self._drawn = torch.stack([_normal(seed, mechanism.steps) for seed in seeds], dim=1).to(like.device)
+        self._noise_draws = torch.stack([_normal(seed, mechanism.steps) for seed in seeds], dim=1).to(like.device)
         self._halves = torch.zeros(len(seeds), dtype=torch.float64, device=like.device)
         self._step = 0
         self._squares = torch.zeros_like(self._halves)
@@ -118,9 +118,9 @@ class AdaptiveNorms:
 
     def step(self) -> None:
         """Releases the noisy counts of the step and moves the clip norms."""
-        noisy = self._halves + self.count_noise * self._drawn[self._step]
+        noisy = self._halves + self.count_noise * self._noise_draws[self._step]
         self._squares += (noisy - self._halves).square()
-        share = noisy / self._expected + 0.5
+        share = noisy / self._expected_batch + 0.5
         factor = torch.exp(-self._options.rate * (share - self._options.target))
         self.norms = self.norms * factor.to(self.norms.dtype).unsqueeze(1)
         self._halves = torch.zeros_like(self._halves)

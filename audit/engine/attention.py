@@ -67,9 +67,9 @@ class AttentionLayer(nn.Module):
         scores = parts[0] @ parts[1].transpose(2, 3) / math.sqrt(parts.shape[-1])
         if attn_mask is not None:
             wide = attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, self.num_heads))
-            scores = scores + _added(wide, scores.dtype)
+            scores = scores + _additive_mask(wide, scores.dtype)
         if key_padding_mask is not None:
-            scores = scores + _added(key_padding_mask, scores.dtype)[:, None, None]
+            scores = scores + _additive_mask(key_padding_mask, scores.dtype)[:, None, None]
         weights = torch.softmax(scores, dim=-1)
         context = self.out_proj((weights @ parts[2]).transpose(1, 2).flatten(2))
         attention = None
@@ -78,7 +78,7 @@ class AttentionLayer(nn.Module):
         return context, attention
 
 
-def _added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """What is added to the scores: a mask of numbers as it is, one of truths as -inf where nothing may be seen."""
     if mask.dtype != torch.bool:
         return mask.to(dtype)

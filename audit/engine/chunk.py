@@ -50,7 +50,7 @@ class _Measurements:
     batch_sizes: np.ndarray
     noise_norms: Tensor
     largest: Tensor
-    skipped: Tensor
+    non_finite_counts: Tensor
 
 
 class Chunk:
@@ -70,11 +70,11 @@ class Chunk:
         self.recomputation: Recomputation | None = None
         self.models = self._initial(arrangement)
         # one step's sum, the same with noise, and the noise: kept, as fresh memory costs more than what is done in it
-        self.total, self.noisy, self.added = (torch.zeros_like(self.models.flat) for _ in range(3))
+        self.total, self.noisy, self.noise_buffer = (torch.zeros_like(self.models.flat) for _ in range(3))
         self.optimizer = optimizer_of(job).start(job.steps)
         self.copies = technique.copies
         self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
-        self.averaged = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
+        self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
         self.clip: Clip | None = None
         if self.private is not None:
             self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
@@ -82,10 +82,10 @@ class Chunk:
         if self.private is not None and technique.clipping == "adaptive":
             refuse_planted_gradients(job)
             self.adaptive = AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
-        self.planted: PlantedGradients | None = None
+        self.canaries: PlantedGradients | None = None
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
-            self.planted = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
+            self.canaries = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
         self.noise: NoiseStreams | None = None
         if self.private is not None:
             noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
@@ -116,16 +116,16 @@ class Chunk:
             batch_sizes=np.zeros((count, steps), dtype=np.int64),
             noise_norms=flat.new_zeros(steps, count),
             largest=flat.new_zeros(count),
-            skipped=torch.zeros(count, dtype=torch.int64, device=self.device),
+            non_finite_counts=torch.zeros(count, dtype=torch.int64, device=self.device),
         )
         products = None
-        if self.planted is not None and "steps" in job.access.released:
-            products = torch.zeros(steps, count, self.planted.count, dtype=torch.float32, device=self.device)
+        if self.canaries is not None and "steps" in job.access.released:
+            products = torch.zeros(steps, count, self.canaries.count, dtype=torch.float32, device=self.device)
         sampler = EnsembleSampler(
             self.law,
             tuple(seed.child("batches") for seed in self.seeds),
             self.included,
-            as_gradients=self.planted is not None,
+            as_gradients=self.canaries is not None,
         )
         report = _ThrottledProgress(progress, count)
         checkpoints = []
@@ -156,10 +156,10 @@ class Chunk:
         self._add_records((step, within), total, measurements)
         counts = block.counts[within]
         ordinary = total
-        if self.planted is not None and block.extra is not None:
+        if self.canaries is not None and block.extra is not None:
             canary_mask = self.passes.extra_of(within)
             ordinary = total.clone()
-            norms = self.planted.add_sum(canary_mask, clip_norm, total)
+            norms = self.canaries.add_sum(canary_mask, clip_norm, total)
             counts = counts + block.extra[within].sum(1)
             if clip_norm is not None:
                 torch.maximum(measurements.largest, norms.amax(1) / clip_norm, out=measurements.largest)
@@ -168,11 +168,11 @@ class Chunk:
         if self.adaptive is not None:
             self.adaptive.step()
         products = None
-        if self.planted is not None and "steps" in self.job.access.released:
-            products = self.planted.products(noisy - ordinary)
+        if self.canaries is not None and "steps" in self.job.access.released:
+            products = self.canaries.products(noisy - ordinary)
         self.optimizer.step(self.models.flat, noisy.div_(max(self.law.mean, 1e-300)))
-        if self.averaged is not None:
-            self.averaged.step(self.models.flat)
+        if self.average is not None:
+            self.average.step(self.models.flat)
         return products
 
     def _noisy(self, total: Tensor, noise_norms: Tensor) -> Tensor:
@@ -182,11 +182,11 @@ class Chunk:
         if self.adaptive is None:
             scale = self.private.noise_multiplier * self.private.clip_norm
             noisy = torch.add(total, self.noise.step(), alpha=scale, out=self.noisy)
-            torch.linalg.vector_norm(torch.sub(noisy, total, out=self.added), dim=1, out=noise_norms)
+            torch.linalg.vector_norm(torch.sub(noisy, total, out=self.noise_buffer), dim=1, out=noise_norms)
             return noisy
         norms = self.adaptive.norms
         noisy = torch.add(total, self.noise.step() * (self.adaptive.multiplier * norms), out=self.noisy)
-        difference = torch.sub(noisy, total, out=self.added).mul_(self.private.clip_norm / norms)
+        difference = torch.sub(noisy, total, out=self.noise_buffer).mul_(self.private.clip_norm / norms)
         torch.linalg.vector_norm(difference, dim=1, out=noise_norms)
         return noisy
 
@@ -199,7 +199,7 @@ class Chunk:
                 with full_precision(self.models):
                     self._recompute(self.recomputation, at[0], rows)
             if isinstance(self.models, ChainGradients):
-                clipping = self.models.add_chosen((self.inputs, self.labels), rows_at, mask, (self.clip, total))
+                clipping = self.models.add_rows((self.inputs, self.labels), rows_at, mask, (self.clip, total))
             elif rows is not None:
                 clipping = self.models.add_sum(rows, self.clip, total)
             if clipping is not None and self.clip is not None:
@@ -207,7 +207,7 @@ class Chunk:
                 if self.adaptive is not None:
                     self.adaptive.see(clipping, mask)
                 if not clipping.finite:
-                    measurements.skipped += (mask & ~clipping.norms.isfinite()).sum(1)
+                    measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _recompute(self, check: Recomputation, step: int, rows: Rows) -> None:
         """Holds the engine's gradients for `rows` against plain autograd, before the step; the models are left as they are."""
@@ -245,12 +245,12 @@ class Chunk:
             noise_multiplier=multiplier,
             noise_draws=draws,
             largest_norm=measurements.largest.double().cpu().numpy(),
-            skipped=measurements.skipped.cpu().numpy(),
+            skipped=measurements.non_finite_counts.cpu().numpy(),
             recomputed=np.full(len(self.seeds), -1.0) if self.recomputation is None else self.recomputation.errors,
             count_noise=np.empty(0) if self.adaptive is None else self.adaptive.realised_count_noise(),
         )
-        if self.averaged is not None:
-            self.models.flat.copy_(self.averaged.average)
+        if self.average is not None:
+            self.models.flat.copy_(self.average.average)
         return TrainedModels(
             weights=_export(self.models),
             executed=execution,

@@ -98,7 +98,7 @@ class Recomputation:
         """True at the steps at which something is recomputed."""
         return step in self._steps
 
-    def _chosen(self, rows: Rows) -> dict[int, int]:
+    def _rows_to_check(self, rows: Rows) -> dict[int, int]:
         """Model to the row that is recomputed of it."""
         rows_by_model: dict[int, int] = {}
         for model, (coin, place) in enumerate(self._draws):
@@ -111,7 +111,7 @@ class Recomputation:
         """By model the sum of the gradients of all its `rows`; to be asked for before the engine makes them."""
         module = self._module.to(engine.flat.device, engine.flat.dtype)
         sums_by_model = {}
-        for model in self._chosen(rows):
+        for model in self._rows_to_check(rows):
             mask = rows.mask[model].repeat_interleave(rows.copies)
             section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = {name: value[model] for name, value in engine.state().items()}
@@ -137,7 +137,7 @@ class Recomputation:
         Raises:
             ExecutionMismatch: the engine's differs by more than rounding at an early step.
         """
-        rows_by_model = self._chosen(rows)
+        rows_by_model = self._rows_to_check(rows)
         if not rows_by_model:
             return
         mask = torch.zeros_like(rows.mask)

@@ -151,14 +151,14 @@ class ChainGradients(TapeGradients):
         self._sums.restype, self._sums.argtypes = None, _ARGUMENTS
         cdll.chain_workspace.restype = ctypes.c_int64
         self._work = torch.zeros(cdll.chain_workspace(ctypes.byref(self._chain)))
-        self._known: Tensor | None = None
+        self._valid_labels: Tensor | None = None
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         if rows.copies != 1:
             return super().add_sum(rows, clip, total)
-        return self.add_chosen((rows.inputs, rows.labels), torch.arange(len(rows.labels)), rows.mask, (clip, total))
+        return self.add_rows((rows.inputs, rows.labels), torch.arange(len(rows.labels)), rows.mask, (clip, total))
 
-    def add_chosen(
+    def add_rows(
         self, data: tuple[Tensor, Tensor], indices: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
     ) -> Clipping | None:
         """`add_sum` for the records of `data` whose numbers are `indices` `(N * rows,)`, read where they lie.
@@ -191,14 +191,14 @@ class ChainGradients(TapeGradients):
 
     def _check(self, inputs: Tensor, labels: Tensor) -> None:
         """Nothing, or an error where compiled code would leave its memory; once for each tensor of labels."""
-        if labels is self._known:
+        if labels is self._valid_labels:
             return
         size = inputs[:1].numel() if len(inputs) else self._sizes[0]
         if inputs.dtype != torch.float32 or size != self._sizes[0]:
             raise DataError(f"records of {size} {inputs.dtype} each; expected {self._sizes[0]} torch.float32 for this model")
         if labels.dtype == torch.int64 and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self._outputs:
             raise DataError(f"labels up to {int(labels.max())}; expected 0 to {self._outputs - 1}, the outputs of the model")
-        self._known = labels
+        self._valid_labels = labels
 
 
 class _Chain(ctypes.Structure):

@@ -57,7 +57,7 @@ class ConvLayer(MatrixLayer):
 
     def forward(self, inputs: Tensor) -> Tensor:
         inputs = self.tape.factor(inputs)
-        padded_images = self.geometry.padded(inputs.detach())
+        padded_images = self.geometry.pad(inputs.detach())
         out_h, out_w = self.geometry.out(*padded_images.shape[2:])
         if self.groups == 1 and out_h * out_w < _FEW_POSITIONS:
             patches = PatchRows.apply(inputs, self.geometry)
@@ -76,30 +76,30 @@ class ConvLayer(MatrixLayer):
         return ImageProducts(geometry=self.geometry, weight=weight, shape=shape, positions=positions)
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
-        if use.saved.dim() == 3:
+        if use.inputs.dim() == 3:
             return super().squared_norms(use, signal, rows)
-        single_image = use.saved.shape[1] == rows and self.groups == 1 and "weight" in self.slots
+        single_image = use.inputs.shape[1] == rows and self.groups == 1 and "weight" in self.slots
         if not single_image or not self.takes_ghost(signal.shape[3], math.prod(self.inner)):
             return self._whole_norms(use, signal, rows)
-        arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
+        arithmetic = self._arithmetic(use.inputs.shape[2:], signal.shape[3], signal.dtype)
         bias = 1.0 if "bias" in self.slots else 0.0
-        squares, cancellation = arithmetic.ghost_norms(use.saved.flatten(0, 1), signal.flatten(0, 1), bias)
+        squares, cancellation = arithmetic.ghost_norms(use.inputs.flatten(0, 1), signal.flatten(0, 1), bias)
         squares = squares.view(-1, rows)
         return squares if cancellation is None else self._without_cancellation(use, signal, squares, cancellation)
 
     def _positions(self, use: Use, signal: Tensor, examples: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-        if use.saved.dim() == 3:
+        if use.inputs.dim() == 3:
             return super()._positions(use, signal, examples, rows)
-        patches = self.geometry.patches(use.saved.flatten(0, 1)[examples], positions_first=True)
+        patches = self.geometry.patches(use.inputs.flatten(0, 1)[examples], positions_first=True)
         return patches, signal.flatten(0, 1)[examples].transpose(1, 2)
 
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
-        if use.saved.dim() == 3:
+        if use.inputs.dim() == 3:
             return super()._raw_gradients(use, signal, rows)
         models, gradients = self.tape.models, {}
         if "weight" in self.slots:
-            arithmetic = self._arithmetic(use.saved.shape[2:], signal.shape[3], signal.dtype)
-            products = arithmetic.gradients(use.saved.flatten(0, 1), signal.flatten(0, 1))
+            arithmetic = self._arithmetic(use.inputs.shape[2:], signal.shape[3], signal.dtype)
+            products = arithmetic.gradients(use.inputs.flatten(0, 1), signal.flatten(0, 1))
             copies = products.view(models, rows, -1, *products.shape[1:])
             gradients["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
         if "bias" in self.slots:
@@ -107,9 +107,9 @@ class ConvLayer(MatrixLayer):
         return gradients
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
-        if use.saved.dim() == 5 and use.cancelled is not None:
-            signal, use.cancelled = use.add_kept(signal, factors, total), None
-        if use.saved.dim() == 5 and not use.gradients:
+        if use.inputs.dim() == 5 and use.cancellation is not None:
+            signal, use.cancellation = use.add_cancellation(signal, factors, total), None
+        if use.inputs.dim() == 5 and not use.gradients:
             use.gradients = self._raw_gradients(use, signal, signal.shape[1] if factors is None else factors.shape[1])
         if factors is None and use.gradients:
             for role, gradient in use.gradients.items():
@@ -137,7 +137,7 @@ class DirectConvLayer(EnsembleLayer):
         product: Tensor = _Direct.apply(inputs, weight, self.bias(), self.geometry)
         return self.tape.record(self, inputs, product) if self.slots else product
 
-    def _few(self, rows: int, positions: int) -> int:
+    def _batch(self, rows: int, positions: int) -> int:
         fitting = numbers_in_cache(self.values["weight"].device, _PATCH_NUMBERS)
         return max(1, min(rows, fitting // (positions * math.prod(self.inner))))
 
@@ -146,7 +146,7 @@ class DirectConvLayer(EnsembleLayer):
         gradients = {}
         signals = signal.flatten(2).unflatten(0, (rows, -1)).transpose(1, 2).flatten(2)
         if "weight" in self.slots:
-            patches = self.geometry.patches(self.geometry.padded(inputs), positions_first=True)
+            patches = self.geometry.patches(self.geometry.pad(inputs), positions_first=True)
             gradients["weight"] = torch.bmm(signals, patches.reshape(rows, -1, patches.shape[2]))
         if "bias" in self.slots:
             gradients["bias"] = signals.sum(2)
@@ -155,22 +155,22 @@ class DirectConvLayer(EnsembleLayer):
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         total = self.tape.models * rows
         copies = len(signal) // total
-        batch = self._few(total, copies * signal.shape[2] * signal.shape[3])
+        batch = self._batch(total, copies * signal.shape[2] * signal.shape[3])
         parts = []
         for start in range(0, total, batch):
             stop = min(start + batch, total)
             piece = slice(start * copies, stop * copies)
-            gradients_by_role = self._gradients(use.saved[piece], signal[piece], stop - start)
+            gradients_by_role = self._gradients(use.inputs[piece], signal[piece], stop - start)
             parts.append(torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients_by_role.values()]).sum(0))
         squares = torch.cat(parts).view(self.tape.models, rows)
         if squares.dtype == torch.float64 or squares.device.type != "cpu":
             return squares
-        sizes = use.saved.view(total, -1).square().sum(1) * signal.reshape(total, -1).square().sum(1)
+        sizes = use.inputs.view(total, -1).square().sum(1) * signal.reshape(total, -1).square().sum(1)
         cancellation = squares.flatten() < _ROUNDING * math.prod(self.geometry.kernel) * sizes
         if not bool(cancellation.any()):
             return squares
         examples = cancellation.nonzero().flatten()
-        views = use.saved.view(total, copies, *use.saved.shape[1:])[examples].flatten(0, 1)
+        views = use.inputs.view(total, copies, *use.inputs.shape[1:])[examples].flatten(0, 1)
         own = signal.reshape(total, copies, *signal.shape[1:])[examples].flatten(0, 1)
         gradients = self._gradients(views.double(), own.double(), len(examples))
         if "weight" in gradients:
@@ -178,14 +178,14 @@ class DirectConvLayer(EnsembleLayer):
         return use.keep(examples, {role: gradient.to(signal.dtype) for role, gradient in gradients.items()}, signal, squares)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
-        gradients_by_role = self._gradients(use.saved, signal, self.tape.models * rows)
+        gradients_by_role = self._gradients(use.inputs, signal, self.tape.models * rows)
         if "weight" in gradients_by_role:
             gradients_by_role["weight"] = gradients_by_role["weight"].unflatten(-1, self.inner)
         return {role: gradient.unflatten(0, (self.tape.models, rows)) for role, gradient in gradients_by_role.items()}
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if factors is not None:
-            signal = use.add_kept(signal, factors, total)
+            signal = use.add_cancellation(signal, factors, total)
             copies = len(signal) // factors.numel()
             signal = signal * factors.flatten().repeat_interleave(copies).view(-1, 1, 1, 1)
         if "bias" in self.slots:
@@ -193,11 +193,11 @@ class DirectConvLayer(EnsembleLayer):
         if "weight" in self.slots:
             place, models = self.slots["weight"].view(total), self.tape.models
             if in_one_call(signal):
-                operands = (in_groups(signal, models), in_groups(use.saved, models))
+                operands = (in_groups(signal, models), in_groups(use.inputs, models))
                 kernels = self.values["weight"].flatten(0, 1)
                 place.add_(self.geometry.backward(*operands, kernels, (False, True), models)[1].view(place.shape))
                 return
-            weights, patches = self.values["weight"], use.saved.unflatten(0, (self.tape.models, -1))
+            weights, patches = self.values["weight"], use.inputs.unflatten(0, (self.tape.models, -1))
             for model, model_signal in enumerate(signal.unflatten(0, (self.tape.models, -1))):
                 place[model] += self.geometry.backward(model_signal, patches[model], weights[model], (False, True))[1]
 

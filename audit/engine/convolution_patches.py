@@ -39,17 +39,17 @@ class Geometry:
         rows, cols = ((size - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, dilation in sizes)
         return rows, cols
 
-    def padded(self, inputs: Tensor) -> Tensor:
+    def pad(self, inputs: Tensor) -> Tensor:
         """The images `(n, c, h, w)` with their margins of zeros."""
         top, left = self.padding
         return F.pad(inputs, (left, left, top, top)) if top or left else inputs
 
     def patches(self, inputs: Tensor, *, positions_first: bool) -> Tensor:
-        """What the kernel sees at P positions of images that are `padded`: `(n, P, c * kernel)` or `(n, c * kernel, P)`."""
+        """What the kernel sees at P positions of images that are `pad`: `(n, P, c * kernel)` or `(n, c * kernel, P)`."""
         places = _places(self, tuple(inputs.shape[1:]), positions_first, inputs.device)
         return inputs.flatten(1).index_select(1, places.flatten()).view(inputs.shape[0], *places.shape)
 
-    def unpatched(self, patches: Tensor, shape: torch.Size, *, positions_first: bool) -> Tensor:
+    def fold(self, patches: Tensor, shape: torch.Size, *, positions_first: bool) -> Tensor:
         """The transpose of `patches`: every number is added to the place of the image `(n, *shape)` that it came from."""
         (top, left), (height, width) = self.padding, shape[1:]
         if patches.device.type != "cpu":  # adding by index has no fixed order there
@@ -90,11 +90,11 @@ class PatchRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, geometry: Geometry) -> Tensor:  # type: ignore[override]
         ctx.geometry, ctx.shape = geometry, inputs.shape[1:]
-        return geometry.patches(geometry.padded(inputs), positions_first=True)
+        return geometry.patches(geometry.pad(inputs), positions_first=True)
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return ctx.geometry.unpatched(signal, ctx.shape, positions_first=True), None
+        return ctx.geometry.fold(signal, ctx.shape, positions_first=True), None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class ImageProducts:
         for part, weight in self.blocks(signal.shape[0]):
             signals = signal[part].reshape(-1, outputs, signal.shape[2])
             column_gradient = steady_bmm(weight.transpose(1, 2), signals).view(-1, groups * columns, signal.shape[2])
-            parts.append(self.geometry.unpatched(column_gradient, self.shape, positions_first=False))
+            parts.append(self.geometry.fold(column_gradient, self.shape, positions_first=False))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def gradients(self, padded_images: Tensor, signal: Tensor) -> Tensor:

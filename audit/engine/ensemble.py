@@ -19,7 +19,7 @@ from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
 from audit.engine.sampling import ALIGNMENT, align_up
 from audit.engine.schedule import Settings, arrange
-from audit.models.build import stream_is_held
+from audit.models.build import is_stream_scoped
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def train(
 
         return _fitting(run_part, part, arrangement.rows, report)
 
-    if arrangement.workers == 1 or stream_is_held():  # the stream's holder must not wait for threads that ask for it
+    if arrangement.workers == 1 or is_stream_scoped():  # the stream's holder must not wait for threads that ask for it
         with one_precision(device):
             return join([run(part, progress) for part in parts])
     return join(_on_threads(run, parts, arrangement.workers, progress))

@@ -39,10 +39,10 @@ class TapeGradients:
         for name, slot in trainable.items():
             self._state[name] = slot.view(self.flat)
         names = {id(parameter): name for name, parameter in module.named_parameters()}
-        self.module = self._replaced(module, names)
+        self.module = self._module_copies(module, names)
         self._modes = Modes(self.module)
 
-    def _replaced(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
+    def _module_copies(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
         trainable = {slot.name: slot for slot in self.layout.slots}
         memo: dict[int, nn.Module] = {}
         for layer in module.modules():
@@ -143,8 +143,10 @@ class TapeGradients:
             (use, signal.to(self.flat.dtype)) for use, signal in zip(uses, gradients, strict=True) if signal is not None
         ]
         for use, _ in used_signals:
-            if use.saved.is_floating_point():
-                use.saved = use.saved.to(self.flat.dtype)  # norms and sums are of what the products saw, but not in their type
+            if use.inputs.is_floating_point():
+                use.inputs = use.inputs.to(
+                    self.flat.dtype
+                )  # norms and sums are of what the products saw, but not in their type
         return [use for use, _ in used_signals], [signal for _, signal in used_signals]
 
     def _shared_uses(self, uses: list[Use]) -> set[int]:
@@ -171,18 +173,18 @@ def full_precision(models: Gradients) -> Iterator[None]:
 def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], finite: Tensor) -> list[Tensor]:
     """Signals with the rows that are not `finite` `(N, rows)` set to zero, as is all that is multiplied with them."""
 
-    def zeroed(values: Tensor) -> Tensor:
+    def zero(values: Tensor) -> Tensor:
         shape = values.shape
         split = values.reshape(*finite.shape, -1)
         return torch.where(finite.unsqueeze(-1), split, torch.zeros((), dtype=values.dtype)).reshape(shape)
 
     for use in uses:
-        if use.saved.is_floating_point():
-            use.saved = zeroed(use.saved)
-        use.gradients = {role: zeroed(gradient) for role, gradient in use.gradients.items()}
+        if use.inputs.is_floating_point():
+            use.inputs = zero(use.inputs)
+        use.gradients = {role: zero(gradient) for role, gradient in use.gradients.items()}
     for name, gradient in whole.items():
-        whole[name] = zeroed(gradient)
-    return [zeroed(signal) for signal in signals]
+        whole[name] = zero(gradient)
+    return [zero(signal) for signal in signals]
 
 
 def layer_of(use: Use) -> str:

@@ -33,13 +33,13 @@ class HeldDraws(TorchDispatchMode):
     of other orders and sizes.
 
     Attributes:
-        drawn: names of the operations that drew from torch's stream.
+        random_operations: names of the operations that drew from torch's stream.
         free: those among them that could not be held, such as `randperm`.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.drawn: set[str] = set()
+        self.random_operations: set[str] = set()
         self.free: set[str] = set()
 
     def __torch_dispatch__(
@@ -53,7 +53,7 @@ class HeldDraws(TorchDispatchMode):
         if torch.equal(before, torch.get_rng_state()):
             return result
         name = func.overloadpacket.__name__
-        self.drawn.add(name)
+        self.random_operations.add(name)
         if name == "native_dropout":
             return args[0].clone(), torch.ones_like(result[1])
         if name not in _FILLS or not isinstance(result, Tensor):

@@ -24,22 +24,22 @@ class Use:
     """One application of a layer in one forward pass."""
 
     layer: EnsembleLayer
-    saved: Tensor
+    inputs: Tensor
     edge: Any
     gradients: dict[str, Tensor] = field(default_factory=dict)
-    cancelled: Cancellation | None = None
-    replaced: Tensor | None = None  # a signal that makes the same gradient without cancelling
+    cancellation: Cancellation | None = None
+    replacement: Tensor | None = None  # a signal that makes the same gradient without cancelling
 
     def keep(self, examples: Tensor, gradients: dict[str, Tensor], signal: Tensor, squares: Tensor) -> Tensor:
         """`squares` `(N, rows)` with the norms of `gradients` at `examples`, which are kept out of `signal` from now on."""
         exact = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in gradients.values()]).sum(0)
         rest = signal.reshape(squares.numel(), -1).index_fill(0, examples, 0.0).view(signal.shape)
-        self.cancelled = Cancellation(examples=examples, gradients=gradients, signal=rest)
+        self.cancellation = Cancellation(examples=examples, gradients=gradients, signal=rest)
         return squares.flatten().index_copy(0, examples, exact.to(squares.dtype)).view(squares.shape)
 
-    def add_kept(self, signal: Tensor, factors: Tensor | None, total: Tensor) -> Tensor:
+    def add_cancellation(self, signal: Tensor, factors: Tensor | None, total: Tensor) -> Tensor:
         """Adds the gradients that were kept, times their factors `(N, rows)`, to `total`; what is left of `signal`."""
-        cancellation = self.cancelled
+        cancellation = self.cancellation
         if cancellation is None or factors is None:
             return signal
         weights = factors.flatten()[cancellation.examples]
@@ -95,7 +95,7 @@ class Tape:
             if not output.requires_grad:
                 output.requires_grad_()
             self.numbers += inputs.numel() + output.numel()
-            self.uses.append(Use(layer=layer, saved=inputs.detach(), edge=torch.autograd.graph.get_gradient_edge(output)))
+            self.uses.append(Use(layer=layer, inputs=inputs.detach(), edge=torch.autograd.graph.get_gradient_edge(output)))
         return output
 
 
@@ -187,16 +187,16 @@ class MatrixLayer(EnsembleLayer):
         return positions * positions * (columns + self.outputs) <= 4 * columns * self.outputs
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
-        models, total_rows, columns = use.saved.shape
+        models, total_rows, columns = use.inputs.shape
         positions = total_rows // rows
         bias = 1.0 if "bias" in self.slots else 0.0
         if positions == 1 and "weight" in self.slots:
-            norms = torch.linalg.vector_norm(use.saved, dim=-1).square_().add_(bias)
+            norms = torch.linalg.vector_norm(use.inputs, dim=-1).square_().add_(bias)
             example_squares: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
             return example_squares
         if "weight" not in self.slots or not self.takes_ghost(positions, columns):
             return self._whole_norms(use, signal, rows)
-        inputs = use.saved.view(models * rows, positions, columns)
+        inputs = use.inputs.view(models * rows, positions, columns)
         signals = signal.view(models * rows, positions, self.outputs)
         squares, cancellation = ghost_squares(inputs, signals, bias)
         squares = squares.view(models, rows)
@@ -216,8 +216,8 @@ class MatrixLayer(EnsembleLayer):
 
     def _positions(self, use: Use, signal: Tensor, examples: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         """Inputs `(k, positions, columns)` and signals `(k, positions, outputs)` of some `examples`."""
-        items = use.saved.shape[0] * rows
-        inputs, signals = use.saved.reshape(items, -1, use.saved.shape[-1]), signal.reshape(items, -1, self.outputs)
+        items = use.inputs.shape[0] * rows
+        inputs, signals = use.inputs.reshape(items, -1, use.inputs.shape[-1]), signal.reshape(items, -1, self.outputs)
         return inputs[examples], signals[examples]
 
     def _whole_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
@@ -229,12 +229,12 @@ class MatrixLayer(EnsembleLayer):
 
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         """Role to `(N, rows, ...)`; the weight's as `(N, rows, outputs, columns)`."""
-        models, total_rows, columns = use.saved.shape
+        models, total_rows, columns = use.inputs.shape
         positions = total_rows // rows
         signals = signal.reshape(models * rows, positions, self.outputs)
         gradients = {}
         if "weight" in self.slots:
-            inputs = use.saved.reshape(models * rows, positions, columns)
+            inputs = use.inputs.reshape(models * rows, positions, columns)
             gradients["weight"] = torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
         if "bias" in self.slots:
             gradients["bias"] = signals.sum(1).view(models, rows, self.outputs)
@@ -255,14 +255,14 @@ class MatrixLayer(EnsembleLayer):
                 self.slots[role].view(total).add_(self.to_weight(total_gradient) if role == "weight" else total_gradient)
             return
         if factors is not None:
-            signal = use.add_kept(signal, factors, total)
-            positions = use.saved.shape[1] // factors.shape[1]
+            signal = use.add_cancellation(signal, factors, total)
+            positions = use.inputs.shape[1] // factors.shape[1]
             position_factors = factors if positions == 1 else factors.repeat_interleave(positions, dim=1)
             signal = signal * position_factors.unsqueeze(-1)
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum(1))
         if "weight" in self.slots:
-            self.add_weight(signal, use.saved, total)
+            self.add_weight(signal, use.inputs, total)
 
     def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
         """Adds `signal.T @ columns` to the weight's place in `total`."""

@@ -48,7 +48,7 @@ class ScaleLayer(EnsembleLayer):
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         gradients = {}
         for role, slot in self.slots.items():
-            parts = signal * use.saved if role == "weight" else signal
+            parts = signal * use.inputs if role == "weight" else signal
             if self.channels_first:
                 split = parts.reshape(parts.shape[0], rows, -1, slot.shape[0], math.prod(parts.shape[3:]))
                 gradients[role] = split.sum((2, 4))
@@ -73,13 +73,13 @@ class LookupLayer(EnsembleLayer):
         embeddings = self.tape.record(self, tokens, embeddings) if self.slots else embeddings
         return embeddings.view(*inputs.shape, table.shape[2])
 
-    def _seen(self, use: Use, signal: Tensor) -> Tensor:
-        return signal if self.padding is None else signal * (use.saved != self.padding).unsqueeze(-1)
+    def _signal_of(self, use: Use, signal: Tensor) -> Tensor:
+        return signal if self.padding is None else signal * (use.inputs != self.padding).unsqueeze(-1)
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         models, size = signal.shape[0], signal.shape[-1]
-        tokens = use.saved.view(models * rows, -1)
-        signals = self._seen(use, signal).reshape(models * rows, -1, size)
+        tokens = use.inputs.view(models * rows, -1)
+        signals = self._signal_of(use, signal).reshape(models * rows, -1, size)
         equal_tokens = tokens.unsqueeze(1) == tokens.unsqueeze(2)
         gram = torch.bmm(signals, signals.transpose(1, 2)) * equal_tokens.to(signals.dtype)
         squares = gram.sum((1, 2)).clamp_(min=0.0)
@@ -90,7 +90,7 @@ class LookupLayer(EnsembleLayer):
             first = equal_tokens[cancellation].int().argmax(1)
             token_sums = torch.zeros_like(signals[cancellation], dtype=torch.float64)
             token_sums.scatter_add_(1, first.unsqueeze(-1).expand_as(token_sums), signals[cancellation].double())
-            use.replaced = signals.index_put((cancellation,), token_sums.to(signals.dtype)).view(signal.shape)
+            use.replacement = signals.index_put((cancellation,), token_sums.to(signals.dtype)).view(signal.shape)
             squares = squares.masked_scatter(cancellation, token_sums.square().sum((1, 2)).to(squares.dtype))
         return squares.view(models, rows)
 
@@ -98,9 +98,9 @@ class LookupLayer(EnsembleLayer):
         models, size = signal.shape[0], signal.shape[-1]
         words = self.slots["weight"].shape[0]
         row = torch.arange(models * rows, device=signal.device).view(models, rows, 1)
-        place = (row * words + use.saved.view(models, rows, -1)).flatten()
+        place = (row * words + use.inputs.view(models, rows, -1)).flatten()
         gradient = signal.new_zeros(models * rows * words, size)
-        gradient.index_add_(0, place, self._seen(use, signal).reshape(-1, size))
+        gradient.index_add_(0, place, self._signal_of(use, signal).reshape(-1, size))
         return {"weight": gradient.view(models, rows, words, size)}
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
@@ -109,10 +109,10 @@ class LookupLayer(EnsembleLayer):
             return
         models, size = signal.shape[0], signal.shape[-1]
         words = self.slots["weight"].shape[0]
-        signals = self._seen(use, signal) if use.replaced is None else use.replaced
+        signals = self._signal_of(use, signal) if use.replacement is None else use.replacement
         if factors is not None:
             signals = signals * factors.repeat_interleave(signal.shape[1] // factors.shape[1], dim=1).unsqueeze(-1)
-        place = use.saved + torch.arange(models, device=signal.device).view(models, 1) * words
+        place = use.inputs + torch.arange(models, device=signal.device).view(models, 1) * words
         gradient = signal.new_zeros(models * words, size)
         gradient.index_add_(0, place.flatten(), signals.reshape(-1, size))
         self.slots["weight"].view(total).add_(gradient.view(models, words, size))

@@ -41,7 +41,7 @@ class Passes:
 
     def __init__(self, rows: int, planned_width: int, device: torch.device) -> None:
         self._rows = rows
-        self._planned = planned_width
+        self._planned_width = planned_width
         self._device = device
         self._parts: list[tuple[Tensor, Tensor]] = []
         self._extra: Tensor | None = None
@@ -56,7 +56,7 @@ class Passes:
         """First row and number of rows of each pass over a batch of `largest` records."""
         start = 0
         while start < largest:
-            width = self._rows if start == 0 or start < self._planned else ALIGNMENT
+            width = self._rows if start == 0 or start < self._planned_width else ALIGNMENT
             yield start, width
             start += width
 

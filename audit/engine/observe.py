@@ -99,7 +99,7 @@ class EnsembleReader:
         scratch = torch.zeros_like(models.flat)
         values = np.empty((count, len(records)), dtype=np.float32)
         for part in _parts(len(records), min(64, self._fitting)):
-            flat_inputs, rows = self._folded(records.inputs[part])
+            flat_inputs, rows = self._fold(records.inputs[part])
             labels = torch.from_numpy(np.array(records.labels[part])).to(models.flat.device)
             if models.random:
                 models.begin([Seed(0)] * count)
@@ -129,7 +129,7 @@ class EnsembleReader:
         norms = np.empty((self._count, len(records)), dtype=np.float32)
         features: NDArray[np.float32] | None = None
         for part in _parts(len(records), self._batch):
-            with _watched([last]) as calls:
+            with _recorded_calls([last]) as calls:
                 out = self._forward(records.inputs[part]).float().cpu().numpy()
             inside = (
                 torch.cat([layer_inputs for _, layer_inputs, _ in calls])
@@ -141,7 +141,7 @@ class EnsembleReader:
             lengths = np.square(inside, dtype=np.float64).sum(-1) + (1.0 if _has_bias(last) else 0.0)
             slopes = signals.log_output_gradient_norm(out, records.labels[part])
             norms[:, part] = np.exp(slopes + 0.5 * np.log(np.maximum(lengths, np.finfo(np.float64).tiny)))
-            narrow = _narrowed(inside)
+            narrow = _narrow(inside)
             features = np.empty((*norms.shape, narrow.shape[2]), dtype=np.float32) if features is None else features
             features[:, part] = narrow
         if features is None:
@@ -152,7 +152,7 @@ class EnsembleReader:
     def _last_linear(self) -> nn.Module | None:
         """The linear layer, used once in a pass, whose output is the models' own (up to a constant for each record)."""
         layers = [layer for layer in self._models.module.modules() if isinstance(layer, LinearLayer | nn.Linear)]
-        with _watched(layers) as calls:
+        with _recorded_calls(layers) as calls:
             out = self._forward(self._probe[:2])
         if not calls:
             return None
@@ -168,10 +168,10 @@ class EnsembleReader:
 
     def _forward(self, inputs: NDArray[Any]) -> torch.Tensor:
         """`(N, rows, outputs)` for one batch."""
-        flat_inputs, rows = self._folded(inputs)
+        flat_inputs, rows = self._fold(inputs)
         return self._models.forward(flat_inputs).view(self._count, rows, -1)
 
-    def _folded(self, inputs: NDArray[Any]) -> tuple[torch.Tensor, int]:
+    def _fold(self, inputs: NDArray[Any]) -> tuple[torch.Tensor, int]:
         """One batch for each model, `(N * rows, ...)`, and its number of rows."""
         piece = torch.from_numpy(np.array(inputs)).to(self._models.flat.device, self._models.flat.dtype)
         return piece.unsqueeze(0).expand(self._count, *piece.shape).flatten(0, 1), len(piece)
@@ -203,7 +203,7 @@ def logits(
 
 
 @contextmanager
-def _watched(layers: Sequence[nn.Module]) -> Iterator[list[tuple[nn.Module, torch.Tensor, torch.Tensor]]]:
+def _recorded_calls(layers: Sequence[nn.Module]) -> Iterator[list[tuple[nn.Module, torch.Tensor, torch.Tensor]]]:
     """A scope in which every call of `layers` is noted: layer, input, output."""
     calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
 
@@ -222,7 +222,7 @@ def _has_bias(layer: nn.Module) -> bool:
     return "bias" in layer.values if isinstance(layer, LinearLayer) else getattr(layer, "bias", None) is not None
 
 
-def _narrowed(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def _narrow(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """`values` `(N, rows, d)` with at most 256 columns, by a random map that is the same wherever it is called."""
     wide = values.shape[2]
     if wide <= _COLUMNS:

@@ -52,7 +52,7 @@ class LoopGradients:
         """Name to `(N, ...)`, as it stands."""
         return dict(self._state)
 
-    def _one(self, model: int) -> dict[str, Tensor]:
+    def _model(self, model: int) -> dict[str, Tensor]:
         return {name: value[model] for name, value in self._state.items()}
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class LoopGradients:
         self._modes.evaluate()
         with torch.no_grad():
             parts = inputs.unflatten(0, (self.models, -1))
-            return torch.cat([torch.func.functional_call(self.module, self._one(n), (parts[n],)) for n in range(self.models)])
+            return torch.cat([torch.func.functional_call(self.module, self._model(n), (parts[n],)) for n in range(self.models)])
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
@@ -92,7 +92,7 @@ class LoopGradients:
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         trainable = {slot.name for slot in self.layout.slots}
-        values = self._one(model)
+        values = self._model(model)
         return {k: v for k, v in values.items() if k in trainable}, {k: v for k, v in values.items() if k not in trainable}
 
     def _add_plain(self, model: int, inputs: Tensor, labels: Tensor, total: Tensor) -> None:

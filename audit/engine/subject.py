@@ -24,7 +24,7 @@ class Ensemble:
     def __init__(self, job: TrainingJob, models: TrainedModels) -> None:
         self._job, self._models = job, models
         probe = job.dataset.test.inputs[:2]
-        self._trained = observe.EnsembleReader(job.model, models.weights, probe, job.dataset.classes, device=job.device)
+        self._reader = observe.EnsembleReader(job.model, models.weights, probe, job.dataset.classes, device=job.device)
         self._inside: tuple[Records, observe.Representations | None] | None = None
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class Ensemble:
 
     def outputs(self, inputs: Array) -> Array:
         """`(N, n, classes)` outputs in evaluation mode."""
-        return self._trained.outputs(inputs)
+        return self._reader.outputs(inputs)
 
     def alone(self, model: int) -> Ensemble:
         """One of the models."""
@@ -52,12 +52,12 @@ class Ensemble:
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
-        return self._trained.gradient_norms(records)
+        return self._reader.gradient_norms(records)
 
     def representations(self, records: Records) -> observe.Representations | None:
         """What the last linear layer makes of the records, computed once for the signals that read it; None without one."""
         if self._inside is None or self._inside[0] is not records:
-            self._inside = (records, self._trained.representations(records))
+            self._inside = (records, self._reader.representations(records))
         return self._inside[1]
 
     def step_products(self) -> Array:

@@ -228,7 +228,7 @@ class Store:
         files = _list_files(self.folder)
         rows = [f"{file_sha256(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
         self.write(SUMS, "".join(rows).encode())
-        _close_to_others(self.folder)
+        _make_private(self.folder)
         try:
             os.replace(self.folder, self.final)
             for name in (MANIFEST, LOCK):
@@ -373,7 +373,7 @@ def _list_files(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.relative_to(folder).as_posix() not in NOT_LISTED)
 
 
-def _close_to_others(folder: Path) -> None:
+def _make_private(folder: Path) -> None:
     """Leave every folder and file to its owner alone, whoever wrote it and under whatever umask."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():

@@ -107,9 +107,9 @@ def lost(models: Models) -> str:
 
 def _refuse_lost_references(models: Models, planned_attack: PlannedAttack) -> None:
     """Raise `ObservationError` if fewer references remained finite than the attack needs."""
-    references_left, references_needed = len(models.references), planned_attack.attack.needs.references
-    if references_left < references_needed:
+    reference_count, references_needed = len(models.references), planned_attack.attack.needs.references
+    if reference_count < references_needed:
         raise ObservationError(
-            f"{references_left} of {models.insertion.play.references} reference models stayed finite and it needs "
+            f"{reference_count} of {models.insertion.play.references} reference models stayed finite and it needs "
             f"{references_needed}; {ADVICE}"
         )

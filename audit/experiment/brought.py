@@ -13,7 +13,7 @@ from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError, DataError
 from audit.core.protocols import Signal
 
-_LEAST = float(np.finfo(np.float32).tiny)
+_FEWEST = float(np.finfo(np.float32).tiny)
 _FROM_PROBABILITIES = (
     "The target gives probabilities; their logarithms were taken for logits. "
     "Rounding to 0 and 1 hides differences that logits show."
@@ -107,7 +107,7 @@ class Recorded:
         return {key: value for key, value in values.items() if value is not None}
 
 
-def joined(target: Recorded, references: References | None, inputs: Array, labels: Array | None) -> Recorded:
+def join(target: Recorded, references: References | None, inputs: Array, labels: Array | None) -> Recorded:
     """The target and its references as one subject, the target first.
 
     Raises:
@@ -119,7 +119,7 @@ def joined(target: Recorded, references: References | None, inputs: Array, label
     if references.models:
         if labels is None or not inputs.size:
             raise DataError("reference models need the records, inputs and labels; give recorded outputs of them instead")
-        logits = np.stack([observed(model, inputs, labels)[0] for model in references.models])
+        logits = np.stack([query_model(model, inputs, labels)[0] for model in references.models])
     target_values, reference_values = (target.logits, logits) if target.logits is not None else (target.losses, losses)
     if target_values is None or reference_values is None or target_values.shape[1:] != reference_values.shape[1:]:
         shape_text = "nothing of that kind" if reference_values is None else f"{reference_values.shape[1:]}"
@@ -128,11 +128,11 @@ def joined(target: Recorded, references: References | None, inputs: Array, label
             f"{None if target_values is None else target_values.shape[1:]}, its references {shape_text}; expected the same "
             "of both"
         )
-    stacked = np.concatenate([target_values, reference_values.astype(target_values.dtype)])
-    return Recorded(logits=stacked) if target.logits is not None else Recorded(losses=stacked)
+    array = np.concatenate([target_values, reference_values.astype(target_values.dtype)])
+    return Recorded(logits=array) if target.logits is not None else Recorded(losses=array)
 
 
-def observed(target: Any, inputs: Array, labels: Array) -> tuple[Array, list[str]]:
+def query_model(target: Any, inputs: Array, labels: Array) -> tuple[Array, list[str]]:
     """Logits `(n, classes)` of a module, a function of arrays or a `Target`, and remarks on how it answered.
 
     Raises:
@@ -176,4 +176,4 @@ def _as_logits(outputs: Array, labels: Array) -> tuple[Array, list[str]]:
     distribution = outputs.min() >= 0 and np.abs(outputs.sum(axis=1, dtype=np.float64) - 1).max() < 1e-3
     if not distribution:
         return outputs, []
-    return np.log(np.maximum(outputs.astype(np.float64), _LEAST)), [_FROM_PROBABILITIES]
+    return np.log(np.maximum(outputs.astype(np.float64), _FEWEST)), [_FROM_PROBABILITIES]

@@ -49,7 +49,7 @@ def attack_result(
         auc_upper=high,
         roc=_curve(members, nonmembers, confidence),
         tpr_at=tuple(
-            _tpr_at(members, nonmembers, target, confidence, _allowed(target, claim, limit)) for target in TARGET_FPRS
+            _tpr_at(members, nonmembers, target, confidence, _tpr_limits(target, claim, limit)) for target in TARGET_FPRS
         ),
         histogram=_histogram(scores),
         bounds=bounds,
@@ -91,7 +91,7 @@ def _thin(fpr: Array, resolution: float) -> Array:
     return points
 
 
-def _allowed(target: float, claim: Claim | None, limit: LimitCurve | None) -> float | None:
+def _tpr_limits(target: float, claim: Claim | None, limit: LimitCurve | None) -> float | None:
     """The most true positives that the claim leaves an attack at this rate, by its (epsilon, delta) and its whole curve."""
     rates = []
     if claim is not None and math.isfinite(claim.epsilon):

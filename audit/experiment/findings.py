@@ -68,14 +68,14 @@ def terms_of(insertion: Insertion, watch: stopping.Watch) -> Terms:
     )
 
 
-def bounded(scores: Sequence[Scores], terms: Terms, claims: Stated, budget: Budget) -> GameResult:
+def bound_game(scores: Sequence[Scores], terms: Terms, claims: Stated, budget: Budget) -> GameResult:
     """All that follows from the scores alone: figures, bounds and negative controls, and simulations of this very game."""
     watch = terms.watch
     attacks = [
         _attack(score, () if watch.ends else estimators, claims, budget, (terms.seed.child("bounds", index), watch.looks))
         for index, (score, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
     ]
-    certificates, detectable = _simulated(terms, claims, budget)
+    certificates, detectable = _simulate(terms, claims, budget)
     return GameResult(
         name=terms.name,
         game=terms.rules,
@@ -96,17 +96,17 @@ def _attack(
         scores,
         confidence=bounding.share(budget.confidence, looks),
         seed=seed,
-        bounds=bounding.bounds(scores, estimators, delta=budget.delta, confidence=budget.share_of_each, seed=seed),
-        control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.share_of_each, seed=seed)
+        bounds=bounding.bounds(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed),
+        control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed)
         if estimators
         else None,
         claim=claims.tightest if by_coins else None,
         limit=claims.limit if by_coins else None,
     )
-    return replace(stopping.paid(result, budget.confidence, looks), access=scores.game.access)
+    return replace(stopping.pay_looks(result, budget.confidence, looks), access=scores.game.access)
 
 
-def _simulated(terms: Terms, claims: Stated, budget: Budget) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+def _simulate(terms: Terms, claims: Stated, budget: Budget) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
     """How often the bounds of this game are wrong, and what they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
     if not budget.certificates or not bounding_attacks:
@@ -116,34 +116,32 @@ def _simulated(terms: Terms, claims: Stated, budget: Budget) -> tuple[tuple[Cert
         game=replace(terms.rules, runs=terms.planned),
         mechanism=terms.mechanism,
         delta=budget.delta,
-        level=budget.share_of_each,
+        level=budget.level,
         together=terms.watch.ends,
     )
     return simulation.certify(path, budget.certificates), simulation.detectable(path, claims.claims)
 
 
-def described(
-    result: GameResult, models: Models, scores: Sequence[Scores], table: RecordTable, confidence: float
-) -> GameResult:
+def describe(result: GameResult, models: Models, scores: Sequence[Scores], table: RecordTable, confidence: float) -> GameResult:
     """The result with what the models besides show of records and groups, and of their own number. Proves no epsilon."""
     split = () if models.insertion.planting.by_coins else (OF_A_SPLIT,)
     complete_result = replace(
         result,
         models=len(models.observed.diverged),
-        note="; ".join((*models.insertion.notes, *split, *_chosen(models))),
+        note="; ".join((*models.insertion.notes, *split, *_remarks(models))),
     )
     if not scores:
         return complete_result
     best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
     return replace(
         complete_result,
-        records=_exposed(models, best, table),
+        records=_exposure(models, best, table),
         groups=_groups(models, best, table, confidence),
         evaluation=_evaluation(models, table),
     )
 
 
-def _chosen(models: Models) -> list[str]:
+def _remarks(models: Models) -> list[str]:
     """What attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
     own = models.insertion.planting.included[models.references]
     remarks = []
@@ -173,7 +171,7 @@ def trajectories(models: Models, budget: Budget) -> tuple[tuple[str | None, Boun
                     score(models, attack, steps),
                     attack.estimators,
                     delta=budget.delta,
-                    confidence=budget.share_of_each,
+                    confidence=budget.level,
                     seed=seed,
                 )
                 for steps in checkpoints
@@ -187,7 +185,7 @@ def trajectories(models: Models, budget: Budget) -> tuple[tuple[str | None, Boun
 
 def _evaluation(models: Models, table: RecordTable) -> Evaluation | None:
     """What all models of the game that stayed finite say of its attacks on records, each of them once the target."""
-    if not _classified(models):
+    if not _group_results(models):
         return None
     planting, finite = models.insertion.planting, np.flatnonzero(~models.observed.diverged)
     signals = {key: value[finite] for key, value in models.observed.signals.items()}
@@ -202,14 +200,14 @@ def _evaluation(models: Models, table: RecordTable) -> Evaluation | None:
     return leave_one_out_summary.describe(attacks, everyone, prior=play.prior, seed=models.insertion.seed.child("described"))
 
 
-def _classified(models: Models) -> bool:
+def _group_results(models: Models) -> bool:
     """Whether canaries are records of classes, or of losses alone."""
     if models.insertion.planting.canaries.records is None:
         return False
     return models.labels is None or models.labels.dtype.kind in "iu"
 
 
-def _exposed(models: Models, scores: Scores, table: RecordTable) -> tuple[RecordExposure, ...]:
+def _exposure(models: Models, scores: Scores, table: RecordTable) -> tuple[RecordExposure, ...]:
     """The canaries of the first target run whose scores stand out most, under keyed names."""
     if models.insertion.planting.canaries.records is None:
         return ()
@@ -221,7 +219,7 @@ def _exposed(models: Models, scores: Scores, table: RecordTable) -> tuple[Record
 def _groups(models: Models, scores: Scores, table: RecordTable, confidence: float) -> tuple[GroupResult, ...]:
     """Attack AUC and model accuracy on the canaries of each class and each of the user's groups, over all target runs."""
     runs, logits = models.insertion.planting.runs, models.observed.signals.get(Logits.key)
-    if not _classified(models):
+    if not _group_results(models):
         return ()
     correct: Array | None = None if logits is None else (logits[:runs].argmax(-1) == models.labels).ravel()
     results: list[GroupResult] = []

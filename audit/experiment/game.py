@@ -82,7 +82,7 @@ def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resource
             first, left_out = attack.attempt(look)
             insertion = insertion.without(left_out)
             scores.append(first)
-        return bool(scores[0]) and watch.proves(stopping.joined(scores))
+        return bool(scores[0]) and watch.proves(stopping.join(scores))
 
     count = train(found, insertion.planting.canaries, resources, enough)
     if count < len(jobs):
@@ -112,7 +112,7 @@ def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: R
 def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: stopping.Watch) -> Played:
     """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
     game, observed = models.insertion, models.observed
-    bounded = findings.bounded(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
+    bounded = findings.bound_game(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
     checks: tuple[Check, ...] = ()
     if observed.executed is not None and game.run_event is not None:
         checks = (*check_executed(game.run_event, observed.executed, rules.checks), check_finite(observed.diverged))
@@ -120,7 +120,7 @@ def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: sto
         value = f"game {game.play.name}: {'; '.join(game.notes)}"
         checks = (*checks, Check(code=f"left-out-{game.play.name}", item="Attacks left out", value=value, status=Status.GAP))
     return Played(
-        result=findings.described(bounded, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
+        result=findings.describe(bounded, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
         scores=tuple(scores),
         trajectories=findings.trajectories(models, rules.budget),
         checks=checks,

@@ -99,10 +99,10 @@ def concluded(case: Case, settings: Settings) -> Inspection:
         stated=stated,
         utility=utility.of_sides(models),
         checks=(case.membership, guard.check, *_of_references(references)),
-        doubt=BIASED if guard.biased else "",
+        doubt=BIASED if guard.has_bias else "",
     )
-    result = judge.concluded(training, [played])
-    notes = [BIASED_NOTE] * guard.biased + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks, *_low_accuracy(models)]
+    result = judge.conclude(training, [played])
+    notes = [BIASED_NOTE] * guard.has_bias + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks, *_low_accuracy(models)]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
         names=table.names,

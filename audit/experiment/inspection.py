@@ -90,9 +90,9 @@ def examine(
     whole = len(evidence.included)
     membership_check = coins.membership_check(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
     evidence = without_overlap(evidence, settings.overlap, by_coins=membership_check[1])
-    logits, notes = brought.observed(target, evidence.inputs, evidence.labels)
-    if evidence.dropped:
-        notes = [f"{evidence.dropped} records were left out because they occur on both sides.", *notes]
+    logits, notes = brought.query_model(target, evidence.inputs, evidence.labels)
+    if evidence.omissions:
+        notes = [f"{evidence.omissions} records were left out because they occur on both sides.", *notes]
     case = _case(Recorded(logits=logits[None]), evidence, evidence.labels, _of_these(references, evidence, whole))
     return concluded(
         replace(case, membership=membership_check[0], by_coins=membership_check[1], remarks=tuple(notes)), settings
@@ -167,5 +167,5 @@ def _case(subject: Recorded, evidence: Evidence, labels: Array | None, reference
     included = evidence.included[None]
     if references is not None:
         included = np.concatenate([included, references.included])
-    models = brought.joined(subject, references, evidence.inputs, labels)
+    models = brought.join(subject, references, evidence.inputs, labels)
     return Case(models=models, included=included, evidence=evidence, labels=labels)

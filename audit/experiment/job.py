@@ -73,7 +73,7 @@ def fit_and_observe(
     from audit.engine.subject import Ensemble
 
     dataset, canaries = context
-    job = order.job(dataset=dataset, canaries=multiplied(canaries))
+    job = order.job(dataset=dataset, canaries=with_copies(canaries))
     if device is not None:
         job = replace(job, device=device)
     models = order.trainer.fit(job, progress)
@@ -83,10 +83,10 @@ def fit_and_observe(
     value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
     for name, value_of in asdict(models.executed).items():
         value[f"executed/{name}"] = np.asarray(value_of)
-    return _isolated(value)
+    return _isolate(value)
 
 
-def multiplied(canaries: Canaries) -> Canaries:
+def with_copies(canaries: Canaries) -> Canaries:
     """The canaries with every record in as many copies as are planted, copies of one record together."""
     if canaries.copies == 1 or canaries.records is None:
         return canaries
@@ -95,7 +95,7 @@ def multiplied(canaries: Canaries) -> Canaries:
     return replace(canaries, records=canaries.records.take(index), identifiers=identifiers)
 
 
-def _isolated(value: dict[str, Array]) -> dict[str, Array]:
+def _isolate(value: dict[str, Array]) -> dict[str, Array]:
     """The same with `non_finite` `(N,)`, and zero signals where it is true."""
     names = [name for name in value if name.startswith(SIGNAL) or name == "test_logits"]
     non_finite = np.zeros(len(value["test_logits"]), dtype=bool)

@@ -37,11 +37,11 @@ class Training:
     doubt: str = ""
 
 
-def concluded(training: Training, games: Sequence[Played]) -> MechanismResult:
+def conclude(training: Training, games: Sequence[Played]) -> MechanismResult:
     """Bounds of all games held against each claim, with everything else that is known of the training."""
     bounds = [bound for game in games for bound in game.bounds]
     evidence_valid = not training.doubt and all(control.passed for game in games for control in game.result.controls)
-    checks = _merged([*(check for game in games for check in game.checks), *training.checks])
+    checks = _merge([*(check for game in games for check in game.checks), *training.checks])
     execution_valid = all(check.status is not Status.FAILED for check in checks)
     inside = not outside_families(checks)
     verdicts = tuple(
@@ -76,7 +76,7 @@ def _outcome(training: Training, games: Sequence[Played], verdicts: Sequence[Ver
     return of_mechanism(verdicts)
 
 
-def _merged(checks: Sequence[Check]) -> tuple[Check, ...]:
+def _merge(checks: Sequence[Check]) -> tuple[Check, ...]:
     """One row per check over all games: the first failed one, else the first."""
     rows: dict[str, Check] = {}
     for check in checks:

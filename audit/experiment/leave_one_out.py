@@ -78,12 +78,10 @@ def leave_one_out(
     """
     if len(models) < 2:
         raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
-    rows_chosen = np.arange(len(models)) if targets is None else np.asarray(targets)
+    row_list = np.arange(len(models)) if targets is None else np.asarray(targets)
     attack_view = replace(models, signals={key: array for key, array in models.signals.items() if key in attack.needs.keys})
-    rows = [
-        attack.score(*_as_target(attack_view, labels, int(row)), seed.child("leave one out", int(row))) for row in rows_chosen
-    ]
-    return LeaveOneOut(values=np.stack(rows), included=_coins(models)[rows_chosen], models=rows_chosen)
+    rows = [attack.score(*_as_target(attack_view, labels, int(row)), seed.child("leave one out", int(row))) for row in row_list]
+    return LeaveOneOut(values=np.stack(rows), included=_coins(models)[row_list], models=row_list)
 
 
 def spreads(result: LeaveOneOut, fprs: Sequence[float] = FPRS) -> tuple[Spread, ...]:
@@ -169,7 +167,7 @@ def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) ->
     return total, spreads(sets, fprs)
 
 
-def calibrated(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrated:
+def calibrate(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrated:
     """What a threshold set on the non-members of all other models realises on each target.
 
     The scores of those models come from the same leave-one-out, so the target was among their references.

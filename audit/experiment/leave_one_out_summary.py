@@ -134,7 +134,7 @@ def _thresholds(result: leave_one_out.LeaveOneOut, prior: float) -> tuple[Calibr
     """Thresholds at the rates that the non-members of the other models resolve."""
     outside = (~result.included).sum(axis=1)
     rates = [fpr for fpr in NOMINAL_FPRS if fpr * (outside.sum() - outside.max()) >= 1]
-    return tuple(leave_one_out.calibrated(result, fpr, prior) for fpr in rates)
+    return tuple(leave_one_out.calibrate(result, fpr, prior) for fpr in rates)
 
 
 def _fidelity(models: Ensemble) -> Fidelity | None:

@@ -35,7 +35,7 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
     """The jobs' results as one, models in order; memory holds one job at a time."""
     small = [store.get(key, lambda name: name == "diverged" or name.startswith("executed/")) for key in keys]
 
-    def joined(name: str) -> Array:
+    def join(name: str) -> Array:
         missing = [key for key, part in zip(keys, small, strict=True) if name not in part]
         if missing:
             raise ObservationError(f"stored job {missing[0]} lacks '{name}'; another version wrote it, start a new run")
@@ -46,7 +46,7 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
         noise_draws=int(small[0]["executed/noise_draws"]),
         measured=bool(small[0]["executed/measured"]),
         **{
-            name: joined(f"executed/{name}")
+            name: join(f"executed/{name}")
             for name in (
                 "batch_sizes",
                 "population",
@@ -58,7 +58,7 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
             )
         },
     )
-    non_finite = joined("diverged")
+    non_finite = join("diverged")
     names = store.names(keys[0])
     signals = {
         name.removeprefix(SIGNAL): _whole(name, keys, len(non_finite), store) for name in names if name.startswith(SIGNAL)

@@ -76,14 +76,14 @@ def group_results(
     for name in names:
         in_group = column == name
         members, nonmembers = scores.values[in_group & scores.included], scores.values[in_group & ~scores.included]
-        has_both = len(members) > 0 and len(nonmembers) > 0
-        low, high = roc.auc_interval(members, nonmembers, level) if has_both else (None, None)
+        two_sides = len(members) > 0 and len(nonmembers) > 0
+        low, high = roc.auc_interval(members, nonmembers, level) if two_sides else (None, None)
         results.append(
             GroupResult(
                 group=str(name),
                 members=len(members),
                 nonmembers=len(nonmembers),
-                auc=roc.auc(members, nonmembers) if has_both else None,
+                auc=roc.auc(members, nonmembers) if two_sides else None,
                 accuracy=None if correct is None else float(np.mean(correct[in_group])),
                 auc_lower=low,
                 auc_upper=high,

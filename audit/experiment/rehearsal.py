@@ -104,7 +104,7 @@ def rehearse(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str
     canaries = _rows_of(planting.canaries, rows)
     small_dataset = replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS))))
     try:
-        values_by_signal = _untrained(play, recipe, canaries, (small_dataset, device)).read(signals, canaries)
+        values_by_signal = _untrained_models(play, recipe, canaries, (small_dataset, device)).read(signals, canaries)
     except ObservationError as error:
         raise ConfigError(f"games.{play.name}: {error}") from error
     models = np.concatenate([[0], 1 + np.arange(play.references) % (MODELS - 1)])
@@ -133,7 +133,7 @@ def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
     return replace(canaries, records=records, copies=1, **forms)
 
 
-def _untrained(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Dataset, str]) -> _Repeating:
+def _untrained_models(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Dataset, str]) -> _Repeating:
     """`MODELS` models as they are initialised, with what a trainer would have recorded."""
     from audit.engine.subject import Ensemble
     from audit.models.build import initialise_model
@@ -187,7 +187,7 @@ class _Repeating:
 
     def outputs(self, inputs: Array) -> Array:
         """`(N, n, classes)`."""
-        return self.ensemble.outputs(inputs[:RECORDS])[:, _repeated(len(inputs))]
+        return self.ensemble.outputs(inputs[:RECORDS])[:, _repeat(len(inputs))]
 
     def alone(self, model: int) -> _Repeating:
         """One of them."""
@@ -199,7 +199,7 @@ class _Repeating:
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)`."""
-        return self.ensemble.gradient_norms(_first(records))[:, _repeated(len(records))]
+        return self.ensemble.gradient_norms(_first(records))[:, _repeat(len(records))]
 
     def representations(self, records: Records) -> _Inside | None:
         """What the last linear layer makes of the records."""
@@ -207,7 +207,7 @@ class _Repeating:
         if inside is None:
             return None
         parts = (inside.hidden, inside.class_distances, inside.last_gradient_norms)
-        return _Inside(*(part[:, _repeated(len(records))] for part in parts))
+        return _Inside(*(part[:, _repeat(len(records))] for part in parts))
 
     def step_products(self) -> Array:
         """`(N, m, steps)`, all zero."""
@@ -235,7 +235,7 @@ def _first(records: Records) -> Records:
     return records.take(np.arange(min(len(records), RECORDS)))
 
 
-def _repeated(count: int) -> Array:
+def _repeat(count: int) -> Array:
     return np.arange(count) % RECORDS
 
 

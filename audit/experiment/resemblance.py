@@ -14,8 +14,8 @@ from audit.core.evaluation import Fidelity
 from audit.core.views import View
 from audit.stats.scoring import signals
 
-_TOLERATED = 1.5  # times what the most unusual reference deviates
-_LEAST = 3
+_TOLERANCE = 1.5  # times what the most unusual reference deviates
+_FEWEST = 3
 
 
 class Resemblance:
@@ -27,7 +27,7 @@ class Resemblance:
 
     def __init__(self, references: View, labels: Array | None) -> None:
         logits = references.get("logits")
-        if logits is None or labels is None or len(references) < _LEAST:
+        if logits is None or labels is None or len(references) < _FEWEST:
             raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
         self._labels = labels
         coins = np.asarray(references.included, dtype=bool)
@@ -57,7 +57,7 @@ class Resemblance:
         distance = self._distance(signals.cross_entropy(logits[None], self._labels)[0], coins, inside=False)
         reference_accuracy = self._accuracy.mean(axis=0)
         gap = float(np.abs(own - reference_accuracy).max())
-        matches = distance <= _TOLERATED * self.typical and gap <= _TOLERATED * self._usual_gap + 1 / len(self._labels)
+        matches = distance <= _TOLERANCE * self.typical and gap <= _TOLERANCE * self._usual_gap + 1 / len(self._labels)
         verdict = (
             "references resemble the target"
             if matches

@@ -55,7 +55,7 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
             trajectories=trajectories(recipe, claims.claims, budget.delta),
             utility=utility([game.observed for game in games if game.observed is not None], dataset),
         )
-        result = judge.concluded(training, games)
+        result = judge.conclude(training, games)
         results.append(replace(result, models=0) if recipe.trained_as in trained else result)  # models count once
         trained.add(recipe.trained_as)
         everything += games

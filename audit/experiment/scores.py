@@ -18,7 +18,7 @@ from audit.experiment.provenance import of_settings
 from audit.experiment.settings import Settings
 from audit.experiment.spec import Stated
 
-GIVEN = "scores given"
+DECLARATION = "scores given"
 
 
 def inspect_scores(
@@ -44,7 +44,7 @@ def inspect_scores(
         DataError: NaN, unequal lengths, or one side only.
     """
     columns = values if isinstance(values, Mapping) else {"scores": values}
-    rules = Game.of_scores(game, len(included), settings.adjacency, GIVEN)
+    rules = Game.of_scores(game, len(included), settings.adjacency, DECLARATION)
     tables = [Scores(values=column, included=included, game=rules, attack=key) for key, column in columns.items()]
     estimators = granted_estimators(rules, settings.estimators)
     odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
@@ -63,7 +63,7 @@ def inspect_scores(
         watch=stopping.never(budget, rules.runs),
     )
     claims = Stated(claims=settings.claims)
-    outcome = Played(result=findings.bounded(tables, terms, claims, budget), scores=tuple(tables))
+    outcome = Played(result=findings.bound_game(tables, terms, claims, budget), scores=tuple(tables))
     training = judge.Training(name=name, mechanism=None, stated=claims, checks=(_declared(game), *odd))
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
@@ -77,7 +77,7 @@ def inspect_scores(
         provenance=of_settings(settings, config),
         remarks=tuple(f"Column {check.item}: {check.value}." for check in odd),
     )
-    return reporting.report([judge.concluded(training, [outcome])], frame)
+    return reporting.report([judge.conclude(training, [outcome])], frame)
 
 
 def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:

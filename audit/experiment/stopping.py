@@ -56,12 +56,12 @@ class Watch:
 
     def proves(self, scores: Sequence[Scores]) -> bool:
         """Whether the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
-        _, evidence = self._found(scores)
+        _, evidence = self._process(scores)
         return any(evidence.proved is not None for evidence in evidence)
 
     def result(self, scores: Sequence[Scores], seed: Seed) -> Watched:
         """Bounds, evidence and negative control at the end of the game."""
-        bounds, evidence = self._found(scores)
+        bounds, evidence = self._process(scores)
         return Watched(
             planned=self.planned,
             used=scores[0].game.runs,
@@ -71,7 +71,7 @@ class Watch:
             control=self._control(scores, seed),
         )
 
-    def _found(self, scores: Sequence[Scores]) -> tuple[tuple[LowerBound, ...], tuple[Evidence, ...]]:
+    def _process(self, scores: Sequence[Scores]) -> tuple[tuple[LowerBound, ...], tuple[Evidence, ...]]:
         claims = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
         watches = [
             estimator.watch(scores, claims, delta=self.delta, confidence=self.confidence) for estimator in self.estimators
@@ -88,7 +88,7 @@ class Watch:
             stream = seed.child("control", repetition)
             coins = control.fresh_coins(scores[0], stream)
             order = stream.child("order").numpy().permutation(len(coins))
-            bounds, _ = self._found([replace(score, values=score.values[order], included=coins) for score in scores])
+            bounds, _ = self._process([replace(score, values=score.values[order], included=coins) for score in scores])
             alarms += any(bound.epsilon > 0 for bound in bounds)
         return control.control_of(alarms, len(self.estimators) * (1 - self.confidence))
 
@@ -99,7 +99,7 @@ def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int =
         estimators=anytime(play.estimators) if play.stops else (),
         claims=claims,
         delta=budget.delta,
-        confidence=budget.share_of_each,
+        confidence=budget.level,
         planned=play.runs,
         looks=looks,
     )
@@ -107,10 +107,10 @@ def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int =
 
 def never(budget: Budget, runs: int) -> Watch:
     """A watch that asks for nothing: the game is over before anybody looks."""
-    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.share_of_each, planned=runs, looks=1)
+    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.level, planned=runs, looks=1)
 
 
-def joined(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
+def join(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
     """The scores of each attack over the looks so far, as those of one game with as many runs."""
     scores_list = []
     for parts in zip(*looks, strict=True):
@@ -156,7 +156,7 @@ def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:
     return tuple(cast(AnytimeEstimator, estimator) for estimator in estimators)
 
 
-def paid(attack_result: AttackResult, confidence: float, looks: int) -> AttackResult:
+def pay_looks(attack_result: AttackResult, confidence: float, looks: int) -> AttackResult:
     """An attack's figures whose intervals were computed at a share of the error, as what they are: valid at every look."""
     if looks == 1:
         return attack_result

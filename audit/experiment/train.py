@@ -20,7 +20,7 @@ from audit.core.training import Progress, TrainingJob
 from audit.execution import code
 from audit.execution.store import Store
 from audit.experiment.insertion import Insertion
-from audit.experiment.job import Order, canaries_digest, dataset_digest, fit_and_observe, job_key, multiplied
+from audit.experiment.job import Order, canaries_digest, dataset_digest, fit_and_observe, job_key, with_copies
 from audit.experiment.spec import Execution, Play, Recipe
 from audit.experiment.warm_start import fitted_start
 
@@ -44,7 +44,7 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
     content = dataset_digest(dataset) + canaries_digest(canaries)
     initial = fitted_start(recipe.model, dataset, canaries, seed, execution.device)
     signals = play.signals(play.trained_for.released, set() if canaries.are_gradients else {Logits()})
-    copied, looks = multiplied(canaries), checkpoints(play, canaries, event_reading.steps(recipe.run_event))
+    copied, looks = with_copies(canaries), checkpoints(play, canaries, event_reading.steps(recipe.run_event))
     found, running = [], code.digest(execution.foreign)
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(

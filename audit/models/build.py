@@ -105,7 +105,7 @@ def seeded_stream(seed: Seed) -> Iterator[None]:
             _STREAM_SCOPES.depth -= 1
 
 
-def stream_is_held() -> bool:
+def is_stream_scoped() -> bool:
     """True inside `seeded_stream` on this thread: other threads that ask for the stream would wait for this one to leave."""
     return getattr(_STREAM_SCOPES, "depth", 0) > 0
 

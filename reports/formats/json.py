@@ -163,7 +163,7 @@ def _decode(value: Any, kind: Any, location: str) -> Any:
     if members:
         kind = members[0]
     if kind is Access:
-        return Access.named(_scalar(value, str, location))
+        return Access.by_name(_scalar(value, str, location))
     if dataclasses.is_dataclass(kind):
         return _object(value, kind, location)
     if typing.get_origin(kind) is tuple:

@@ -68,7 +68,7 @@ def test_nobody_is_asked_twice(counting: Counting, tmp_path: Path) -> None:
     first = collect(tmp_path)
     assert [one.finding for one in first.results] == [Finding.LOOSE, Finding.WRONG]
     assert counting.asked == 3  # once for its source
-    assert [one.claimed for one in collect(tmp_path).results] == [5.0, 5.0] and counting.asked == 4
+    assert [one.epsilon for one in collect(tmp_path).results] == [5.0, 5.0] and counting.asked == 4
     collect(tmp_path, fresh=True)
     assert counting.asked == 7
     counting.version = "2"

@@ -88,7 +88,7 @@ def test_random_events_of_little_noise_are_between_independent_bounds() -> None:
         noise, delta = 10.0 ** rng.uniform(-2.5, -0.5), 10.0 ** rng.uniform(-12, -3)
         count = int(10 ** rng.uniform(0, 2))
         event = laplace(noise, count) if rng.random() < 0.5 else training(noise, 10.0 ** rng.uniform(-3, -0.3), count)
-        (low, high), doubt = Reference(tolerance=1e-2).explained(event, delta=delta, adjacency=ADD)
+        (low, high), doubt = Reference(tolerance=1e-2).explain(event, delta=delta, adjacency=ADD)
         assert not doubt and math.isfinite(high), event
         assert _independent.lower(event, delta, ADD) <= high * (1 + 1e-6), event
         assert low <= _independent.upper(event, delta, ADD) * (1 + 1e-6) and high - low <= 0.05 * high + 1e-3, event
@@ -113,7 +113,7 @@ def test_a_bracket_that_cannot_be_right_is_not_given(monkeypatch: pytest.MonkeyP
     event = laplace(0.001, 10)
     for lie in ((0.0, 0.0), (1e7, 1e7), (3.0, 2.0), (math.nan, 1.0)):
         monkeypatch.setattr(pld, "epsilon_bracket", lambda *_, lie=lie, **__: lie)
-        ends, doubt = Reference().explained(event, delta=1e-6, adjacency=ADD)
+        ends, doubt = Reference().explain(event, delta=1e-6, adjacency=ADD)
         assert ends == (0.0, math.inf) and "no bracket here" in doubt
         claim = Reference().claim(event, delta=1e-6, adjacency=ADD)
         assert claim.epsilon == math.inf and "no bracket here" in claim.note

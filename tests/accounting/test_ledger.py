@@ -31,8 +31,8 @@ def test_two_halves_cost_what_the_whole_costs() -> None:
         book().record(ORACLE, Release(name="a", event=training(400))).record(ORACLE, Release(name="b", event=training(600)))
     )
     whole = book().record(ORACLE, Release(name="all", event=training(1000)))
-    assert halves.spent(ORACLE).epsilon == pytest.approx(whole.spent(ORACLE).epsilon, rel=1e-3)
-    assert whole.spent(ORACLE).epsilon == pytest.approx(1.8283, rel=1e-4)
+    assert halves.total_claim(ORACLE).epsilon == pytest.approx(whole.total_claim(ORACLE).epsilon, rel=1e-3)
+    assert whole.total_claim(ORACLE).epsilon == pytest.approx(1.8283, rel=1e-4)
     assert halves.remaining(ORACLE) == pytest.approx(3 - 1.8283, abs=1e-3)
     assert book().remaining(ORACLE) == 3.0
 
@@ -49,8 +49,8 @@ def test_released_accuracies_cost_times_over_records_and_scale() -> None:
     """T releases of a mean over n records with Laplace scale b cost at most T / (n b)."""
     release = accuracy_release("validation", records=1000, scale=0.05, times=50)
     kept = book().record(ORACLE, release)
-    assert 0 < kept.spent(ORACLE).epsilon <= 50 / (1000 * 0.05)
-    single = book().record(ORACLE, accuracy_release("validation", records=1000, scale=0.05)).spent(ORACLE).epsilon
+    assert 0 < kept.total_claim(ORACLE).epsilon <= 50 / (1000 * 0.05)
+    single = book().record(ORACLE, accuracy_release("validation", records=1000, scale=0.05)).total_claim(ORACLE).epsilon
     assert single == pytest.approx(1 / 50, rel=2e-3)
     assert accuracy_release("once", records=100, scale=0.1).event.noise_multiplier == pytest.approx(10)  # type: ignore[union-attr]
     with pytest.raises(ConfigError, match="records"):
@@ -71,7 +71,7 @@ def test_the_trajectory_rises_to_what_is_spent() -> None:
         kept = kept.record(ORACLE, Release(name=name, event=training(steps)))
     found = kept.trajectory(ORACLE)
     assert found.steps == (1, 2, 3) and list(found.epsilon) == sorted(found.epsilon)
-    assert found.epsilon[-1] == pytest.approx(kept.spent(ORACLE).epsilon)
+    assert found.epsilon[-1] == pytest.approx(kept.total_claim(ORACLE).epsilon)
     assert "3 release(s) cost epsilon 1." in ledger.report_line(kept, ORACLE)
 
 

@@ -158,7 +158,7 @@ def test_one_run_is_right_for_the_worst_release_with_delta(calibration: str, del
     patterns = (np.arange(2**coins)[:, None] >> np.arange(coins)) & 1
     right = np.stack([patterns[:, :count].sum(axis=1) for count in counts], axis=1)
     kinds, which = np.unique(right, axis=0, return_inverse=True)
-    found = np.array([estimator._refuted(pairs, counts, one, coins, LEVEL)[0] for one in kinds])[which.ravel()]
+    found = np.array([estimator._search(pairs, counts, one, coins, LEVEL)[0] for one in kinds])[which.ravel()]
     proved = np.unique(found[found > 0])
     assert len(proved)
     for value in proved:

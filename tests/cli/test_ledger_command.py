@@ -131,16 +131,16 @@ def test_the_file_is_held_to_its_form(book: Path, change: dict[str, Any], messag
 
 def test_two_commands_do_not_write_at_once(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "_PATIENCE", 0.2)
-    with ledger.locked(book), pytest.raises(OutputError, match="another command writes"), ledger.locked(book):
+    with ledger.lock(book), pytest.raises(OutputError, match="another command writes"), ledger.lock(book):
         pass
-    with ledger.locked(book):
+    with ledger.lock(book):
         pass
 
 
 def test_a_killed_command_leaves_no_lock(book: Path) -> None:
     lines = (
         "import time; from pathlib import Path; from audit.accounting import ledger",
-        f"with ledger.locked(Path({str(book)!r})): print(1, flush=True); time.sleep(60)",
+        f"with ledger.lock(Path({str(book)!r})): print(1, flush=True); time.sleep(60)",
     )
     code = "\n".join(lines)
     root = str(Path(__file__).resolve().parents[2])
@@ -153,14 +153,14 @@ def test_a_killed_command_leaves_no_lock(book: Path) -> None:
 
 def test_what_is_recorded_while_the_accountant_computes_is_counted_too(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=10)
-    spent, rival = ledger.Ledger.spent, ledger.Release(name="rival", event=training)
+    spent, rival = ledger.Ledger.total_claim, ledger.Release(name="rival", event=training)
 
     def interrupted(*arguments: Any) -> Any:
-        monkeypatch.setattr(ledger.Ledger, "spent", spent)
+        monkeypatch.setattr(ledger.Ledger, "total_claim", spent)
         ledger.record(book, rival)
         return spent(*arguments)
 
-    monkeypatch.setattr(ledger.Ledger, "spent", interrupted)
+    monkeypatch.setattr(ledger.Ledger, "total_claim", interrupted)
     found = ledger.record(book, replace(rival, name="mine"))
     assert [one.name for one in found.releases] == ["rival", "mine"] == [one.name for one in ledger.load(book).releases]
 

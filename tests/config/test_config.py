@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from audit.config import load, parse
-from audit.config.read import shipped
+from audit.config.read import shipped_configs
 from audit.core.errors import ConfigError
 from tests.tiny import CONFIG
 
@@ -103,6 +103,6 @@ def test_missing_files_and_names(tmp_path: Path) -> None:
         load(str(tmp_path / "latin.yaml"))
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_configs())
 def test_every_shipped_config_is_valid(name: str) -> None:
     assert load(name, environment={}).config.name

@@ -107,7 +107,7 @@ def test_too_little_noise_on_the_counts_is_caught(monkeypatch: pytest.MonkeyPatc
 
     def quieter(self: AdaptiveNorms, *arguments: Any) -> None:
         honest(self, *arguments)
-        self._drawn = self._drawn / 2
+        self._noise_draws = self._noise_draws / 2
 
     monkeypatch.setattr(AdaptiveNorms, "__init__", quieter)
     mechanism = dp_sgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)

@@ -110,14 +110,14 @@ def test_units_are_judged_by_all_their_records_at_once() -> None:
 
 def test_calibrated_thresholds_realise_their_rate() -> None:
     result = leave_one_out.leave_one_out(Loss(), models(shift=2.0), None, SEED)
-    found = leave_one_out.calibrated(result, 0.05, prior=0.1)
+    found = leave_one_out.calibrate(result, 0.05, prior=0.1)
     assert found.realised_fpr == pytest.approx(0.05, abs=0.01)
     assert found.tpr == pytest.approx(NormalDist().cdf(2 - 1.645), abs=0.02)
     assert found.precision == pytest.approx(found.tpr * 0.1 / (found.tpr * 0.1 + found.realised_fpr * 0.9))
     with pytest.raises(DataError, match="threshold"):
-        leave_one_out.calibrated(result, 1e-6, prior=0.1)
+        leave_one_out.calibrate(result, 1e-6, prior=0.1)
     with pytest.raises(ConfigError, match="prior"):
-        leave_one_out.calibrated(result, 0.1, prior=1.0)
+        leave_one_out.calibrate(result, 0.1, prior=1.0)
     assert leave_one_out.precision(0.0, 0.0, 0.5) is None
 
 

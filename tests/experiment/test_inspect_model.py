@@ -211,7 +211,7 @@ def test_labels_alone_can_bias_a_split():
     x, y = records()
     order = np.argsort(y, kind="stable")
     found = blind.guard(x, y, np.isin(np.arange(400), order[:200]), Seed(0))
-    assert found.biased
+    assert found.has_bias
     assert found.auc > 0.9
 
 
@@ -221,14 +221,14 @@ def test_a_class_that_one_side_lacks_is_found():
     x[np.arange(1500), y % 8] += 2
     member = np.arange(1500) < 750
     kept = member | (y != 1)
-    assert blind.guard(x[kept], y[kept], member[kept], Seed(0)).biased
+    assert blind.guard(x[kept], y[kept], member[kept], Seed(0)).has_bias
 
 
 def test_differences_that_no_line_separates_are_found_too():
     generator = np.random.default_rng(1)
     x = generator.normal(size=(800, 3))
     member = (x[:, 0] * x[:, 1] > 0) ^ (generator.random(800) < 0.1)
-    assert blind.guard(x, None, member, Seed(0)).biased
+    assert blind.guard(x, None, member, Seed(0)).has_bias
 
 
 def guard_alarms(repetitions: int) -> int:
@@ -236,7 +236,7 @@ def guard_alarms(repetitions: int) -> int:
     for i in range(repetitions):
         generator = np.random.default_rng([7, i])
         x = generator.normal(size=(120, 5))
-        alarms += blind.guard(x, generator.integers(0, 3, 120), generator.permutation(np.arange(120) < 60), Seed(i)).biased
+        alarms += blind.guard(x, generator.integers(0, 3, 120), generator.permutation(np.arange(120) < 60), Seed(i)).has_bias
     return alarms
 
 

@@ -375,7 +375,7 @@ def stops(law: Law, claimed: float, seed: Seed, *, family: str = "any", runs: in
         looks.append(
             [dataclasses.replace(one, values=one.values[part], included=one.included[part], game=game) for one in whole]
         )
-        if watch.proves(stopping.joined(looks)):
+        if watch.proves(stopping.join(looks)):
             return first + together
     return None
 

@@ -133,7 +133,7 @@ def test_a_bound_never_rises_with_delta(memberships: list[bool], deltas: list[fl
 def test_ranks_that_are_left_out_add_guesses_and_take_none_away(monkeypatch: pytest.MonkeyPatch) -> None:
     shape, cuts = design(300, 200), np.array([1, 3, 30, 250, 470, 499])
     members, nonmembers = pair_draws.block(shape.members, shape.nonmembers, 0)
-    monkeypatch.setattr(pair_draws, "KEPT", 60)
+    monkeypatch.setattr(pair_draws, "KEPT_RANKS", 60)
 
     def thinned(side: pair_draws.OrderStatistics) -> pair_draws.OrderStatistics:
         ranks_left = pair_draws.kept_ranks(side.size)
@@ -147,7 +147,7 @@ def test_ranks_that_are_left_out_add_guesses_and_take_none_away(monkeypatch: pyt
 
 
 def test_thinned_order_statistics_have_the_law_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_draws, "KEPT", 10)
+    monkeypatch.setattr(pair_draws, "KEPT_RANKS", 10)
     side = pair_draws.draw(5000, np.random.default_rng(4))
     assert len(side.ranks) == 10 and side.ranks[0] == 1 and side.ranks[-1] == 5000
     for index in (0, 4, 8):

@@ -82,7 +82,7 @@ def naive_recursion(mu: float, guesses: int, correct: int, coins: int, level: fl
 @pytest.mark.parametrize(("guesses", "correct", "coins"), [(100, 85, 1000), (50, 50, 100), (300, 240, 1000)])
 def test_recursion_equals_the_plain_one(guesses: int, correct: int, coins: int) -> None:
     grid = np.linspace(0.05, 3, 60)
-    found = one_run_fdp.refutes_each(
+    found = one_run_fdp.refutes_parameters(
         grid, one_run_fdp.gdp_inverse, guesses=guesses, correct=correct, coins=coins, significance=0.05
     )
     expected = [naive_recursion(mu, guesses, correct, coins, 0.05) for mu in grid]

@@ -108,7 +108,7 @@ def test_asymmetric_curve_is_read_from_the_right_end() -> None:
     bottom = Precedence(count=30, sample=50, rank=1, reference=50, from_top=False)
     assert rank_exact.p_value(top, lopsided) > 0.1
     assert rank_exact.p_value(bottom, lopsided) < 1e-6
-    assert rank_exact.p_value(bottom, lopsided.mirrored()) == pytest.approx(rank_exact.p_value(top, lopsided), rel=1e-6)
+    assert rank_exact.p_value(bottom, lopsided.mirror()) == pytest.approx(rank_exact.p_value(top, lopsided), rel=1e-6)
 
 
 def test_number_of_tests_depends_on_sizes_alone() -> None:

@@ -52,7 +52,7 @@ def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
     expected = [naive(scores[0], included, tradeoff_curves.gdp(MU_STEP * claim), chance) for claim in range(place + 1)]
     followed = sequential.follow(betting_claims.gaussian(1e-5), scores, included, chance)
     assert followed.trials == tuple(range(37))
-    assert followed.each[:, 0, place] == pytest.approx(np.log(expected[place]), abs=1e-9)
+    assert followed.separate[:, 0, place] == pytest.approx(np.log(expected[place]), abs=1e-9)
     assert followed.joint[:, place] == pytest.approx(np.log(np.min(expected, axis=0)), abs=1e-9)
     assert followed.end.best[place] == pytest.approx(float(np.log(np.min(expected, axis=0)).max()), abs=1e-9)
 
@@ -261,8 +261,8 @@ def test_an_average_over_attacks_is_the_plain_average_of_their_wealth() -> None:
     joint = sequential.follow(ANY, scores, included)
     apart = [sequential.follow(ANY, scores[i : i + 1], included) for i in range(2)]
     for i, one in enumerate(apart):
-        assert joint.each[:, i] == pytest.approx(one.each[:, 0])
-    average = np.log(np.mean([np.exp(one.each[:, 0]) for one in apart], axis=0))
+        assert joint.separate[:, i] == pytest.approx(one.separate[:, 0])
+    average = np.log(np.mean([np.exp(one.separate[:, 0]) for one in apart], axis=0))
     assert joint.joint == pytest.approx(np.minimum.accumulate(average, axis=1))
     assert joint.end.best == pytest.approx(joint.joint.max(axis=0))
 

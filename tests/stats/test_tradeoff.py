@@ -106,7 +106,7 @@ def test_epsilon_floor_lies_below_the_curve_s_epsilon() -> None:
 
 def test_curves_know_their_mirror_image() -> None:
     curve = tradeoff_curves.epsilon_delta(1.0, 0.1)
-    assert curve.mirrored().mirrored() == curve
+    assert curve.mirror().mirror() == curve
     for rate in (0.0, 0.2, 0.7):
         reached = float(curve.tpr(rate))
         if 0.1 < reached < 1:

@@ -105,8 +105,8 @@ def _spread(event: Event, size: int) -> Event:  # noqa: PLR0911, PLR0912 (one ar
             return PoissonSampled(mechanism=leaf, sample_rate=1 - (1 - rate) ** size)
         case PoissonSampled(mechanism=inner, sample_rate=1):
             return _spread(inner, size)
-        case Grouped(mechanism=inner, size=other):
-            return _spread(inner, size * other)
+        case Grouped(mechanism=inner, size=inner_size):
+            return _spread(inner, size * inner_size)
         case Parallel():
             raise UnsupportedMechanism("a group can reach several parts of a parallel composition; group the parts themselves")
     return Grouped(mechanism=event, size=size)

@@ -88,7 +88,7 @@ class DpAccountingPld:
                 randomized_response.noise_parameter, randomized_response.buckets, **grid
             )
 
-        def sampled(poisson_sampled: PoissonSampled, _: Any) -> Any:
+        def sample(poisson_sampled: PoissonSampled, _: Any) -> Any:
             match poisson_sampled.mechanism:
                 case Gaussian(noise_multiplier=noise):
                     return gaussian(noise, poisson_sampled.sample_rate)
@@ -100,7 +100,7 @@ class DpAccountingPld:
             Gaussian: lambda event: gaussian(event.noise_multiplier, 1.0),
             Laplace: lambda event: laplace(event.noise_multiplier, 1.0),
             RandomizedResponse: response,
-            PoissonSampled: sampled,
+            PoissonSampled: sample,
             Repeated: lambda event, inner: inner.self_compose(event.count),
             Composed: lambda event, *parts: reduce(lambda first, right: first.compose(right), parts),
         }

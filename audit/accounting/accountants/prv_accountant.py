@@ -63,7 +63,7 @@ class PrvAccountant:
 
 
 def _makers(library: Any) -> dict[type, Callable[..., _Parts]]:
-    def sampled(poisson_sampled: PoissonSampled, _: _Parts) -> _Parts:
+    def sample(poisson_sampled: PoissonSampled, _: _Parts) -> _Parts:
         if not isinstance(poisson_sampled.mechanism, Gaussian):
             raise UnsupportedMechanism(f"prv_accountant does not sample {poisson_sampled.mechanism}")
         return [
@@ -84,7 +84,7 @@ def _makers(library: Any) -> dict[type, Callable[..., _Parts]]:
         Gaussian: lambda event: [(library.GaussianMechanism(event.noise_multiplier), 1)],
         Laplace: lambda event: [(library.LaplaceMechanism(1 / event.noise_multiplier), 1)],
         ApproximateDp: approximate,
-        PoissonSampled: sampled,
+        PoissonSampled: sample,
         Repeated: lambda event, parts: [(inner, count * event.count) for inner, count in parts],
         Composed: lambda event, *parts: [pair for part in parts for pair in part],
     }

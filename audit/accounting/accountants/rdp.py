@@ -46,12 +46,12 @@ class Rdp:
         """
         checks.open_probability(delta, "delta")
         source = f"dp-accounting {importlib.metadata.version('dp-accounting')} RDP"
-        convert = functools.partial(_improved, delta=float(delta))
+        convert = functools.partial(_improved_epsilon, delta=float(delta))
         epsilon, note = _library_renyi.epsilon(mechanism, adjacency, self.orders, convert)
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, note=note)
 
 
-def _improved(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
+def _improved_epsilon(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
     """The library's own conversion, and a remark on the order it ended on."""
     epsilon, order = rdp.compute_epsilon(orders, total, delta)
     dropped_orders = int(np.sum(~np.isfinite(total)))

@@ -49,7 +49,7 @@ class Reference:
         Raises:
             UnsupportedMechanism: no proof is implemented for the mechanism under this adjacency.
         """
-        (low, high), doubt = self.explained(mechanism, delta=delta, adjacency=adjacency)
+        (low, high), doubt = self.explain(mechanism, delta=delta, adjacency=adjacency)
         steps = noisy_steps(mechanism)
         return Claim(
             epsilon=high,
@@ -62,9 +62,9 @@ class Reference:
 
     def bracket(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[float, float]:
         """Lower and upper end of the epsilon that `event` truly costs at `delta`; (0, inf) where the arithmetic fails."""
-        return self.explained(event, delta=delta, adjacency=adjacency)[0]
+        return self.explain(event, delta=delta, adjacency=adjacency)[0]
 
-    def explained(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
+    def explain(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
         """The bracket, and why it is (0, inf) where the arithmetic fails or an independent bound contradicts it."""
         checks.open_probability(delta, "delta")
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
@@ -94,9 +94,9 @@ class Reference:
         kinds_of = kinds(event)
         if Exponential in kinds_of or Concentrated in kinds_of:
             return self._apart(event, delta, adjacency, kinds_of)
-        return self._composed(_pairs.leaves(event, 1, adjacency), delta, adjacency)
+        return self._compose(_pairs.leaves(event, 1, adjacency), delta, adjacency)
 
-    def _composed(self, leaves: list[_pairs.Leaf], delta: float, adjacency: Adjacency) -> tuple[float, float]:
+    def _compose(self, leaves: list[_pairs.Leaf], delta: float, adjacency: Adjacency) -> tuple[float, float]:
         directions = pld.REPLACE if adjacency is Adjacency.REPLACE_ONE else pld.ADD_REMOVE
         return pld.epsilon_bracket(leaves, delta, directions=directions, tolerance=self.tolerance)
 
@@ -104,9 +104,9 @@ class Reference:
         """Bracket of a mixture with mechanisms that no single pair stands for: each end has its own pairs, or divergences."""
         high = _closed_forms.by_divergence(event, delta, adjacency)
         if Concentrated not in kinds_of:
-            high = min(high, self._composed(_pairs.leaves(event, 1, adjacency, "above"), delta, adjacency)[1])
+            high = min(high, self._compose(_pairs.leaves(event, 1, adjacency, "above"), delta, adjacency)[1])
         shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[:1]
-        low = max(self._composed(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
+        low = max(self._compose(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
         return min(low, high), high
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from audit.accounting.regression.suite import Case, Finding, Result
 from audit.core.errors import ConfigError, DataError
 
-DEFECT, UNCHECKED, SILENT = 1, 5, 6
+DEFECT, NONSENSE, SILENT = 1, 5, 6
 """Exit codes: a privacy defect; a number for arguments that mean nothing; too few answers to say anything."""
 _ROUNDING = 1e-6
 Baseline = Mapping[str, Mapping[str, str]]
@@ -28,29 +28,29 @@ class Conclusion:
     Attributes:
         defects: WRONG cases that are privacy bugs, those that were accepted left out.
         rounding: of these, the ones that miss the truth by less than a millionth of it.
-        unchecked: cases where nonsense was given a number.
+        nonsense: cases where nonsense was given a number.
         answers: cases of a bracket with a claim that says something (neither 0 nor infinite).
-        required: how many there have to be.
-        accepted: findings that the baseline holds.
-        gone: cases of the baseline that are no longer as it says.
+        minimum: how many there have to be.
+        baseline_findings: findings that the baseline holds.
+        stale: cases of the baseline that are no longer as it says.
     """
 
     defects: tuple[Result, ...]
     rounding: tuple[Result, ...]
-    unchecked: tuple[Result, ...]
+    nonsense: tuple[Result, ...]
     answers: int
-    required: int
-    accepted: tuple[Result, ...] = ()
-    gone: tuple[str, ...] = ()
+    minimum: int
+    baseline_findings: tuple[Result, ...] = ()
+    stale: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """The gravest of what was found."""
         if self.defects:
             return DEFECT
-        if self.answers < self.required:
+        if self.answers < self.minimum:
             return SILENT
-        return UNCHECKED if self.unchecked else 0
+        return NONSENSE if self.nonsense else 0
 
     @property
     def sentence(self) -> str:
@@ -59,14 +59,14 @@ class Conclusion:
         if self.defects:
             slight = f", {len(self.rounding)} of them by less than {_ROUNDING:g} of the truth" if self.rounding else ""
             sentences.append(f"{len(self.defects)} on the wrong side of the truth{slight}")
-        if self.unchecked:
-            sentences.append(f"{len(self.unchecked)} numbers for arguments that mean nothing")
-        if self.answers < self.required:
-            sentences.append(f"{self.answers} answers that say something, {self.required} required")
-        if self.accepted:
-            sentences.append(f"{len(self.accepted)} findings of the baseline")
-        if self.gone:
-            sentences.append(f"no longer as the baseline says: {', '.join(self.gone)}")
+        if self.nonsense:
+            sentences.append(f"{len(self.nonsense)} numbers for arguments that mean nothing")
+        if self.answers < self.minimum:
+            sentences.append(f"{self.answers} answers that say something, {self.minimum} required")
+        if self.baseline_findings:
+            sentences.append(f"{len(self.baseline_findings)} findings of the baseline")
+        if self.stale:
+            sentences.append(f"no longer as the baseline says: {', '.join(self.stale)}")
         return "; ".join(sentences)
 
 
@@ -80,29 +80,29 @@ def conclude(results: Sequence[Result], *, minimum: int = 1, baseline: Mapping[s
     return Conclusion(
         defects=defects,
         rounding=tuple(defect for defect in defects if shortfall(defect) < _ROUNDING),
-        unchecked=tuple(result for result in fresh if result.case.kind == "refusal"),
-        answers=sum(says_something(result) for result in results),
-        required=minimum,
-        accepted=tuple(result for result in wrong if baselines.get(result.case.id) == result.finding),
-        gone=tuple(name for name, finding in baselines.items() if name in findings and findings[name] != finding),
+        nonsense=tuple(result for result in fresh if result.case.kind == "refusal"),
+        answers=sum(is_informative(result) for result in results),
+        minimum=minimum,
+        baseline_findings=tuple(result for result in wrong if baselines.get(result.case.id) == result.finding),
+        stale=tuple(name for name, finding in baselines.items() if name in findings and findings[name] != finding),
     )
 
 
 def shortfall(result: Result) -> float:
     """Relative distance of a claim from the end of the bracket that it lies beyond; infinite for other findings."""
     case = result.case
-    if case.kind != "bracket" or math.isnan(result.claimed):
+    if case.kind != "bracket" or math.isnan(result.epsilon):
         return math.inf
-    if result.claimed < case.lower and math.isfinite(case.lower):
-        return (case.lower - result.claimed) / case.lower
-    if result.claimed > case.upper > 0:
-        return (result.claimed - case.upper) / case.upper
+    if result.epsilon < case.lower and math.isfinite(case.lower):
+        return (case.lower - result.epsilon) / case.lower
+    if result.epsilon > case.upper > 0:
+        return (result.epsilon - case.upper) / case.upper
     return math.inf
 
 
-def says_something(result: Result) -> bool:
+def is_informative(result: Result) -> bool:
     """Whether a case of a bracket was answered by a claim that is neither 0 nor infinite."""
-    return result.case.kind == "bracket" and math.isfinite(result.claimed) and result.claimed > 0
+    return result.case.kind == "bracket" and math.isfinite(result.epsilon) and result.epsilon > 0
 
 
 def read_baseline(path: Path) -> Baseline:

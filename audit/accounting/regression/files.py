@@ -57,7 +57,7 @@ def as_json(found_results: ResultsByName) -> dict[str, Any]:
                     "id": result.case.id,
                     "group": result.case.group,
                     "finding": str(result.finding),
-                    "claimed": result.claimed,
+                    "claimed": result.epsilon,
                     "lower": result.case.lower,
                     "upper": result.case.upper,
                     "factor": result.factor,

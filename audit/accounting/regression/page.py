@@ -190,7 +190,7 @@ def _known_defects(cases: Sequence[Case], results_by_subject: Mapping[str, Seque
         for known_case in case.known:
             results = {result.case.id: result for result in results_by_subject.get(str(known_case["subject"]), ())}
             result = results.get(case.id)
-            finding_text = "not run" if result is None else f"{result.finding} ({result.claimed:.6g})"
+            finding_text = "not run" if result is None else f"{result.finding} ({result.epsilon:.6g})"
             truth = f"[{case.lower:.6g}, {case.upper:.6g}]" if case.kind == "bracket" else case.reason
             claim_text = "-" if known_case["claimed"] is None else f"{known_case['claimed']:g}"
             lines.append(

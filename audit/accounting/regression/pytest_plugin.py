@@ -76,16 +76,16 @@ def checks_of(
     def check(case: suite.Case) -> Callable[[], suite.Result]:
         return lambda: settle(judge(case), loosest)
 
-    def test_answers_enough() -> suite.Result:
+    def test_minimum_of_answers() -> suite.Result:
         answers = 0
         for case in choice:
             result = judge(case)
-            answers += conclusion.says_something(result)
+            answers += conclusion.is_informative(result)
             if answers >= require:
                 return result
         pytest.fail(f"{answers} of {len(choice)} cases were answered by something else than 0 or infinity; {require} required")
 
-    return [*((case.id, check(case)) for case in choice), ("enough-answers", test_answers_enough)]
+    return [*((case.id, check(case)) for case in choice), ("enough-answers", test_minimum_of_answers)]
 
 
 def settle(result: suite.Result, loosest: float | None) -> suite.Result:

@@ -90,7 +90,7 @@ class Result:
 
     case: Case
     finding: Finding
-    claimed: float = math.nan
+    epsilon: float = math.nan
     factor: float = math.nan
     seconds: float = 0.0
     message: str = ""
@@ -209,7 +209,7 @@ def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> R
     if case.kind == "refusal":
         return _settle_refusal(case, epsilon, side)
     if any(math.isnan(epsilon) for epsilon in epsilons):
-        return Result(case=case, finding=Finding.WRONG, claimed=math.nan, message="claims NaN; expected a number or an error")
+        return Result(case=case, finding=Finding.WRONG, epsilon=math.nan, message="claims NaN; expected a number or an error")
     if case.kind == "relation":
         return _relation(case, epsilons, side)
     return _below(case, epsilon) if side == "lower" else _settle_bracket(case, epsilon)
@@ -217,9 +217,9 @@ def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> R
 
 def _settle_refusal(case: Case, epsilon: float, side: Side) -> Result:
     if epsilon == (0.0 if side == "lower" else math.inf):
-        return Result(case=case, finding=Finding.EXACT, claimed=epsilon, message=f"claims {epsilon:g}, which is safe")
+        return Result(case=case, finding=Finding.EXACT, epsilon=epsilon, message=f"claims {epsilon:g}, which is safe")
     message = f"claims {epsilon:g} for arguments that mean nothing; expected an error"
-    return Result(case=case, finding=Finding.WRONG, claimed=epsilon, message=message)
+    return Result(case=case, finding=Finding.WRONG, epsilon=epsilon, message=message)
 
 
 def _factor(case: Case, epsilon: float) -> float:
@@ -238,7 +238,7 @@ def _settle_bracket(case: Case, epsilon: float) -> Result:
     else:
         finding = Finding.LOOSE
         message = f"{factor:.3g} times the upper end" if math.isfinite(factor) else f"claims {epsilon:.4g}"
-    return Result(case=case, finding=finding, claimed=epsilon, factor=factor, message=message)
+    return Result(case=case, finding=finding, epsilon=epsilon, factor=factor, message=message)
 
 
 def _below(case: Case, epsilon: float) -> Result:
@@ -249,7 +249,7 @@ def _below(case: Case, epsilon: float) -> Result:
         finding, message = Finding.WRONG, f"claims at least {epsilon:.9g}; the truth is at most {case.upper:.9g}"
     elif finding is Finding.LOOSE:
         message = f"claims at least {epsilon:.6g}, {factor:.3g} times the upper end"
-    return Result(case=case, finding=finding, claimed=epsilon, factor=factor, message=message)
+    return Result(case=case, finding=finding, epsilon=epsilon, factor=factor, message=message)
 
 
 def _is_below(epsilon: float, floor: float) -> bool:
@@ -262,11 +262,11 @@ def _relation(case: Case, epsilons: Sequence[float], side: Side) -> Result:
     low = first * case.lower * (1 - case.tolerance) - 1e-9 if case.lower > 0 else -1e-9
     high = first * case.upper * (1 + case.tolerance) + 1e-9 if math.isfinite(case.upper) else math.inf
     if second == first or low <= second <= high:
-        return Result(case=case, finding=Finding.EXACT, claimed=ratio, factor=ratio)
+        return Result(case=case, finding=Finding.EXACT, epsilon=ratio, factor=ratio)
     message = f"claims {first:.9g} and {second:.9g}; the second over the first should be in [{case.lower:g}, {case.upper:g}]"
     safe = len(case.floors) == len(epsilons) and not any(map(_is_below, epsilons, case.floors))
     finding = Finding.LOOSE if side == "lower" or safe else Finding.WRONG
-    return Result(case=case, finding=finding, claimed=ratio, factor=ratio, message=message)
+    return Result(case=case, finding=finding, epsilon=ratio, factor=ratio, message=message)
 
 
 def refresh(path: Path, *, progress: Callable[[str], None] | None = None) -> int:

@@ -38,35 +38,35 @@ class BothEnds:
         Raises:
             DataError: one side is empty.
         """
-        ranked, pairs = _ranked(scores, delta, confidence), GroupPairs(delta=delta)
-        epsilon, at = both_ends.bound(ranked, pairs, 1 - confidence)
-        members, each = int(ranked.sum()), both_ends.counts(len(ranked))
-        right = both_ends.right_guesses(ranked)
+        ranking, pairs = _ranking(scores, delta, confidence), GroupPairs(delta=delta)
+        epsilon, at = both_ends.bound(ranking, pairs, 1 - confidence)
+        members, guesses = int(ranking.sum()), both_ends.counts(len(ranking))
+        right = both_ends.right_guesses(ranking)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
             confidence=confidence,
             estimator="both_ends",
-            comparisons=len(each),
-            ceiling=max(epsilon, _ceiling(members, len(ranked) - members, pairs, confidence)),
+            comparisons=len(guesses),
+            ceiling=max(epsilon, _ceiling(members, len(ranking) - members, pairs, confidence)),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
-            selected=f"{right[at]} of {2 * each[at]} guesses right" if at >= 0 else "",
+            selected=f"{right[at]} of {2 * guesses[at]} guesses right" if at >= 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the tests refutes (epsilon, delta)-DP."""
-        ranked = _ranked(scores, delta, confidence)
-        return both_ends.refutes(ranked, epsilon, delta, 1 - confidence)
+        ranking = _ranking(scores, delta, confidence)
+        return both_ends.refutes(ranking, epsilon, delta, 1 - confidence)
 
     def bound_along(self, scores: Scores, pairs: both_ends.Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The parameter up to which every pair is refuted, and what perfect scores would refute."""
-        ranked = _ranked(scores, pairs(0.0)[1], confidence)
-        members = int(ranked.sum())
-        found, _ = both_ends.bound(ranked, pairs, 1 - confidence)
-        return found, max(found, _ceiling(members, len(ranked) - members, pairs, confidence))
+        ranking = _ranking(scores, pairs(0.0)[1], confidence)
+        members = int(ranking.sum())
+        epsilon, _ = both_ends.bound(ranking, pairs, 1 - confidence)
+        return epsilon, max(epsilon, _ceiling(members, len(ranking) - members, pairs, confidence))
 
 
-def _ranked(scores: Scores, delta: float, confidence: float) -> ranks.Memberships:
+def _ranking(scores: Scores, delta: float, confidence: float) -> ranks.Memberships:
     checks.both_sides(scores.included, "both_ends")
     checks.open_probability(confidence, "confidence")
     checks.probability(delta, "delta")

@@ -57,7 +57,7 @@ class Gaussian:
         ranking = _ranking(scores, delta, confidence)
         significance, members = 1 - confidence, int(ranking.sum())
         nonmembers = len(ranking) - members
-        by_simulation = self._simulated(members, nonmembers, significance)
+        by_simulation = self._affords_simulation(members, nonmembers, significance)
         generator = _stream(members, nonmembers, by_simulation).numpy()
         if by_simulation:
             mu = least_favourable.gdp_auc_bound(ranking, significance=significance, generator=generator)
@@ -83,7 +83,7 @@ class Gaussian:
         """Whether the statistic refutes the mu-GDP that has `epsilon` at `delta`."""
         ranking = _ranking(scores, delta, confidence)
         significance, members = 1 - confidence, int(ranking.sum())
-        by_simulation = self._simulated(members, len(ranking) - members, significance)
+        by_simulation = self._affords_simulation(members, len(ranking) - members, significance)
         stream, mu = _stream(members, len(ranking) - members, by_simulation), tradeoff.mu_of_gdp(epsilon, delta)
         if not by_simulation:
             auc_floor = least_favourable.paired_auc_lower(ranking, significance=significance, generator=stream.numpy())
@@ -94,7 +94,7 @@ class Gaussian:
         critical = _critical(members, len(ranking) - members, mu, significance, stream)
         return least_favourable.sum_of_scores(ranking, auc) > critical
 
-    def _simulated(self, members: int, nonmembers: int, significance: float) -> bool:
+    def _affords_simulation(self, members: int, nonmembers: int, significance: float) -> bool:
         affordable = least_favourable.simulations_for(members, nonmembers, significance) > 0
         if self.statistic == "auc" and not affordable:
             raise ConfigError(

@@ -60,7 +60,7 @@ class OneRun:
         coins = len(scores.values)
         guesses, correct = self._counts(scores, delta, confidence)
         pairs = GroupPairs(delta=delta)
-        epsilon, at = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
+        epsilon, at = self._search(pairs, guesses, correct, coins, 1 - confidence)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -85,10 +85,10 @@ class OneRun:
         """The parameter up to which the guesses refute every pair, and what perfect guesses would refute."""
         guesses, correct = self._counts(scores, pairs(0.0)[1], confidence)
         coins = len(scores.values)
-        epsilon, _ = self._refuted(pairs, guesses, correct, coins, 1 - confidence)
+        epsilon, _ = self._search(pairs, guesses, correct, coins, 1 - confidence)
         return epsilon, max(epsilon, _ceiling(self, coins, pairs, confidence))
 
-    def _refuted(self, pairs: Pairs, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
+    def _search(self, pairs: Pairs, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
         """The parameter up to which every pair is refuted, and the index of the count that tells most there (or -1)."""
         if self.calibration == "joint":
             walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=0.0)
@@ -109,7 +109,7 @@ class OneRun:
 @functools.lru_cache(maxsize=256)
 def _ceiling(estimator: OneRun, coins: int, pairs: Pairs, confidence: float) -> float:
     guesses = one_run_guesses.guess_counts(coins, estimator.guess_fractions)
-    return estimator._refuted(pairs, guesses, guesses, coins, 1 - confidence)[0]
+    return estimator._search(pairs, guesses, guesses, coins, 1 - confidence)[0]
 
 
 PLUGIN = OneRun

@@ -54,7 +54,7 @@ class RankExact:
             DataError: one side is empty.
             ConfigError: delta is 0 with the family "gdp", where every epsilon is infinite.
         """
-        ranking = self._ranked(scores, delta, confidence)
+        ranking = self._ranking(scores, delta, confidence)
         tests = rank_exact.precedence_tests(ranking, self.ratio)
         parameter, test = rank_exact.bound(tests, _family(self.family, delta), significance=1 - confidence)
         members = int(ranking.sum())
@@ -76,12 +76,12 @@ class RankExact:
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """Whether one of the tests refutes `epsilon` at `delta` (inside the family "gdp": the mu that has it)."""
-        ranking = self._ranked(scores, delta, confidence)
+        ranking = self._ranking(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta) if self.family == "gdp" else epsilon
         tests = rank_exact.precedence_tests(ranking, self.ratio)
         return rank_exact.refutes(tests, _family(self.family, delta)(at), significance=1 - confidence)
 
-    def _ranked(self, scores: Scores, delta: float, confidence: float) -> ranks.Memberships:
+    def _ranking(self, scores: Scores, delta: float, confidence: float) -> ranks.Memberships:
         checks.both_sides(scores.included, "rank_exact")
         checks.open_probability(confidence, "confidence")
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of rank_exact")

@@ -240,7 +240,8 @@ def _evidence(
         threshold=threshold,
         proved=None if first_proof is None else int(models[first_proof]),
         stakes=tuple(
-            Stake(attack=name, log_evidence=tuple(path.each[keep, index, place].tolist())) for index, name in enumerate(attacks)
+            Stake(attack=name, log_evidence=tuple(path.separate[keep, index, place].tolist()))
+            for index, name in enumerate(attacks)
         ),
     )
 

@@ -103,7 +103,7 @@ class Table:
             for place, frame in frames
         ]
         scaling = self._scaling(columns, values)
-        descriptions = ["numeric columns " + STANDARDISATION] * bool(scaling.fitted) + [VOCABULARY] * bool(values)
+        descriptions = ["numeric columns " + STANDARDISATION] * bool(scaling.standardised_columns) + [VOCABULARY] * bool(values)
         return Source(
             origin="; ".join([f"table {', '.join(name for name, _ in read)}", *descriptions]),
             sha256=combined_sha256(read),
@@ -209,7 +209,7 @@ class Table:
                 blocks_scaled.append(len(offset))
                 offset.append(0.0)
                 unit.append(1.0)
-        return Scaling(offset=np.array(offset), unit=np.array(unit), fitted=tuple(blocks_scaled))
+        return Scaling(offset=np.array(offset), unit=np.array(unit), standardised_columns=tuple(blocks_scaled))
 
 
 def _limits(pair: Sequence[float], name: str) -> tuple[float, float]:

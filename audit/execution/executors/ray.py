@@ -39,7 +39,7 @@ class Ray:
     gpus_per_job: float = 0.0
     mixed: bool = False
     retries: int = 3
-    _published: dict[int, tuple[Any, Any]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _references: dict[int, tuple[Any, Any]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.cpus_per_job < 1 or self.gpus_per_job < 0 or self.retries < 0:
@@ -69,9 +69,9 @@ class Ray:
 
     def _publish(self, ray: Any, part: Any) -> Any:
         """The reference of `part` in the cluster; the object is kept so that its identity stays its own."""
-        if id(part) not in self._published:
-            self._published[id(part)] = (part, ray.put(part))
-        return self._published[id(part)][1]
+        if id(part) not in self._references:
+            self._references[id(part)] = (part, ray.put(part))
+        return self._references[id(part)][1]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -83,7 +83,7 @@ class _Pool:
     work: Any
     parts: list[Any]
     board: Any = None
-    reported: int = 0
+    steps_reported_before: int = 0
     running: dict[Any, tuple[int, bool]] = field(default_factory=dict)  # task to job index, and whether it has a GPU
 
     def results(self, jobs: Sequence[Any], progress: Progress) -> Iterator[tuple[int, Any]]:
@@ -149,9 +149,9 @@ class _Pool:
     def _pass_on(self, progress: Progress) -> None:
         """Progress of all jobs since the last call; a job that starts again takes back what it had reported."""
         total = self.ray.get(self.board.total.remote())
-        if total > self.reported:
-            progress(total - self.reported)
-            self.reported = total
+        if total > self.steps_reported_before:
+            progress(total - self.steps_reported_before)
+            self.steps_reported_before = total
 
 
 def _task(work: Any, index: int, job: Any, device: str | None, board: Any, *context: Any) -> Any:

@@ -188,17 +188,17 @@ class _PruningTest:
 
     def __init__(self, draws: Simulations, shift: Callable[[float, Array], Array], scores: Counts, statistic: int) -> None:
         self.members, self.nonmembers, self.ranks = draws.members, draws.nonmembers, draws.ranks
-        self.shift, self.scores, self.observed = shift, scores, statistic
-        self.row, self.settled = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
+        self.shift, self.scores, self.statistic = shift, scores, statistic
+        self.row, self.exceedances = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
 
     def rejects(self, parameter: float) -> bool:
         """Whether `parameter` is refuted; to be called inside the bracket that earlier answers left."""
-        reaches = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.observed
-        counts = self.settled + np.array([int(reaches[self.row < rows].sum()) for rows, _ in self.ranks])
+        reaches = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.statistic
+        counts = self.exceedances + np.array([int(reaches[self.row < rows].sum()) for rows, _ in self.ranks])
         refutes_claim = all(1 + count <= rank for count, (_, rank) in zip(counts.tolist(), self.ranks, strict=True))
         keep = ~reaches if refutes_claim else reaches
         if refutes_claim:
-            self.settled = counts
+            self.exceedances = counts
         self.members, self.nonmembers, self.row = self.members[keep], self.nonmembers[keep], self.row[keep]
         return refutes_claim
 

@@ -17,7 +17,7 @@ from audit.stats.bounds.convolution import convolve
 from audit.stats.bounds.one_run_guesses import Pairs
 from audit.stats.bounds.validation import Array, Counts
 
-REACH, MORE = 9.0, 14.0  # standard deviations, and steps, beyond which a binomial has no mass worth counting
+REACH, MORE_COUNTS = 9.0, 14.0  # standard deviations, and steps, beyond which a binomial has no mass worth counting
 LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits
 LARGEST_PARAMETER = 32.0  # where a search ends: no epsilon from `LARGEST` on is refuted
 NEVER = 1 / 2  # smallest tails from here on are not told apart
@@ -157,7 +157,7 @@ def _limit(guesses: int, rate: float, surprise: float) -> int:
 
 def _binomial(trials: int, rate: float) -> tuple[int, Array]:
     """The first of the counts that matter, and the probabilities from there on."""
-    reach = REACH * math.sqrt(trials * rate * (1 - rate)) + MORE
+    reach = REACH * math.sqrt(trials * rate * (1 - rate)) + MORE_COUNTS
     first, last = max(0, math.floor(trials * rate - reach)), min(trials, math.ceil(trials * rate + reach))
     count = np.arange(first, last + 1)
     logs = _log_choices(trials)[first : last + 1] + special.xlogy(count, rate) + special.xlog1py(trials - count, -rate)

@@ -36,7 +36,9 @@ def curve_inverse(family: Family) -> Inverse:
     return inverse
 
 
-def refutes_each(parameters: Array, inverse: Inverse, *, guesses: int, correct: int, coins: int, significance: float) -> Array:
+def refutes_parameters(
+    parameters: Array, inverse: Inverse, *, guesses: int, correct: int, coins: int, significance: float
+) -> Array:
     """`(p,)`: whether `correct` of `guesses` right refutes the curve of each parameter.
 
     Supposes that so many right guesses had a chance of `significance` and follows what the trade-off function forces on
@@ -65,7 +67,7 @@ def refutes(inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, s
     level, parameters = significance / max(len(guesses), 1), np.array([parameter])
     return any(
         2 * right > count
-        and refutes_each(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)[0]
+        and refutes_parameters(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)[0]
         for count, right in zip(guesses.tolist(), correct.tolist(), strict=True)
     )
 
@@ -83,7 +85,7 @@ def bound(
             continue
 
         def rejects(parameters: Array, count: int = count, right: int = right) -> Array:
-            return refutes_each(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)
+            return refutes_parameters(parameters, inverse, guesses=count, correct=right, coins=coins, significance=level)
 
         if rejects(np.array([best]))[0]:
             best, index = _refine(rejects, best, largest), j

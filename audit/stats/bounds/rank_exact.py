@@ -85,7 +85,7 @@ def p_value(test: Precedence, curve: Curve, resolution: float = 1e-12) -> float:
     """
     if test.count <= 0:
         return 1.0
-    view = curve if test.from_top else curve.mirrored()
+    view = curve if test.from_top else curve.mirror()
     nodes, weights = _panels(test, view, resolution)
     first, second = float(test.rank), float(test.reference - test.rank + 1)
     log_density = special.xlogy(first - 1, nodes) + special.xlog1py(second - 1, -nodes) - special.betaln(first, second)

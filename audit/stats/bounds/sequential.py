@@ -49,7 +49,7 @@ class Wealth:
         return int(self.members.shape[1] + self.nonmembers.shape[1])
 
     @property
-    def each(self) -> Array:
+    def separate(self) -> Array:
         """`(attacks, claims)` logarithm of the wealth that each attack's bettors have now."""
         return _log_sum(self.log_wealth)
 
@@ -198,7 +198,7 @@ class BettingPath:
     end: Wealth
     trials: tuple[int, ...]
     joint: Array
-    each: Array
+    separate: Array
 
 
 def follow(against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5) -> BettingPath:
@@ -210,7 +210,7 @@ def follow(against: Hypotheses, scores: Array, included: Memberships, chance: fl
         trials.append(wealth.trials)
         together.append(joint_wealth)
         separate.append(apart)
-    return BettingPath(end=wealth, trials=tuple(trials), joint=np.stack(together), each=np.stack(separate))
+    return BettingPath(end=wealth, trials=tuple(trials), joint=np.stack(together), separate=np.stack(separate))
 
 
 def perfect(against: Hypotheses, trials: int, significance: float, chance: float = 0.5) -> int | None:
@@ -233,9 +233,9 @@ def groups(trials: int) -> list[slice]:
     >>> [one.stop - one.start for one in groups(100)][-3:]
     [2, 2, 2]
     """
-    slices, trials_done = [], 0
-    while trials_done < trials:
-        size = min(max(1, trials_done // 40), trials - trials_done)
-        slices.append(slice(trials_done, trials_done + size))
-        trials_done += size
+    slices, begin = [], 0
+    while begin < trials:
+        size = min(max(1, begin // 40), trials - begin)
+        slices.append(slice(begin, begin + size))
+        begin += size
     return slices

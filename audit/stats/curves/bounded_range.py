@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 Array = NDArray[np.float64]
 MOST_STEPS = 3000
-_FEWEST, _MOST = 12, 1500  # grid cells per epsilon
+_FEWEST, _MOST_CELLS = 12, 1500  # grid cells per epsilon
 _BISECTIONS = 7
 
 
@@ -69,7 +69,7 @@ class _Problem:
     def cells(self) -> int:
         """Grid cells per epsilon."""
         spans = self._below + self.reach / self.epsilon
-        return int(min(max(math.sqrt(self.work / (self.count * spans)), _FEWEST), _MOST))
+        return int(min(max(math.sqrt(self.work / (self.count * spans)), _FEWEST), _MOST_CELLS))
 
     @property
     def step(self) -> float:

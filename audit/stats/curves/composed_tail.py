@@ -30,7 +30,7 @@ class ComposedTail:
     first: float
     step: float
     above: Array
-    tempered: Array
+    faded_sums: Array
     log_scale: float
     infinite: float
     error: float
@@ -47,11 +47,11 @@ class ComposedTail:
             return 1.0 if side > 0 else self.infinite
         entry = min(max(math.floor((epsilon - self.first) / self.step) + 1, 0), len(self.above) - 1)
         below = self.first + entry * self.step - epsilon  # at least 0, but for the first entry and rounding
-        found = self.above[entry] - math.exp(min(-below, 0.0)) * self.tempered[entry]
-        scaled = max(found, 0.0) + side * float(self._errors(np.array([epsilon]))[0])
-        if scaled > 0 and math.log(scaled) + self.log_scale > 0:
+        excess = self.above[entry] - math.exp(min(-below, 0.0)) * self.faded_sums[entry]
+        upper_delta = max(excess, 0.0) + side * float(self._errors(np.array([epsilon]))[0])
+        if upper_delta > 0 and math.log(upper_delta) + self.log_scale > 0:
             return 1.0
-        return float(min(1.0, max(0.0, self.infinite + scaled * math.exp(self.log_scale))))
+        return float(min(1.0, max(0.0, self.infinite + upper_delta * math.exp(self.log_scale))))
 
     def epsilon(self, delta: float, side: int) -> float | None:
         """Least epsilon with at most `delta`, None where it lies left of what this window resolves."""
@@ -60,12 +60,12 @@ class ComposedTail:
         log_target = math.log(delta - self.infinite) - self.log_scale
         losses = np.asarray(self.first + self.step * np.arange(len(self.above) - 1), dtype=np.float64)
         target = (math.exp(log_target) if log_target < FARTHEST else math.inf) - side * self._errors(losses)
-        deltas = self.above[:-1] - self.tempered[:-1]
+        deltas = self.above[:-1] - self.faded_sums[:-1]
         if side > 0:  # the first loss that is certain to be enough
-            enough = np.flatnonzero(deltas <= target)
-            if len(enough) == 0:
+            sufficient = np.flatnonzero(deltas <= target)
+            if len(sufficient) == 0:
                 return math.inf
-            entry = int(enough[0])
+            entry = int(sufficient[0])
         else:  # behind the last loss that is certain not to be
             short = np.flatnonzero(deltas > target)
             entry = int(short[-1]) + 1 if len(short) else 0
@@ -74,10 +74,10 @@ class ComposedTail:
         if entry == 0 or self.tilt * (self.mean - losses[entry - 1]) >= FARTHEST:
             return None
         excess = self.above[entry] - target[entry]
-        if excess <= 0 or self.tempered[entry] <= 0:
+        if excess <= 0 or self.faded_sums[entry] <= 0:
             return float(losses[entry])
         return float(
-            min(max(losses[entry] + math.log(excess) - math.log(self.tempered[entry]), losses[entry - 1]), losses[entry])
+            min(max(losses[entry] + math.log(excess) - math.log(self.faded_sums[entry]), losses[entry - 1]), losses[entry])
         )
 
     def _errors(self, epsilons: Array) -> Array:

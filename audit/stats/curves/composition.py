@@ -36,18 +36,18 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
     """
     step = parts[0][0].step
     scale, mean, spread = moments(parts, tilt)
-    first, tilted = composed_masses(parts, tilt, window(parts, tilt, log_aliased))
-    size = len(tilted)
+    first, masses_tilted = composed_masses(parts, tilt, window(parts, tilt, log_aliased))
+    size = len(masses_tilted)
     # entry j stands for the mass times exp(tilt * (mean - loss_j)), up to a common scale
     away = step * np.arange(size)
     with np.errstate(over="ignore", under="ignore"):
-        masses = tilted * np.exp(np.minimum(-tilt * (away + (first - mean)), FARTHEST))
-        above, tempered = sums_from(masses), faded_sums_from(masses, step)
+        masses = masses_tilted * np.exp(np.minimum(-tilt * (away + (first - mean)), FARTHEST))
+        above, tail_sums = sums_from(masses), faded_sums_from(masses, step)
     return ComposedTail(
         first=first,
         step=step,
         above=above,
-        tempered=tempered,
+        faded_sums=tail_sums,
         log_scale=scale - tilt * mean,
         infinite=infinite_mass(parts),
         error=2 * math.exp(log_aliased) + _rounding(parts, size, tilt * spread),
@@ -71,28 +71,28 @@ def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, flo
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     for grid, count in parts:
         weight = np.exp(np.log(grid.mass) + tilt * grid.loss - log_moment_at(grid, tilt))
-        folded = np.bincount(np.mod(grid.index, size), weight, size)
-        spectrum *= _power(fft.rfft(folded), count)
-    tilted = np.maximum(np.roll(fft.irfft(spectrum, size), -(start % size)), 0.0)
-    return (start + shift) * step, tilted
+        cyclic = np.bincount(np.mod(grid.index, size), weight, size)
+        spectrum *= _power(fft.rfft(cyclic), count)
+    masses_tilted = np.maximum(np.roll(fft.irfft(spectrum, size), -(start % size)), 0.0)
+    return (start + shift) * step, masses_tilted
 
 
 def _power(spectrum: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
     """`spectrum ** count` by repeated squaring; what falls below 1e-40 is zero."""
-    squared = spectrum.real**2 + spectrum.imag**2
+    squares = spectrum.real**2 + spectrum.imag**2
     with np.errstate(divide="ignore"):
-        kept = np.flatnonzero(count * np.log(squared) > 2 * _LOG_VANISHED)
-    square = spectrum[kept]
-    found = np.ones(len(kept), dtype=np.complex128)
+        nonzero = np.flatnonzero(count * np.log(squares) > 2 * _LOG_VANISHED)
+    square = spectrum[nonzero]
+    powers = np.ones(len(nonzero), dtype=np.complex128)
     remaining = count
     while remaining:
         if remaining & 1:
-            found *= square
+            powers *= square
         remaining >>= 1
         if remaining:
             square *= square
     power = np.zeros_like(spectrum)
-    power[kept] = found
+    power[nonzero] = powers
     return power
 
 
@@ -150,9 +150,9 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
     tilt, log_aliased = _cheapest(parts, saddle, guess, log_delta)
     while True:
         tail = compose(parts, tilt, log_aliased)
-        found = tail.epsilon(delta, side)
-        if found is not None:
-            return max(found, 0.0)
+        epsilon = tail.epsilon(delta, side)
+        if epsilon is not None:
+            return max(epsilon, 0.0)
         if tail.first <= 0 and tail.delta(0.0, 1) <= delta:
             return 0.0
         if tilt < 1e-6:  # everything that is certain lies right of the window

@@ -34,7 +34,7 @@ def sgd(noise_multiplier: float, sample_rate: float, steps: int) -> Curve:
         return tradeoff_curves.epsilon_delta(0.0, 0.0)
     if sample_rate == 1:
         return tradeoff_curves.gdp(math.sqrt(steps) / noise_multiplier)
-    return _interpolated(*_corners(noise_multiplier, sample_rate, steps))
+    return _interpolate(*_corners(noise_multiplier, sample_rate, steps))
 
 
 @functools.lru_cache(maxsize=512)
@@ -43,7 +43,7 @@ def symmetric_sgd(noise_multiplier: float, sample_rate: float, steps: int) -> Cu
     if steps == 0 or sample_rate in (0, 1) or math.isinf(noise_multiplier):
         return sgd(noise_multiplier, sample_rate, steps)
     fpr, tpr = _corners(noise_multiplier, sample_rate, steps)
-    return _interpolated(*_hull(np.append(fpr, 1 - tpr), np.append(tpr, 1 - fpr)))
+    return _interpolate(*_hull(np.append(fpr, 1 - tpr), np.append(tpr, 1 - fpr)))
 
 
 def _corners(noise: float, rate: float, steps: int) -> tuple[Array, Array]:
@@ -63,26 +63,26 @@ def _hull(fpr: Array, tpr: Array) -> tuple[Array, Array]:
     for x, y in zip(fpr[order].tolist(), tpr[order].tolist(), strict=True):
         while hull and hull[-1][0] == x:
             hull.pop()
-        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
+        while len(hull) > 1 and _is_left_turn(hull[-2], hull[-1], (x, y)):
             hull.pop()
         hull.append((x, y))
     corners = np.array(hull)
     return corners[:, 0], np.minimum(corners[:, 1], 1.0)
 
 
-def _turns_left(first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]) -> bool:
+def _is_left_turn(first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]) -> bool:
     """Whether the middle point lies on or below the line between the outer two."""
     return (second[0] - first[0]) * (third[1] - first[1]) >= (second[1] - first[1]) * (third[0] - first[0])
 
 
-def _interpolated(fpr: Array, tpr: Array) -> Curve:
-    def allowed(rate: ArrayLike) -> Array:
+def _interpolate(fpr: Array, tpr: Array) -> Curve:
+    def tpr_limit(rate: ArrayLike) -> Array:
         return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), fpr, tpr))
 
-    def mirrored(rate: ArrayLike) -> Array:
+    def mirror(rate: ArrayLike) -> Array:
         return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), (1 - tpr)[::-1], (1 - fpr)[::-1]))
 
-    return Curve(tpr=allowed, tnr=mirrored)
+    return Curve(tpr=tpr_limit, tnr=mirror)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -48,7 +48,7 @@ def subsampled_gaussian_group(
     def gaussian(x: Array) -> Array:
         return constant - x * x / (2 * variance)
 
-    def where(loss: Array) -> Array:
+    def inverse(loss: Array) -> Array:
         """The inverse of `shift_mass` by halving; infinite where the loss is not reached."""
         low = np.full(loss.shape, -reach - size)
         high = np.full(loss.shape, reach + size)
@@ -62,7 +62,7 @@ def subsampled_gaussian_group(
     if direction == "remove":
         return LossPair(
             loss=shift_mass,
-            position=where,
+            position=inverse,
             log_density=lambda x: gaussian(x) + shift_mass(x),
             spans=spans_around(counts.tolist(), reach),
             bend=noise / _SMOOTH_PIECES,
@@ -71,7 +71,7 @@ def subsampled_gaussian_group(
         )
     return LossPair(
         loss=lambda x: -shift_mass(-x),
-        position=lambda l: -where(-l),
+        position=lambda l: -inverse(-l),
         log_density=gaussian,
         spans=spans_around((-counts[::-1]).tolist(), reach),
         bend=noise / _SMOOTH_PIECES,

@@ -123,14 +123,14 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
     def gaussian(x: Array) -> Array:
         return constant - x * x / (2 * variance)
 
-    def mixed(x: Array) -> Array:
+    def mixture(x: Array) -> Array:
         return gaussian(x) + sampled_loss(forward(x), rate)
 
     centres = (0.0, 1.0)
     if direction == "remove":
         loss = lambda x: sampled_loss(forward(x), rate)  # noqa: E731
         position = lambda l: variance * unsampled_loss(l, rate) + 0.5  # noqa: E731
-        density: Callable[[Array], Array] = mixed
+        density: Callable[[Array], Array] = mixture
     elif direction == "add":
         centres = (-1.0, 0.0)
         loss = lambda x: -sampled_loss(forward(-x), rate)  # noqa: E731
@@ -140,7 +140,7 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
         centres = (-1.0, 0.0, 1.0)
         loss = lambda x: sampled_loss(forward(x), rate) - sampled_loss(forward(-x), rate)  # noqa: E731
         position = lambda l: variance * (l / 2 + _scaled_asinh(l / 2, _log_odds(noise, rate)))  # noqa: E731
-        density = mixed
+        density = mixture
     spread = loss_std(noise, rate) if direction != "replace" else _replace_spread(noise, rate)
     return LossPair(
         loss=loss,
@@ -204,12 +204,12 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
     member_low = (1 - rate) / 2 + rate * math.exp(-end) / 2  # P-mass of x < 0 where P samples the record
     member_high = (1 - rate) * math.exp(-end) / 2 + rate / 2
 
-    def mixed(x: Array) -> Array:
+    def mixture(x: Array) -> Array:
         return laplace(x) + sampled_loss(forward(x), rate)
 
     loss: Callable[[Array], Array] = lambda x: sampled_loss(forward(x), rate)  # noqa: E731
     position: Callable[[Array], Array] = lambda l: (scale * unsampled_loss(l, rate) + 1) / 2  # noqa: E731
-    density, left, atoms = mixed, 0.0, ((low, member_low), (high, member_high))
+    density, left, atoms = mixture, 0.0, ((low, member_low), (high, member_high))
     if direction == "add":
         loss = lambda x: -sampled_loss(forward(-x), rate)  # noqa: E731
         position = lambda l: -(scale * unsampled_loss(-l, rate) + 1) / 2  # noqa: E731

@@ -25,7 +25,7 @@ Steps = Sequence[tuple[PairMaker, int]]
 
 ADD_REMOVE: tuple[Direction, ...] = ("remove", "add")
 REPLACE: tuple[Direction, ...] = ("replace",)
-_UNRESOLVED = 16.0  # e-folds below delta per step at which a tail is given up
+_RESOLUTION_LIMIT = 16.0  # e-folds below delta per step at which a tail is given up
 _COARSEST, _FINEST = 16.0, 1024.0  # grid points per standard deviation of one step's loss
 _WIDEST = 1e-12  # grid points per standard deviation that are still tried where memory is short
 _ROUNDS = 4
@@ -81,17 +81,17 @@ def _bracket(
     evaluate: Callable[[Sequence[Part], int], float],
     log_delta: float,
 ) -> tuple[float, float]:
-    counted = [(maker, count) for maker, count in steps if count > 0]
-    total = sum(count for _, count in counted)
+    positive = [(maker, count) for maker, count in steps if count > 0]
+    total = sum(count for _, count in positive)
     if total == 0:
         return 0.0, 0.0
-    log_tail = max(log_delta - math.log(total) - _UNRESOLVED, -700.0)
-    pairs = {way: [(maker(way, log_tail), count) for maker, count in counted] for way in directions}
+    log_tail = max(log_delta - math.log(total) - _RESOLUTION_LIMIT, -700.0)
+    pairs = {way: [(maker(way, log_tail), count) for maker, count in positive] for way in directions}
     ends: Ends = dict.fromkeys(directions, (0.0, math.inf))
     density, refinements = _COARSEST, 0
     while refinements < _ROUNDS:
         try:
-            ends = _refined(ends, pairs, density, tolerance, evaluate)
+            ends = _refine(ends, pairs, density, tolerance, evaluate)
         except MemoryError:
             if refinements or density < _WIDEST:
                 break
@@ -112,7 +112,7 @@ def _worst(ends: Ends) -> tuple[float, float]:
     return max(low for low, _ in ends.values()), max(high for _, high in ends.values())
 
 
-def _refined(
+def _refine(
     ends: Ends,
     pairs: Mapping[Direction, Sequence[tuple[LossPair, int]]],
     density: float,
@@ -155,21 +155,21 @@ def without_replacement_bracket(
         (Zhu, Dong, Wang 2022, arXiv 2106.08567, Theorem 11), the lower end is the worst of three data sets: others that
         push against the record, for either hypothesis, and others at rest.
     """
-    log_tail = math.log(delta) - math.log(steps) - _UNRESOLVED
-    doubled = [subsampled_gaussian(noise_multiplier / 2, sample_rate, one, log_tail=log_tail) for one in ADD_REMOVE]
-    step = doubled[0].spread / density
-    remove, add = (discretise.upper(pair, step) for pair in doubled)
-    gained, lost = remove.index > 0, add.index < 0
-    index = np.concatenate([add.index[lost], [0], remove.index[gained]])
-    mass = np.concatenate([add.mass[lost], [0.0], remove.mass[gained]])
+    log_tail = math.log(delta) - math.log(steps) - _RESOLUTION_LIMIT
+    pairs = [subsampled_gaussian(noise_multiplier / 2, sample_rate, side, log_tail=log_tail) for side in ADD_REMOVE]
+    step = pairs[0].spread / density
+    remove, add = (discretise.upper(pair, step) for pair in pairs)
+    gain, loss_mask = remove.index > 0, add.index < 0
+    index = np.concatenate([add.index[loss_mask], [0], remove.index[gain]])
+    mass = np.concatenate([add.mass[loss_mask], [0.0], remove.mass[gain]])
     infinite = remove.infinite + add.infinite
-    mass[int(lost.sum())] = max(0.0, 1 - infinite - float(mass.sum()))
-    joined = discretise.LossGrid(index=index[mass > 0], mass=mass[mass > 0], step=step, infinite=infinite)
-    upper = composition.epsilon_at([(joined, steps)], delta, 1)
+    mass[int(loss_mask.sum())] = max(0.0, 1 - infinite - float(mass.sum()))
+    joint_grid = discretise.LossGrid(index=index[mass > 0], mass=mass[mass > 0], step=step, infinite=infinite)
+    upper = composition.epsilon_at([(joint_grid, steps)], delta, 1)
     at_rest = subsampled_gaussian(noise_multiplier, sample_rate, "replace", log_tail=log_tail)
     lower = max(
         composition.epsilon_at([(discretise.lower(pair, pair.spread / density), steps)], delta, -1)
-        for pair in (*doubled, at_rest)
+        for pair in (*pairs, at_rest)
     )
     return min(lower, upper), upper
 
@@ -179,7 +179,7 @@ def grid_step(pairs: Sequence[tuple[LossPair, int]], density: float) -> float:
     total = sum(count for _, count in pairs)
     step = math.sqrt(sum(count * pair.spread**2 for pair, count in pairs) / total) / density
     finite = [(count, sorted(loss for loss, _ in pair.atoms if math.isfinite(loss))) for pair, count in pairs]
-    heaviest = max(finite, key=lambda one: (len(one[1]) > 1, one[0]))[1]
+    heaviest = max(finite, key=lambda part: (len(part[1]) > 1, part[0]))[1]
     gap = heaviest[-1] - heaviest[0] if heaviest else 0.0
     return gap / math.ceil(gap / step) if gap > 0 else step
 
@@ -215,13 +215,13 @@ def subsampled_gaussian_epsilon(
         return 0.0
     if noise_multiplier == 0:
         return math.inf
-    log_tail = math.log(delta) - math.log(steps) - _UNRESOLVED
+    log_tail = math.log(delta) - math.log(steps) - _RESOLUTION_LIMIT
     build, sign = (discretise.upper, 1) if side == "upper" else (discretise.lower, -1)
-    found = []
+    epsilons = []
     for one in (direction,) if direction else ADD_REMOVE:
         pair = subsampled_gaussian(noise_multiplier, sample_rate, one, log_tail=log_tail)
-        found.append(composition.epsilon_at([(build(pair, pair.spread / density), steps)], delta, sign))
-    return max(found)
+        epsilons.append(composition.epsilon_at([(build(pair, pair.spread / density), steps)], delta, sign))
+    return max(epsilons)
 
 
 def subsampled_gaussian_losses(
@@ -247,9 +247,9 @@ def subsampled_gaussian_losses(
     pair = subsampled_gaussian(noise_multiplier, sample_rate, direction, log_tail=log_negligible - math.log(steps))
     part = (discretise.upper(pair, grid or pair.spread / 32), steps)
     limits = [tilting.window([part], tilt, log_negligible) for tilt in (0.0, -1.0)]
-    limits_of_both = (min(left for left, _ in limits), max(right for _, right in limits))
-    first, member = composition.composed_masses([part], 0.0, limits_of_both)
-    _, nonmember = composition.composed_masses([part], -1.0, limits_of_both)
+    joint_limits = (min(left for left, _ in limits), max(right for _, right in limits))
+    first, member = composition.composed_masses([part], 0.0, joint_limits)
+    _, nonmember = composition.composed_masses([part], -1.0, joint_limits)
     losses = first + part[0].step * np.arange(len(member))
     infinite = tilting.infinite_mass([part])
     kept_by_nonmember = math.exp(float(tilting.cumulants([part], np.array([-1.0]))[0]))

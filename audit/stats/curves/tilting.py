@@ -39,11 +39,11 @@ def tilt_for_delta(parts: Sequence[Part], delta: float) -> tuple[float, float]:
 
     tilts = _TILTS
     for _ in range(3):
-        found = bounds(tilts)
-        best = int(np.argmin(np.where(np.isnan(found), np.inf, found)))
+        epsilons = bounds(tilts)
+        best = int(np.argmin(np.where(np.isnan(epsilons), np.inf, epsilons)))
         low, high = tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)]
         tilts = np.exp(np.linspace(math.log(low), math.log(high), 20))
-    return float(tilts[len(tilts) // 2]), float(found[best])
+    return float(tilts[len(tilts) // 2]), float(epsilons[best])
 
 
 def log_moment_at(grid: LossGrid, tilt: float) -> float:

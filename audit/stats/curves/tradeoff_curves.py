@@ -31,7 +31,7 @@ class Curve:
     tnr: Rate
     knots: tuple[float, ...] = ()
 
-    def mirrored(self) -> Curve:
+    def mirror(self) -> Curve:
         """The curve with members and nonmembers in exchanged roles."""
         return Curve(tpr=self.tnr, tnr=self.tpr, knots=self.knots)
 
