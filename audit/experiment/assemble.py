@@ -13,7 +13,7 @@ from audit.bounds.claim_test import probe
 from audit.bounds.granted import granted_estimators
 from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, Training
-from audit.core.access import ACCESS_BY_NAME, Access, least
+from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
@@ -207,7 +207,7 @@ def _adjacency(config: Config, name: str) -> Adjacency:
 
 def _play(config: Config, spec: GameSpec) -> Play:
     where = f"games.{spec.name}"
-    access = Access.named(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
+    access = Access.by_name(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
     named = _named(f"{where}.estimators", "audit.bounds.estimators", spec.estimators)
     if spec.stopping != "never":
         stopping.refuse(where, named, spec.runs, config.execution.models_per_job)
@@ -312,12 +312,12 @@ def _speaking(planned: PlannedAttack, rules: Game, party: Recipe, game: str) -> 
 def _planned(
     where: str, named: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
 ) -> PlannedAttack:
-    """An attack at the least access that it needs, with the estimators whose assumptions hold there.
+    """An attack at the smallest_access access that it needs, with the estimators whose assumptions hold there.
 
     Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together they do not.
     """
     name, attack = named
-    level = least(attack.needs.sources, access)
+    level = smallest_access(attack.needs.sources, access)
     if level is None:
         enough = next((more for more in ACCESS_BY_NAME.values() if attack.needs.sources <= more.released), None)
         raise ConfigError(
@@ -364,7 +364,7 @@ def brought_play(settings: Settings, given: Given, models: int, released: Set[st
         if why and (settings.scorers is not None or name in proven):
             raise ConfigError(f"scorer '{name}' {why}: use loss, give references, or `audit run`")
         if not why:
-            level = least(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL
+            level = smallest_access(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL
             own = estimators if name in proven else ()
             attacks.append(PlannedAttack(name=name, attack=scorer, access=level, estimators=own))
     return Play(
