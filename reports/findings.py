@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.claims import Outcome, Verdict
+from audit.core.claims import LowerBound, Outcome, Verdict
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult, Status
-from audit.core.rounding import down, percent, significant, up
+from audit.core.rounding import SPACE, down, percent, significant, up
 from reports import headline
 
 
@@ -87,45 +87,64 @@ def slug(text: str) -> str:
 
 def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Finding]:
     claim = verdict.claim
-    able = headline.admissible(claim, mechanism)
-    ceiling = max((source.bound.ceiling for source in able), default=0.0)
-    free = [source.bound for source in able if source.bound.family is None]
-    strongest = max((bound.epsilon for bound in free), default=0.0)
-    inside = verdict.bound if verdict.bound is not None and verdict.bound.family is not None else None
-    family_fields = () if inside is None else ((f"epsilon_inside_{inside.family}", inside.epsilon),)
+    able = [place.bound for place in headline.admissible(claim, mechanism)]
+    free = _largest([bound for bound in able if bound.family is None])
+    judged = [verdict.bound] if verdict.bound is not None and verdict.bound.family is not None else []
+    inside = _largest(judged or [bound for bound in able if bound.family is not None])
+    kept = [bound for bound in (free, inside) if bound is not None]
     figures = (
         ("claimed_epsilon", claim.epsilon),
-        ("proven_epsilon", strongest),
-        *family_fields,
-        ("ceiling", ceiling),
+        *(figure for bound in kept for figure in _figures(bound)),
         ("delta", claim.delta),
     )
-    only = "" if inside is None else f" for any mechanism, {down(inside.epsilon)} inside the family {inside.family} only"
+    proven = "; ".join(_proof(bound) for bound in kept) or "nothing proven"
     states = {Outcome.CONSISTENT: State.HOLDS, Outcome.VIOLATED: State.FAILS, Outcome.INVALID: State.FAILS}
     yield Finding(
         rule="AU001",
         subject=mechanism.name,
         title=f"claim of {claim.source}",
         state=states.get(verdict.outcome, State.OPEN),
-        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, proven {down(strongest)}{only}, ceiling "
-        f"{down(ceiling)}; {verdict.reason}",
+        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, {proven}; {verdict.reason}",
         figures=figures,
+    )
+    reach = "; ".join(
+        f"{down(bound.ceiling)} {_scope(bound)}" for bound in kept if bound.ceiling == max(other.ceiling for other in able)
     )
     yield Finding(
         rule="AU002",
         subject=mechanism.name,
         title=f"reach against the claim of {claim.source}",
         state=State.OPEN if verdict.outcome is Outcome.OUT_OF_REACH else State.HOLDS,
-        message=f"perfect scores would have proven up to {down(ceiling)}{_reach(able)}, claimed is {up(claim.epsilon)}",
+        message=f"perfect scores would have proven up to {reach or _most(able)}, claimed is {up(claim.epsilon)}",
         figures=figures,
     )
 
 
-def _reach(able: Sequence[headline.Placed]) -> str:
-    """The ceiling for any mechanism, where a family is what lifts it."""
-    free = max((source.bound.ceiling for source in able if source.bound.family is None), default=0.0)
-    highest = max((source.bound.ceiling for source in able), default=0.0)
-    return f" inside a family, {down(free)} for any mechanism" if free < highest else ""
+def _largest(bounds: Sequence[LowerBound]) -> LowerBound | None:
+    """The bound that proves most; of equal ones that with the highest ceiling."""
+    return max(bounds, key=lambda bound: (bound.epsilon, bound.ceiling), default=None)
+
+
+def _most(bounds: Sequence[LowerBound]) -> str:
+    """The highest ceiling, with the family inside which it holds."""
+    highest = max(bounds, key=lambda bound: bound.ceiling, default=None)
+    return "nothing" if highest is None else f"{down(highest.ceiling)} {_scope(highest)}"
+
+
+def _scope(bound: LowerBound) -> str:
+    """For which mechanisms a bound holds, in words that no figure of it may go without."""
+    return "for any mechanism" if bound.family is None else f"inside the family {bound.family} only"
+
+
+def _proof(bound: LowerBound) -> str:
+    return f"proven {down(bound.epsilon)} {_scope(bound)} (ceiling of its game {down(bound.ceiling)})"
+
+
+def _figures(bound: LowerBound) -> tuple[tuple[str, float], ...]:
+    """A bound and its own ceiling under names that hold its family."""
+    inside = "" if bound.family is None else f"_inside_{bound.family}"
+    name = f"epsilon{inside}" if inside else "proven_epsilon"
+    return ((name, bound.epsilon), (f"ceiling{inside}", bound.ceiling))
 
 
 def _of_checks(mechanism: MechanismResult) -> Iterator[Finding]:
@@ -153,19 +172,18 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.So
             figures=(("false_alarms", control.false_alarms), ("allowed", control.allowed)),
         )
     claim = headline.tightest(mechanism)
-    area = "" if source.result is None else f"; AUC {percent(source.result.auc)}"
+    area = "" if source.result is None else f"; AUC {percent(source.result.auc)}, chance 50.0{SPACE}%"
     for bound in source.bounds:
         able = claim is not None and bound.delta == claim.delta and bound.family in (None, claim.family)
         above = able and claim is not None and bound.epsilon > claim.epsilon
-        kind = f" inside the family {bound.family}" if bound.family else ""
         against = f", claimed {up(claim.epsilon)}" if claim else ", nothing claimed"
         yield Finding(
             rule="AU005",
             subject=subject,
             title=f"lower bound of {bound.estimator}",
             state=State.FAILS if above else State.HOLDS if able else State.OPEN,
-            message=f"proven {down(bound.epsilon)}{kind} of at most {down(bound.ceiling)}{against}{area}",
-            figures=(("proven_epsilon", bound.epsilon), ("ceiling", bound.ceiling), ("confidence", bound.confidence)),
+            message=f"{_proof(bound)}{against}{area}",
+            figures=(*_figures(bound), ("confidence", bound.confidence)),
         )
 
 

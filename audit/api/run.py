@@ -190,6 +190,7 @@ class Launch:
 
 def _frame(resolved: Resolved, experiment: Experiment, created: str) -> Any:
     """What the report says besides its results."""
+    from audit.core.results import Engagement
     from audit.engine import device
     from audit.experiment import provenance
     from audit.experiment import report as summary
@@ -208,6 +209,8 @@ def _frame(resolved: Resolved, experiment: Experiment, created: str) -> Any:
         unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
         config=resolved.text,
         origins=resolved.origins,
+        settings=resolved.given,
+        engagement=Engagement(**owner_words) if any((owner_words := config.about.model_dump()).values()) else None,
         provenance=provenance.provenance(
             command=f"audit run {config.name}",
             seed=config.seed,

@@ -209,6 +209,22 @@ class Output(Section):
     formats: list[Format] = list(USUAL_FORMATS)
 
 
+Words = Annotated[str, Field(max_length=300)]
+
+
+class About(Section):
+    """Who has what audited, why and until when: printed in the report, and the owner's to say. All are optional."""
+
+    system: Words = ""
+    owner: Words = ""
+    purpose: Words = ""
+    release_context: Words = ""
+    auditor: Words = ""
+    reviewer: Words = ""
+    valid_until: Words = ""
+    next_audit: Words = ""
+
+
 class Config(Section):
     """A whole audit."""
 
@@ -226,6 +242,7 @@ class Config(Section):
     games: Annotated[list[GameSpec], Field(min_length=1)]
     accountants: list[Spec] = [{"kind": "pld"}, {"kind": "rdp"}, {"kind": "rdp_classic"}]
     policy: Policy = Policy()
+    about: About = About()
     execution: Execution = Execution()
     output: Output = Output()
     certificates: Annotated[int, Field(ge=0)] = 200

@@ -19,13 +19,14 @@ from audit.config.model import VERSION, Config
 from audit.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "AUDIT_SET_"
+DEFAULT = "default"
 _FOREIGN_ONLY = frozenset({"checks", "coverage"})
-_NO_IDENTITY = frozenset({"execution", "name", "title", "output", "unaccounted"})
+_NO_IDENTITY = frozenset({"about", "execution", "name", "title", "output", "unaccounted"})
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A validated config, its canonical text, its identity, and where each value came from.
+    """A validated config, its canonical text, its identity, where each value came from, and the values that somebody gave.
 
     `sha256` is that of the canonical text without the sections that decide nothing of what is found: `execution` says where
     models are trained, the others how the report is called, what it quotes and where it goes. A run can go on under others.
@@ -35,6 +36,7 @@ class Resolved:
     text: str
     sha256: str
     origins: tuple[tuple[str, str], ...]
+    given: tuple[tuple[str, str], ...] = ()
 
 
 def named(name: str) -> Path:
@@ -85,7 +87,7 @@ def parse(
         ConfigError: not YAML, an unknown key (with the nearest match), a wrong value, a newer version.
     """
     raw, lines = _read_yaml(text, location)
-    origins = dict.fromkeys(_paths(raw), location)
+    origins = dict.fromkeys(_leaves(raw), location)
     variables = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
     for key, value in sorted(variables):
         path = key.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
@@ -98,16 +100,24 @@ def parse(
     config = _validate(raw, lines, origins, location)
     values = _values_of(config)
     canonical = yaml.safe_dump(values, sort_keys=True, allow_unicode=True)
-    setting_origins = tuple((path, _origin(path, origins)) for path in _paths(values))
+    leaves = _leaves(values)
+    setting_origins = tuple((path, _origin(path, origins)) for path in leaves)
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(lasting, sort_keys=True, allow_unicode=True)
-    return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins)
+    settings = tuple((path, _worded(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
+    return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings)
+
+
+def _worded(value: Any) -> str:
+    """Return a leaf of the config as a person reads it."""
+    return "none" if value in (None, [], {}) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _values_of(config: Config) -> dict[str, Any]:
-    """Return a config's values, without the sections that only third parties fill where they are empty."""
+    """Return a config's values, without the sections that few fill where they are empty."""
     values: dict[str, Any] = config.model_dump(mode="json")
-    return {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}
+    filled = {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}
+    return {key: value for key, value in filled.items() if key != "about" or any(value.values())}
 
 
 def options(path: Path, permitted_keys: Sequence[str]) -> dict[str, Any]:
@@ -215,7 +225,7 @@ def _problem(error: Any, lines: Mapping[str, int], origins: Mapping[str, str], l
 def _place(path: str, lines: Mapping[str, int], origins: Mapping[str, str], location: str) -> str:
     """Where a value was given: `file:line`, or the override or environment variable it came from."""
     origin = _origin(path, origins)
-    if origin not in ("default", location):
+    if origin not in (DEFAULT, location):
         return origin
     parts = path.split(".")
     line_numbers = (lines.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
@@ -241,13 +251,15 @@ def _model_within(annotation: Any) -> Any:
     return next((model for inner in get_args(annotation) if (model := _model_within(inner)) is not None), None)
 
 
-def _paths(value: Any, path: str = "") -> list[str]:
-    """Dotted paths of all leaves."""
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Return the leaves by their dotted paths."""
     if isinstance(value, dict) and value:
-        return [leaf for key, inner in value.items() for leaf in _paths(inner, f"{path}.{key}".lstrip("."))]
-    if isinstance(value, list) and value:
-        return [leaf for index, inner in enumerate(value) for leaf in _paths(inner, f"{path}.{index}")]
-    return [path]
+        parts = [_leaves(inner, f"{path}.{key}".lstrip(".")) for key, inner in value.items()]
+    elif isinstance(value, list) and value:
+        parts = [_leaves(inner, f"{path}.{index}") for index, inner in enumerate(value)]
+    else:
+        return {path: value}
+    return {leaf: inner for part in parts for leaf, inner in part.items()}
 
 
 def _origin(path: str, origins: Mapping[str, str]) -> str:
@@ -256,4 +268,4 @@ def _origin(path: str, origins: Mapping[str, str]) -> str:
         prefix = ".".join(parts[:length])
         if prefix in origins:
             return origins[prefix]
-    return "default"
+    return DEFAULT

@@ -185,6 +185,26 @@ class BudgetLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Engagement:
+    """Who had what audited, why and until when, in the owner's words; "" where nobody said.
+
+    Attributes:
+        system: what the model is a part of.
+        release_context: who will be able to ask the model or to hold it ("internal", "public interface", "open weights").
+        valid_until, next_audit: dates, or what ends the validity of the report ("a new release").
+    """
+
+    system: str = ""
+    owner: str = ""
+    purpose: str = ""
+    release_context: str = ""
+    auditor: str = ""
+    reviewer: str = ""
+    valid_until: str = ""
+    next_audit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
     """All that reports ever read.
 
@@ -196,6 +216,8 @@ class AuditReport:
         notes: numbered remarks for the cover.
         config: canonical YAML text of the resolved config; `origins`: where each value came from.
         ledger: everything released about the data, where the owner keeps such a ledger.
+        engagement: what the owner declares of the audit itself, or None.
+        settings: the settings that somebody gave, each as its path in the config and its value in words.
     """
 
     schema: str
@@ -217,6 +239,8 @@ class AuditReport:
     origins: tuple[tuple[str, str], ...]
     provenance: Provenance
     ledger: BudgetLedger | None = None
+    engagement: Engagement | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
     def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
         """Return one table of the report as a data frame.

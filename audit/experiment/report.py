@@ -21,6 +21,7 @@ from audit.core.results import (
     Check,
     Coverage,
     DataSummary,
+    Engagement,
     GateResult,
     MechanismResult,
     Provenance,
@@ -41,6 +42,8 @@ class Frame:
         classes: of attack, by third parties, listed after our own.
         unaccounted: what touched the data outside the claim, in the owner's words.
         remarks: of those who looked at the input, for the cover.
+        settings: the settings that somebody gave, by path.
+        engagement: what the owner declares of the audit itself.
     """
 
     kind: str
@@ -56,6 +59,8 @@ class Frame:
     unaccounted: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     classes: tuple[AttackClass, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    engagement: Engagement | None = None
 
 
 def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
@@ -80,6 +85,8 @@ def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
         config=frame.config,
         origins=frame.origins,
         provenance=frame.provenance,
+        engagement=frame.engagement,
+        settings=frame.settings,
     )
 
 

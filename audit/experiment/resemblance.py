@@ -64,8 +64,8 @@ class Resemblance:
             else "references do not resemble the target: a weak result speaks of the attack, not of the model"
         )
         figures = (
-            f"accuracy on members and non-members {own[0]:.3f} and {own[1]:.3f} (references {reference_accuracy[0]:.3f} and "
-            f"{reference_accuracy[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to "
+            f"own label given to members and nonmembers {own[0]:.3f} and {own[1]:.3f} (references {reference_accuracy[0]:.3f} "
+            f"and {reference_accuracy[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to "
             f"{self.typical:.3f})"
         )
         return Fidelity(

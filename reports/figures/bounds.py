@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.core.claims import Claim, Outcome
+from audit.core.claims import Claim, LowerBound, Outcome
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.rounding import count, down, elide, power, up
@@ -22,19 +22,29 @@ CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[T
 MOST_ROWS = 5
 MOST_LETTERS, END_LETTERS = 18, 26  # of a name beside an axis, and at the end of a curve
 ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
+LINE = 0.29  # between two lines of text beside a bar, in rows
 MOST_EMPTY = 1.6  # the axis ends at so many times the largest claim or proof; ceilings beyond it are arrows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One line of the overview: what is proven for any mechanism, inside a family, and what could have been."""
+    """One line of the overview: what is proven for any mechanism and inside a family, each with the ceiling of its own game.
+
+    Attributes:
+        free, inside: the largest bound of each kind, None where there is none.
+    """
 
     name: str
-    free: float
-    inside: float
-    ceiling: float
+    free: LowerBound | None
+    inside: LowerBound | None
     claims: tuple[Claim, ...]
     void: bool
+
+    @property
+    def bounds(self) -> tuple[LowerBound, ...]:
+        """The bounds that are there; one inside a family only where it proves more than the other."""
+        larger = self.inside is not None and (self.free is None or self.inside.epsilon > self.free.epsilon)
+        return tuple(bound for bound in (self.free, self.inside if larger else None) if bound is not None)
 
     @property
     def claim(self) -> Claim | None:
@@ -46,21 +56,19 @@ class Bar:
 def overview(report: AuditReport) -> Plan:
     """Bars of what is proven against marks of what is claimed and of what could have been shown."""
     bars = _bars(report)
-    descriptions = []
-    for bar in bars:
-        words = f"{bar.name.replace(chr(10), ', ')}: {'void' if bar.void else 'proven'} epsilon {down(bar.free)}"
-        words += f", {down(bar.inside)} inside a declared family" if bar.inside > bar.free else ""
-        descriptions.append(
-            f"{words}, ceiling {down(bar.ceiling)}, {f'claimed {up(bar.claim.epsilon)}' if bar.claim else 'no claim'}"
-        )
-    pale = any(bar.inside > bar.free for bar in bars)
+    descriptions = [
+        f"{bar.name.replace(chr(10), ', ')}: {_spoken(bar)}, {f'claimed {up(bar.claim.epsilon)}' if bar.claim else 'no claim'}"
+        for bar in bars
+    ]
+    pale = any(bound.family for bar in bars for bound in bar.bounds)
     several = any(len(bar.claims) > 1 for bar in bars)
     return Plan(
         name="overview",
         caption="Claim and evidence. Red: the ε that the attacks prove"
         + (" (pale: only inside a declared family of mechanisms)" if pale else "")
         + ("; grey bars are void" if any(bar.void for bar in bars) else "")
-        + ". Grey lines: the ceiling, the most that perfect scores would have proven (an arrow: beyond the axis)."
+        + ". Grey lines: the ceiling of each bound's own game, the most that perfect scores would have proven there (an arrow: "
+        "beyond the axis)."
         + (
             " Blue: the tightest claim" + (" (thin: the other claims)" if several else "") + "."
             if any(bar.claim for bar in bars)
@@ -75,15 +83,11 @@ def overview(report: AuditReport) -> Plan:
 def access(mechanism: MechanismResult) -> Plan:
     """What each adversary can show of the claim: bars by what it sees of the training, from least to most."""
     claim = headline.tightest(mechanism)
-    bars = [
-        _level(mechanism, en.LEVELS.get(level, level.words), bounds) for level, bounds in headline.levels(mechanism).items()
-    ]
+    bars = [_level(mechanism, en.LEVELS.get(level, level.words), found) for level, found in headline.levels(mechanism).items()]
     descriptions = []
     for bar in bars:
-        words = f"{bar.name}: proven epsilon {down(bar.free)}"
-        words += f", {down(bar.inside)} inside a declared family" if bar.inside > bar.free else ""
-        words += f", {_part(max(bar.free, bar.inside), claim)} of the claim" if claim else ""
-        descriptions.append(words)
+        most = max((bound.epsilon for bound in bar.bounds), default=0.0)
+        descriptions.append(f"{bar.name}: {_spoken(bar)}" + (f", {_part(most, claim)} of the claim" if claim else ""))
     return Plan(
         name=_plots.file_name("access", mechanism.name),
         caption=f"What each adversary can show of {mechanism.name}, by what it sees of the training. Red: the ε that its "
@@ -95,12 +99,29 @@ def access(mechanism: MechanismResult) -> Plan:
     )
 
 
-def _level(mechanism: MechanismResult, name: str, bounds: Sequence[headline.Placed]) -> Bar:
+def _spoken(bar: Bar) -> str:
+    """A bar as a screen reader says it."""
+    clauses = [
+        f"{'void' if bar.void else 'proven'} epsilon {down(bound.epsilon)}"
+        f"{f' only inside {en.family(bound.family)}' if bound.family else ''}, ceiling {down(bound.ceiling)}"
+        for bound in bar.bounds
+    ]
+    return "; ".join(clauses) or "nothing proven"
+
+
+def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.Placed]) -> Bar:
+    return _of_bounds(name, mechanism, [place.bound for place in places])
+
+
+def _of_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[LowerBound]) -> Bar:
+    def largest(free: bool) -> LowerBound | None:
+        kind = [bound for bound in bounds if (bound.family is None) is free]
+        return max(kind, key=lambda bound: (bound.epsilon, bound.ceiling), default=None)
+
     return Bar(
         name=name,
-        free=max((bound.bound.epsilon for bound in bounds if bound.bound.family is None), default=0.0),
-        inside=max((bound.bound.epsilon for bound in bounds if bound.bound.family is not None), default=0.0),
-        ceiling=max(bound.bound.ceiling for bound in bounds),
+        free=largest(True),
+        inside=largest(False),
         claims=mechanism.claims,
         void=mechanism.outcome is Outcome.INVALID,
     )
@@ -120,25 +141,16 @@ def _bars(report: AuditReport) -> list[Bar]:
 
 
 def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
-    bounds = [bound for game in games for bound in game.bounds]
-    return Bar(
-        name=name,
-        free=max((bound.epsilon for bound in bounds if bound.family is None), default=0.0),
-        inside=max((bound.epsilon for bound in bounds if bound.family is not None), default=0.0),
-        ceiling=max(bound.ceiling for bound in bounds),
-        claims=mechanism.claims,
-        void=mechanism.outcome is Outcome.INVALID,
-    )
+    return _of_bounds(name, mechanism, [bound for game in games for bound in game.bounds])
 
 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
     axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
-    levels = [
-        value for bar in bars for value in (bar.free, bar.inside, *(c.epsilon for c in bar.claims)) if math.isfinite(value)
-    ]
-    reach = [bar.ceiling for bar in bars if math.isfinite(bar.ceiling)]
-    top = min(max([1.0, *levels, *reach]) * 1.03, MOST_EMPTY * max([1.0, *levels]))
+    proven = [bound.epsilon for bar in bars for bound in bar.bounds]
+    held = [value for value in (*proven, *(c.epsilon for bar in bars for c in bar.claims)) if math.isfinite(value)]
+    reach = [bound.ceiling for bar in bars for bound in bar.bounds if math.isfinite(bound.ceiling)]
+    top = min(max([1.0, *held, *reach]) * 1.03, MOST_EMPTY * max([1.0, *held]))
     axes.set_xlim(0, top)
     axes.set_ylim(-0.55, len(bars) - 0.45)
     for place, bar in enumerate(bars):
@@ -154,15 +166,15 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
 
 
 def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
-    axes.plot([0, min(bar.ceiling, top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
-    if bar.ceiling <= top:
-        axes.plot([bar.ceiling] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
-    else:
-        axes.plot([top], [y], marker=">", markersize=4.5, color=CHANCE, clip_on=False, zorder=1)
     colour = CHANCE if bar.void else MEASURED
-    if bar.inside > bar.free:
-        axes.barh(y, bar.inside, height=0.36, color=colour, alpha=0.28, linewidth=0, zorder=2)
-    axes.barh(y, bar.free, height=0.36, color=colour, linewidth=0, zorder=2)
+    for bound in reversed(bar.bounds):
+        axes.plot([0, min(bound.ceiling, top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
+        if bound.ceiling <= top:
+            axes.plot([bound.ceiling] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+        else:
+            axes.plot([top], [y], marker=">", markersize=4.5, color=CHANCE, clip_on=False, zorder=1)
+        pale = 0.28 if bound.family else 1.0
+        axes.barh(y, bound.epsilon, height=0.36, color=colour, alpha=pale, linewidth=0, zorder=2)
     for claim in bar.claims:
         if math.isfinite(claim.epsilon):
             width, order = (2.2, 4) if claim == bar.claim else (0.8, 3)
@@ -170,14 +182,17 @@ def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
 
 
 def _write_bar(axes: Any, y: float, bar: Bar) -> None:
-    """The numbers in a column beside the drawing, where nothing can cover them."""
+    """The numbers in a column beside the drawing, where nothing can cover them; each bound with its own ceiling."""
     place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
-    proof_text = f"{'void' if bar.void else 'proven'} {down(bar.free)}"
-    proof_text += f", inside a family {down(bar.inside)}" if bar.inside > bar.free else ""
-    axes.text(1.03, y + 0.19, proof_text, color=CHANCE if bar.void else MEASURED, **place)
-    axes.text(1.03, y - 0.19, f"ceiling {down(bar.ceiling)}", color=CHANCE, **place)
-    claim_text = f"claimed {up(bar.claim.epsilon)}" if bar.claim else "no claim"
-    axes.text(1.28, y - 0.19, claim_text, color=CLAIM if bar.claim else CHANCE, **place)
+    word = "void" if bar.void else "proven"
+    lines = [
+        (f"{'inside a family' if bound.family else word} {down(bound.epsilon)}, ceiling {down(bound.ceiling)}", MEASURED)
+        for bound in bar.bounds
+    ]
+    lines = [(text, CHANCE if bar.void else colour) for text, colour in lines]
+    lines.append((f"claimed {up(bar.claim.epsilon)}", CLAIM) if bar.claim else ("no claim", CHANCE))
+    for row, (text, colour) in enumerate(lines):
+        axes.text(1.03, y + LINE * ((len(lines) - 1) / 2 - row), text, color=colour, **place)
 
 
 def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:

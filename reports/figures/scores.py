@@ -40,7 +40,7 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
         f"Right: the same as a trade-off between the two errors.{limit}"
         + (f" Thin: {plural(thin_count, 'other attack')}." if thin_count else ""),
         alt=f"Two charts of attack {lead.scorer} with AUC {near(lead.auc, 3)} on {size}: {'; '.join(points)}.{limit}",
-        height_mm=76,
+        height_mm=62,
         paint=lambda figure: _paint_roc(figure, game, lead, _limit(mechanism, curve.nonmembers)),
     )
 
@@ -68,7 +68,7 @@ def _limit_in_words(mechanism: MechanismResult) -> str:
 
 
 def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[Floats, Floats] | None) -> None:
-    panels = (figure.add_axes((0.085, 0.145, 0.395, 0.83)), figure.add_axes((0.585, 0.145, 0.395, 0.83)))
+    panels = (figure.add_axes((0.085, 0.175, 0.395, 0.8)), figure.add_axes((0.585, 0.175, 0.395, 0.8)))
     smallest = 1 / max(lead.roc.nonmembers, 2)
     turns: tuple[Turn, Turn] = (_found, _miss)
     for axes, turn in zip(panels, turns, strict=True):

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from audit.core.game_results import GameResult, GroupResult
-from audit.core.results import AuditReport, MechanismResult, Metric
-from audit.core.rounding import elide, near, percent
+from audit.core.results import AuditReport, Metric
+from audit.core.rounding import elide
 from audit.core.rounding import figure as figure_of
 from reports import headline
 from reports.figures import _plots
-from reports.figures._plots import COLOURS, Plan
-from reports.pages.blocks import Tone
+from reports.figures._plots import Plan
 from reports.words import en
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
-MOST_GROUPS = 24
 
 
 def utility(report: AuditReport) -> Plan:
@@ -76,39 +73,3 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
     axes.margins(x=0.1)
     axes.set_ylim(min(y for y, _ in ticks) - 0.6, 0.6)
     _plots.grid(axes)
-
-
-def groups(mechanism: MechanismResult, game: GameResult) -> Plan:
-    """The attack's AUC in each group, the most exposed first."""
-    measured_groups = [group for group in game.groups if group.auc is not None]
-    groups = sorted(measured_groups, key=lambda group: -(group.auc or 0.0))[:MOST_GROUPS]
-    descriptions = [f"{group.group} {near(group.auc or 0.0, 3)}" for group in groups]
-    missing = len(game.groups) - len(groups)
-    return Plan(
-        name=_plots.file_name("groups", mechanism.name, game.name),
-        caption=f"{mechanism.name}, {game.name}: attack AUC in each group, the most exposed first, with the "
-        "intervals of the table; grey is chance." + (f" {missing} of {len(game.groups)} groups not drawn." if missing else ""),
-        alt="Dot chart of attack AUC by group: " + ", ".join(descriptions) + f". Chance is {percent(0.5, 0)}.",
-        height_mm=FOOT_MM + 4.0 * len(groups) + 2,
-        paint=lambda figure: _paint_groups(figure, groups),
-    )
-
-
-def _paint_groups(figure: Any, groups: Sequence[GroupResult]) -> None:
-    height = figure.get_figheight() * 25.4
-    axes = figure.add_axes((0.22, FOOT_MM / height, 0.72, 1 - (FOOT_MM + 1) / height))
-    places = range(len(groups) - 1, -1, -1)
-    axes.axvline(0.5, color=COLOURS[Tone.CHANCE], linewidth=0.9, linestyle=_plots.DASHES[1])
-    for y, group in zip(places, groups, strict=True):
-        value = group.auc or 0.0
-        low, high = (value if end is None else end for end in (group.auc_lower, group.auc_upper))
-        axes.plot([low, high], [y, y], color=COLOURS[Tone.MEASURED], linewidth=0.9, alpha=0.6)
-        axes.plot([value], [y], marker="o", markersize=4, color=COLOURS[Tone.MEASURED])
-        axes.annotate(near(value, 3), (max(high, 0.5), y), (5, 0), textcoords="offset points", va="center", fontsize=7)
-    axes.set_yticks(list(places), [elide(group.group, 28) for group in groups])
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.margins(x=0.1)
-    axes.set_ylim(-0.7, len(groups) - 0.3)
-    axes.set_xlabel("AUC", labelpad=1)
-    _plots.grid(axes, "x")

@@ -48,8 +48,6 @@ def plans(report: AuditReport) -> Iterator[Plan]:
             if game.attacks:
                 yield scores.roc(mechanism, game)
                 yield scores.scores(mechanism, game)
-            if len([group for group in game.groups if group.auc is not None]) > 1:
-                yield utility.groups(mechanism, game)
     if any(mechanism.utility for mechanism in report.mechanisms):
         yield utility.utility(report)
     if report.ledger is not None:

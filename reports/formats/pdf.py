@@ -17,14 +17,15 @@ from audit.core.results import AuditReport
 from audit.core.rounding import elide
 from reports.formats import _glyphs, figures
 from reports.formats import json as report_json
-from reports.pages.blocks import Block, Box, Items, Mark, Mono, Paragraph, Strong, Table, Text
+from reports.pages.blocks import Block, Facts, Items, Mark, Mono, Paragraph, Strong, Table, Text, Verdict
 from reports.pages.document import sections
 
 FILE = "report.pdf"
 TEMPLATE = Path(__file__).parents[1] / "pages" / "report.typ"
+CONFIG = "config.resolved.yaml"
 STANDARDS = ("a-3a", "ua-1")
 MOST_BYTES = 256 * 2**20  # of an attached report; a hostile PDF cannot unpack to more
-_ATTACHMENT = re.compile(rb"/Type ?/EmbeddedFile[ -~\s]{0,300}?>>\s?stream\r?\n")
+_ATTACHMENT = re.compile(rb"/Type ?/EmbeddedFile[^>]{0,200}?/Subtype ?/application#2Fjson[ -~\s]{0,200}?>>\s?stream\r?\n")
 
 
 class Pdf:
@@ -87,6 +88,7 @@ def content(report: AuditReport) -> dict[str, Any]:
         "short_title": elide(report.title, 70),
         "short_id": elide(report.id, 34),
         "created": f"{day.day} {day:%B %Y}",
+        "config": bool(report.config),
         "date": [day.year, day.month, day.day],
         "sections": [
             {
@@ -111,6 +113,8 @@ def _compile(report: AuditReport, **options: Any) -> Any:
         for drawing in figures.drawings(report).values():
             (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
         (root / report_json.FILE).write_bytes(report_json.to_json(report))
+        if report.config:
+            (root / CONFIG).write_text(report.config, encoding="utf-8")
         (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
         options |= {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(_glyphs.FONTS)]}
 
@@ -151,7 +155,11 @@ def _block(block: Block) -> dict[str, Any]:
             columns = [dataclasses.asdict(column) for column in block.columns]
             rows = [[_text(cell) for cell in row] for row in block.rows]
             return kind | {"caption": block.caption, "columns": columns, "rows": rows, "small": block.small}
-        case Paragraph() | Box():
+        case Facts():
+            return kind | {"items": [[name, _text(said)] for name, said in block.items]}
+        case Verdict():
+            return kind | dataclasses.asdict(block) | {"text": [_text(said) for said in block.text]}
+        case Paragraph():
             return kind | dataclasses.asdict(block) | {"text": _text(block.text)}
         case Items():
             return kind | {"items": [_text(item) for item in block.items]}

@@ -98,13 +98,27 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
-    """The verdict: a title, a sentence, and the notes that are still open."""
+class Verdict:
+    """The answer: the question in the reader's words, the answer in a word, what it rests on in paragraphs."""
+
+    question: str
+    word: str
+    text: tuple[Text, ...]
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Statements under short names, one below the other."""
+
+    items: tuple[tuple[str, Text], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """Where each section begins; the template knows the pages."""
 
     title: str
-    text: Text
-    notes: tuple[str, ...]
-    tone: Tone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +150,6 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Text exactly as it stands in a file."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Items:
     """Points in a list."""
 
@@ -163,7 +170,22 @@ class Signature:
     roles: tuple[str, ...]
 
 
-Block = Paragraph | Heading | Table | Figure | Numbers | Box | Quote | Formula | Terms | Listing | Items | Missing | Signature
+Block = (
+    Paragraph
+    | Heading
+    | Table
+    | Figure
+    | Numbers
+    | Verdict
+    | Facts
+    | Contents
+    | Quote
+    | Formula
+    | Terms
+    | Items
+    | Missing
+    | Signature
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

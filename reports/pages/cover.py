@@ -1,4 +1,4 @@
-"""The first page: verdict, three numbers, one sentence to quote, the evidence at a glance, who answers for it."""
+"""The first page: answer, verdicts, three numbers, one sentence to quote, the evidence at a glance, who answers for it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import math
 from collections import Counter
 
 from audit.core.claims import LowerBound, Outcome
-from audit.core.results import AuditReport, MechanismResult, Status
-from audit.core.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, plural, up
+from audit.core.results import AuditReport, Engagement, MechanismResult, Status
+from audit.core.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, up
 from reports import headline
 from reports.figures import _plots
 from reports.formats import figures
 from reports.headline import Headline, Placed
-from reports.pages import without_claim
+from reports.pages import verdict, without_claim
 from reports.pages.blocks import (
     Block,
-    Box,
     Column,
     Mark,
     Mono,
@@ -39,12 +38,11 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
     drawing = figures.drawings(report).get(picture(report))
     return (
         *((Paragraph(text=(Mark(en.INTERNAL_MARK, Tone.BAD), en.INTERNAL_WHY)),) if names_records(report) else ()),
-        box(report, head),
+        verdict.verdict(report),
+        verdict.facts(report, head, claim(report, head)),
         Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
         Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
         *(() if drawing is None else (drawn(drawing),)),
-        *(() if head is None else unprotected(report, head)),
-        identity(report),
         Signature(roles=en.SIGNATURES),
     )
 
@@ -63,18 +61,16 @@ def picture(report: AuditReport) -> str:
     return _plots.file_name("roc", *games[0]) if games else ""
 
 
-def box(report: AuditReport, head: Headline | None) -> Box:
-    """The verdict, with every open note; green only where nothing is open."""
+def claim(report: AuditReport, head: Headline | None) -> Text:
+    """How the claim stands; marked as open where a note is."""
     if head is None:
-        return Box(title=en.NO_CLAIM, text=without_claim.why(report), notes=report.notes, tone=Tone.PLAIN)
+        return (Strong(f"{en.NO_CLAIM}. "), without_claim.why(report))
     outcome = head.verdict.outcome
-    tone = en.OUTCOMES[outcome][1]
-    if tone is Tone.GOOD and (report.notes or not headline.passed(report)):
-        tone = Tone.OPEN
-    return Box(title=en.VERDICTS[outcome], text=_in_words(report, head), notes=report.notes, tone=tone)
+    tone = Tone.OPEN if outcome is Outcome.CONSISTENT and report.notes else en.OUTCOMES[outcome][1]
+    return (Mark(en.VERDICTS[outcome], tone), f". {_in_words(head)}")
 
 
-def _in_words(report: AuditReport, head: Headline) -> str:
+def _in_words(head: Headline) -> str:
     match head.verdict.outcome:
         case Outcome.INVALID:
             sentence = f"The evidence cannot be used: {head.verdict.reason}. Neither the claim nor its opposite follows."
@@ -90,8 +86,7 @@ def _in_words(report: AuditReport, head: Headline) -> str:
                 "The attacks listed here prove less than is claimed, and they were able to prove more. That is evidence for "
                 "the claim, not a proof of it: a stronger attack may exist."
             )
-    gates = f" {_policy(report)}" if report.policy else ""
-    return f"{sentence}{_assumptions(head.mechanism)}{gates}"
+    return f"{sentence}{_assumptions(head.mechanism)}"
 
 
 def _refuted(bound: LowerBound | None) -> str:
@@ -123,34 +118,30 @@ def _assumptions(mechanism: MechanismResult) -> str:
     return f" What the claim rests on: {listed(assumptions[::-1])}."
 
 
-def _policy(report: AuditReport) -> str:
-    failures = [gate for gate in report.policy if not gate.met]
-    if not failures:
-        return f"The release policy is met ({plural(len(report.policy), 'gate')})."
-    return f"The release policy is not met: {plural(len(failures), 'gate')} of {len(report.policy)} failed."
-
-
 def quotable(report: AuditReport, head: Headline) -> str:
     """One sentence that stays true when it is quoted alone.
 
-    It names the training, the claim with its δ, the proof with its confidence and assumption, and the ceiling.
+    It names the training, the claim with its δ, the attack, the proof with its confidence and assumption, and the ceiling of
+    the same game.
     """
     claim = head.verdict.claim
     sentence = (
         f"For the training “{head.mechanism.name}” {at_most(claim.epsilon)} is claimed {at_delta(claim.delta)} "
         f"per {claim.unit} ({claim.source})"
     )
-    proof_text = proof(report, head.proven)
-    reach = f"could have proven up to {epsilon(down(head.ceiling))}"
+    if head.verdict.outcome is Outcome.INVALID:
+        return f"{sentence}; this audit is void: {head.verdict.reason}."
+    if head.proven is None:
+        return f"{sentence}; this audit computed no bound that could contradict it."
+    evidence = f"the attack {head.proven.attack} proves {proof(report, head.proven)}"
+    reach = f"could have proven up to {epsilon(down(head.proven.bound.ceiling))}"
     match head.verdict.outcome:
-        case Outcome.INVALID:
-            return f"{sentence}; this audit is void: {head.verdict.reason}."
         case Outcome.VIOLATED:
-            return f"{sentence}; this audit proves {proof_text}, so the claim is contradicted."
+            return f"{sentence}; {evidence}, so the claim is contradicted."
         case Outcome.OUT_OF_REACH:
-            return f"{sentence}; this audit proves {proof_text} and {reach}, so it could not have contradicted the claim."
-        case Outcome.CONSISTENT:
-            return f"{sentence}; this audit proves {proof_text} and {reach}; the claim was not contradicted."
+            return f"{sentence}; {evidence} and {reach}, so this audit could not have contradicted the claim."
+        case _:
+            return f"{sentence}; {evidence} and {reach}; the claim was not contradicted."
 
 
 def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
@@ -167,9 +158,9 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
         ),
         _proven(report, head.mechanism, head.proven, at, void),
         Number(
-            label="Ceiling of this audit",
-            value=down(head.ceiling),
-            detail=f"{at}. The most that perfect scores would have proven{_free_ceiling(head)}",
+            label="Ceiling of that game",
+            value="none" if head.proven is None else down(head.proven.bound.ceiling),
+            detail=f"{at}. The most that perfect scores would have proven in the game of that bound{_other_ceiling(head)}",
             tone=Tone.CHANCE,
         ),
     )
@@ -181,19 +172,28 @@ def _proven(report: AuditReport, mechanism: MechanismResult, source: Placed | No
     bound = source.bound
     label = "ε inside a family, at least" if bound.family else "Proven ε, at least"
     detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {source.attack}"
-    counterpart = headline.free(mechanism) if bound.family else headline.in_family(mechanism)
-    if counterpart is not None and (bound.family or counterpart.bound.epsilon > bound.epsilon):
-        detail += f". {_capital(_scope(counterpart.bound))}: {down(counterpart.bound.epsilon)}"
+    other = _other(mechanism, source)
+    if other is not None:
+        detail += f". {_capital(_scope(other.bound))}: {down(other.bound.epsilon)}"
     if void:
         return Number(label="Not proven: the audit is void", value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
     return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
 
 
-def _free_ceiling(head: Headline) -> str:
-    """The ceiling without any family, where a family is what lifts it."""
-    reach = [bound.bound.ceiling for bound in headline.placed(head.mechanism) if bound.bound.family is None]
-    free = max(reach, default=0.0)
-    return f"; {down(free)} for any mechanism" if free < head.ceiling else ""
+def _other_ceiling(head: Headline) -> str:
+    """The ceiling of the other bound that the second number names."""
+    other = _other(head.mechanism, head.proven)
+    return "" if other is None else f"; {down(other.bound.ceiling)} {_scope(other.bound)}"
+
+
+def _other(mechanism: MechanismResult, proven: Placed | None) -> Placed | None:
+    """The bound beside the proven one: for any mechanism where that is inside a family, else a larger one inside a family."""
+    if proven is None:
+        return None
+    if proven.bound.family:
+        return headline.free(mechanism)
+    inside = headline.in_family(mechanism)
+    return inside if inside is not None and inside.bound.epsilon > proven.bound.epsilon else None
 
 
 def _scope(bound: LowerBound) -> str:
@@ -241,8 +241,23 @@ def identity(report: AuditReport) -> Table:
         data = report.data
         sizes = [f"{count(n)} {word}" for n, word in ((data.train, "train"), (data.pool, "pool"), (data.test, "test")) if n]
         rows.append(("Data", f"{data.name} ({data.source}): {', '.join(sizes)}"))
-    start = report.created.replace("T", " ").replace("Z", " UTC")
-    rows.append(("Report", (Mono(report.id), f", started {start}, audit {report.provenance.version}")))
-    if report.provenance.config_sha256:
-        rows.append(("Configuration, sha256", Mono(report.provenance.config_sha256)))
+    started = report.created.replace("T", " ").replace("Z", " UTC")
+    rows.append(("Report", (Mono(report.id), f", started {started}, audit {report.provenance.version}")))
+    rows += _engagement(report)
     return Table(caption="", columns=(Column(title="Subject", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))
+
+
+def _engagement(report: AuditReport) -> list[tuple[Text, ...]]:
+    """What the owner declares of the audit; the release context is named as missing where nobody states it."""
+    given = report.engagement or Engagement()
+    statements = {
+        "System": given.system,
+        "Owner": given.owner,
+        "Purpose": given.purpose,
+        "Release context": given.release_context or "not declared",
+        "Auditor": given.auditor,
+        "Reviewer": given.reviewer,
+        "Valid until": given.valid_until,
+        "Next audit": given.next_audit,
+    }
+    return [(name, value) for name, value in statements.items() if value]

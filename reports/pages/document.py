@@ -10,32 +10,33 @@ from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult, Status
 from audit.core.rounding import SPACE, at_delta, confidence, count, epsilon, percent, plural, up
-from reports import headline
+from reports import headline, outliers
 from reports.figures import _plots, evidence
 from reports.figures import ledger as ledger_figure
 from reports.formats import figures
-from reports.pages import simulation
+from reports.pages import simulation, terms
 from reports.pages.blocks import (
     Block,
     Column,
+    Contents,
     Formula,
     Heading,
     Items,
-    Listing,
     Missing,
     Mono,
     Paragraph,
     Section,
     Strong,
     Table,
-    Terms,
     Text,
 )
-from reports.pages.cover import cover, picture
+from reports.pages.cover import cover, identity, picture, unprotected
 from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
+from reports.tables.settings import settings
 from reports.words import en
+from reports.words.language import say
 from reports.words.phrases import drawn, listed, or_missing, sentence
 
 MOST_NAMES = 8
@@ -44,19 +45,20 @@ NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 %
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
-    trainings = [block for mechanism in headline.ordered(report) for block in of_mechanism(report, mechanism)]
-    coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
-    return (
+    trainings = [one for mechanism in headline.ordered(report) for one in of_mechanism(report, mechanism)]
+    covered = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
+    pages = (
         Section(title="", blocks=cover(report)),
+        Section(title="", blocks=(Contents(title=say("contents")),), new_page=True),
         summary(report),
-        Section(title="Coverage of attack classes", blocks=coverage, level=2),
+        Section(title=say("attack_classes"), blocks=covered, level=2),
         *trainings,
         *ledger(report),
         utility(report),
         limitations(report),
         reproduce(report),
-        Section(title="Terms", blocks=(Terms(items=en.GLOSSARY),)),
     )
+    return (*pages, terms.section(pages))
 
 
 def summary(report: AuditReport) -> Section:
@@ -87,8 +89,11 @@ def summary(report: AuditReport) -> Section:
         blocks.append(Missing(what="attacks; none was run"))
     elif any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism)):
         blocks.append(tables.overview(report))
+    head = headline.headline(report)
+    blocks += unprotected(report, head) if head is not None else ()
+    blocks += [Heading(text="What was audited"), identity(report)]
     blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
-    return Section(title="In plain words", blocks=tuple(blocks), new_page=True)
+    return Section(title="In plain words", blocks=tuple(blocks))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -208,13 +213,30 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
         blocks.append(Missing(what="the negative control of this game"))
     estimates = game_tables.estimates(game)
     blocks += [estimates] if estimates else []
-    if game.records:
-        blocks += [Heading(text="Most exposed records"), Paragraph(text=en.INTERNAL), game_tables.records(game)]
-    blocks += leave_one_out.blocks(game.evaluation) if game.evaluation is not None else []
+    blocks += _records(game)
+    blocks += leave_one_out.blocks(game)
     if game.groups:
-        drawing = images.get(_plots.file_name("groups", mechanism.name, game.name))
-        blocks += [Heading(text="Groups"), *([drawn(drawing)] if drawing else []), game_tables.groups(game)]
+        blocks += [Heading(text="Groups"), game_tables.groups(game)]
     return Section(title=title, blocks=tuple(blocks), level=2)
+
+
+def _records(game: GameResult) -> list[Block]:
+    """Members of the one target that stand out more than chance allows, with the test; nothing where models say more."""
+    found = outliers.of_target(game) if game.records else None
+    if found is None or (game.evaluation is not None and game.evaluation.records):
+        return []
+    test = (
+        f"the rank of each of {count(found.tested)} members among {count(found.nonmembers)} nonmembers; Benjamini and "
+        f"Hochberg, at most {percent(outliers.SIGNIFICANCE, 0)} of those named by chance"
+    )
+    head = Heading(text="Records that stand out")
+    if not found.records:
+        return [head, Paragraph(text=f"No member stands out more than chance allows ({test}).")]
+    return [
+        head,
+        Paragraph(text=f"{plural(len(found.records), 'member')} stand out more than chance allows ({test}). {en.INTERNAL}"),
+        game_tables.records(found),
+    ]
 
 
 def _bounds(game: GameResult) -> list[Block]:
@@ -295,7 +317,10 @@ def reproduce(report: AuditReport) -> Section:
     ]
     columns = (Column(title="Item", share=0.24), Column(title="Value", share=0.76))
     blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows))]
-    blocks += [Heading(text="Resolved configuration"), *_origins(report), Listing(text=report.config)] if report.config else []
+    given_settings = settings(report)
+    blocks += [Heading(text="Configuration")] if given_settings is not None or report.config else []
+    blocks += _origins(report) if report.config else []
+    blocks += [given_settings] if given_settings is not None else []
     return Section(title="How to reproduce and verify", blocks=tuple(blocks))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from audit.core.claims import LowerBound, NegativeControl
+from audit.core.evaluation import GroupSpread
 from audit.core.game_results import GameResult, GroupResult
-from audit.core.rounding import NOTHING, confidence, count, down, near, percent, plural, rate, target, up
-from reports import headline
+from audit.core.rounding import NOTHING, confidence, count, down, near, percent, rate, target, up
+from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
 from reports.words import en
 
-MOST_RECORDS = 20
 LEVEL = 4  # the column that is left out where all bounds have the same confidence
 FEW = 30  # fewer members or nonmembers than this make a group's figures rough
 
@@ -109,8 +109,8 @@ def rates(game: GameResult, with_claim: bool) -> Table:
     last = None if with_claim else -1
     return Table(
         caption=f"Share of members found at fixed false positive rates. The intervals of one attack hold together with "
-        f"{confidence(min(attack.roc.confidence for attack in game.attacks))} confidence."
-        + (" Allowed: the most that the claim leaves any attack." if with_claim else ""),
+        f"{confidence(min(attack.roc.confidence for attack in game.attacks))} confidence. Guessing finds as "
+        "many members as the FPR says." + (" Allowed: the most that the claim leaves any attack." if with_claim else ""),
         columns=columns[:last],
         rows=tuple(row[:last] for row in rows),
         small=True,
@@ -154,31 +154,19 @@ def control(game: GameResult) -> Table | None:
     )
 
 
-def records(game: GameResult) -> Table:
-    """The most exposed records."""
-    strongest = sorted(game.records, key=lambda record: record.rank)[:MOST_RECORDS]
-    nonmembers = headline.leading(game).roc.nonmembers
+def records(stand_out: outliers.Outliers) -> Table:
+    """The members that stand out more than chance allows."""
     rows = tuple(
-        (
-            str(one.rank),
-            Mono(one.record),
-            one.label,
-            near(one.score, 3),
-            f"below {rate(1 / nonmembers, nonmembers, 'up')}" if one.fpr == 0 else rate(one.fpr, nonmembers, "up"),
-            "member" if one.member else "nonmember",
-        )
-        for one in strongest
+        (Mono(record.record), record.label, near(record.score, 3), f"{count(above)} of {count(stand_out.nonmembers)}")
+        for record, above in stand_out.records
     )
     return Table(
-        caption=f"The {plural(len(strongest), 'record')} that stand out most, under keyed names. FPR: share of nonmembers that "
-        "score at least as high.",
+        caption="Members whose scores stand out, under keyed names, with the nonmembers that score at least as high.",
         columns=(
-            Column(title="Rank", right=True, share=0.35),
-            Column(title="Record", share=1),
-            Column(title="Label", share=0.7),
-            Column(title="Score", right=True, share=0.6),
-            Column(title="FPR", right=True, share=0.8),
-            Column(title="Truth", share=0.8),
+            Column(title="Record"),
+            Column(title="Label"),
+            Column(title="Score", right=True),
+            Column(title="Nonmembers as high", right=True),
         ),
         rows=rows,
         small=True,
@@ -186,7 +174,8 @@ def records(game: GameResult) -> Table:
 
 
 def groups(game: GameResult) -> Table:
-    """Leakage and accuracy per slice, with counts."""
+    """Leakage and answered labels per slice, with counts; over all trained models where each was once the target."""
+    spreads = {} if game.evaluation is None else {_name(group): group.auc for group in game.evaluation.groups}
     rows = tuple(
         (
             group.group,
@@ -194,26 +183,38 @@ def groups(game: GameResult) -> Table:
             count(group.nonmembers),
             NOTHING if group.auc is None else near(group.auc, 3),
             _interval(group),
+            NOTHING if (spread := spreads.get(group.group)) is None else f"{near(spread.mean, 3)} ± {near(spread.std, 3)}",
             NOTHING if group.accuracy is None else percent(group.accuracy),
-            "few records, rough" if min(group.members, group.nonmembers) < FEW else "",
+            "rough" if min(group.members, group.nonmembers) < FEW else "",
         )
         for group in game.groups
     )
+    columns = (
+        Column(title="Group"),
+        Column(title="Members", right=True),
+        Column(title="Nonmembers", right=True),
+        Column(title="AUC", right=True),
+        Column(title="Interval", right=True),
+        Column(title="AUC over models", right=True),
+        Column(title="Own label", right=True),
+        Column(title=""),
+    )
+    kept = [i for i in range(len(columns)) if any(row[i] not in ("", NOTHING) for row in rows)]
+    few = f" Rough: fewer than {FEW} members or nonmembers." if any(row[-1] for row in rows) else ""
     return Table(
-        caption="Leakage and accuracy in each group, with the counts behind them. The intervals of a column hold together "
-        f"with {percent(game.attacks[0].roc.confidence, 0)} confidence where scores are independent.",
-        columns=(
-            Column(title="Group", share=1),
-            Column(title="Members", right=True, share=0.7),
-            Column(title="Nonmembers", right=True, share=0.8),
-            Column(title="Attack AUC", right=True, share=0.8),
-            Column(title="Interval", right=True, share=1),
-            Column(title="Accuracy", right=True, share=0.7),
-            Column(title="Remark", share=1),
-        ),
-        rows=rows,
+        caption="Every group with its counts and the attack's AUC in it (chance is 0.5). The intervals of a column hold "
+        f"together with {percent(game.attacks[0].roc.confidence, 0)} confidence where scores are independent."
+        + (" Over models: mean ± standard deviation, each trained model once the target." if spreads else "")
+        + f" Own label: how often the model answers with the label that the record carries, be it wrong.{few}",
+        columns=tuple(columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
         small=True,
     )
+
+
+def _name(group: GroupSpread) -> str:
+    """A group under the name that it has in the other table: classes by their label alone."""
+    return group.group if group.column == "class" else f"{group.column} {group.group}"
 
 
 def _interval(group_result: GroupResult) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.core.evaluation import Evaluation, Spread
+from collections.abc import Sequence
+
+from audit.core.evaluation import Evaluation, RecordSpread, Spread
+from audit.core.game_results import GameResult
 from audit.core.rounding import NOTHING, count, near, percent, plural, target
+from reports import outliers
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text
 from reports.words import en
 from reports.words.phrases import sentence
@@ -12,17 +16,54 @@ MOST_RECORDS = 10
 MOST_GROUPS = 30
 
 
-def blocks(evaluation: Evaluation) -> list[Block]:
-    """The part of a game's section that describes and proves nothing."""
-    parts: list[Block] = [Heading(text="Across the trained models"), Paragraph(text=en.DESCRIPTIVE), spreads(evaluation)]
-    parts += [thresholds(evaluation)] if evaluation.thresholds else []
-    parts += [Paragraph(text=_again(evaluation)), *([records(evaluation)] if evaluation.records else [])]
-    parts += [groups(evaluation)] if len(evaluation.groups) > 1 else []
-    parts += [units(evaluation)] if evaluation.units else []
+def blocks(game: GameResult) -> list[Block]:
+    """The part of a game's section that describes its trained models and proves nothing."""
+    evaluation = game.evaluation
+    if evaluation is None:
+        return []
+    blocks_of_game: list[Block] = [
+        Heading(text="Across the trained models"),
+        Paragraph(text=en.DESCRIPTIVE),
+        spreads(evaluation),
+    ]
+    blocks_of_game += [thresholds(evaluation)] if evaluation.thresholds else []
+    blocks_of_game.append(Paragraph(text=_again(evaluation)))
+    if evaluation.records:
+        blocks_of_game += exposed(evaluation, game.game.canaries)
+    if len(evaluation.groups) > 1 and not game.groups:
+        blocks_of_game.append(groups(evaluation))
+    blocks_of_game += [units(evaluation)] if evaluation.units else []
     if evaluation.fidelity is not None:
         title = "References. " if evaluation.fidelity.matches else "Weak attack. "
-        parts.append(Paragraph(text=(Strong(title), sentence(evaluation.fidelity.sentence))))
-    return parts
+        blocks_of_game.append(Paragraph(text=(Strong(title), sentence(evaluation.fidelity.sentence))))
+    return blocks_of_game
+
+
+def exposed(evaluation: Evaluation, canaries: int) -> list[Block]:
+    """The records that stand out more than chance allows, with the test; a sentence where there is none."""
+    outlying = outliers.of_models(evaluation, canaries)
+    test = (
+        f"tested for each of the {count(canaries)} records by the binomial tail, at {percent(outliers.SIGNIFICANCE, 0)} for "
+        "all of them together, as if its scores were drawn anew for each model; models share references, so this is approximate"
+    )
+    if not outlying:
+        return [Paragraph(text=f"No record is found in more models trained on it than chance allows ({test}).")]
+    listed_records = outlying[:MOST_RECORDS]
+    more = (
+        f" {plural(len(outlying) - len(listed_records), 'further record')} in report.json."
+        if len(outlying) > len(listed_records)
+        else ""
+    )
+    subject = (
+        f"At least {plural(len(outlying), 'record')}"
+        if len(outlying) == len(evaluation.records)
+        else plural(len(outlying), "record")
+    )
+    verb = "is" if len(outlying) == 1 else "are"
+    return [
+        Paragraph(text=f"{subject} {verb} found in more models trained on it than chance allows ({test}). {en.INTERNAL}"),
+        records(evaluation, listed_records, more),
+    ]
 
 
 def spreads(evaluation: Evaluation) -> Table:
@@ -35,7 +76,7 @@ def spreads(evaluation: Evaluation) -> Table:
     return Table(
         caption=f"{_whom(evaluation)} once the target, all others its references: mean ± sample "
         "standard deviation over targets [smallest, largest]. Targets share references, so this is no confidence interval.",
-        columns=(Column(title="Attack"), *(Column(title=_figure(figure), right=True, share=1) for figure in figures)),
+        columns=(Column(title="Attack"), *(Column(title=_figure(figure), right=True) for figure in figures)),
         rows=tuple(rows),
         small=True,
     )
@@ -57,32 +98,31 @@ def thresholds(evaluation: Evaluation) -> Table:
         caption=f"Thresholds of {evaluation.leading} set on nonmembers of the other models and applied to each target, means "
         f"over targets. Precision: share of members among those called members if {prior} of all candidates are members.",
         columns=(
-            Column(title="Intended FPR", right=True, share=1),
-            Column(title="Realised FPR", right=True, share=1),
-            Column(title="TPR", right=True, share=1),
-            Column(title="Precision", right=True, share=1),
+            Column(title="Intended FPR", right=True),
+            Column(title="Realised FPR (chance)", right=True),
+            Column(title="TPR", right=True),
+            Column(title="Precision", right=True),
         ),
         rows=tuple(rows),
         small=True,
     )
 
 
-def records(evaluation: Evaluation) -> Table:
+def records(found: Evaluation, shown: Sequence[RecordSpread], more: str) -> Table:
     """The records that are exposed in most targets."""
     rows: list[tuple[Text, ...]] = [
-        (Mono(record.record), record.label, _share(record.fpr, evaluation.at_fpr), percent(record.found), count(record.targets))
-        for record in evaluation.records[:MOST_RECORDS]
+        (Mono(one.record), one.label, _share(one.fpr, found.at_fpr), percent(one.found), count(one.targets)) for one in shown
     ]
     return Table(
-        caption="The records that stand out most over all models trained on them, under keyed names. FPR: median share of "
-        "nonmembers that score at least as high. Found: share of those models in which the record is found at "
-        f"{percent(evaluation.at_fpr)} false positives.",
+        caption="Records that stand out over all models trained on them, under keyed names. FPR: median share of nonmembers "
+        f"that score at least as high. Found: share of those models in which the record is found at {percent(found.at_fpr)} "
+        f"false positives; chance is the same {percent(found.at_fpr)}.{more}",
         columns=(
-            Column(title="Record", share=1),
-            Column(title="Label", share=0.6),
-            Column(title="FPR", right=True, share=0.7),
-            Column(title="Found", right=True, share=0.7),
-            Column(title="Models", right=True, share=0.6),
+            Column(title="Record"),
+            Column(title="Label"),
+            Column(title="FPR", right=True),
+            Column(title="Found", right=True),
+            Column(title="Models", right=True),
         ),
         rows=tuple(rows),
         small=True,
@@ -103,7 +143,7 @@ def groups(evaluation: Evaluation) -> Table:
     return Table(
         caption=f"AUC of {evaluation.leading} inside each group, over targets."
         + (f" {plural(rest, 'further group')} in report.json." if rest > 0 else ""),
-        columns=(Column(title="Column", share=0.6), Column(title="Group", share=1), Column(title="AUC", right=True, share=1.4)),
+        columns=(Column(title="Column"), Column(title="Group"), Column(title="AUC", right=True)),
         rows=tuple(rows),
         small=True,
     )
@@ -120,10 +160,10 @@ def units(evaluation: Evaluation) -> Table:
         caption=f"{evaluation.leading} on several records of one unit at once, all trained on or none, scores averaged; over "
         "targets. Coins decided record by record, so this says nothing of a guarantee for units.",
         columns=(
-            Column(title="Unit", share=0.6),
-            Column(title="Units", right=True, share=0.5),
-            Column(title="Records a unit", right=True, share=0.6),
-            *(Column(title=_figure(figure), right=True, share=1) for figure in figures),
+            Column(title="Unit"),
+            Column(title="Units", right=True),
+            Column(title="Records a unit", right=True),
+            *(Column(title=_figure(figure), right=True) for figure in figures),
         ),
         rows=tuple(rows),
         small=True,

@@ -15,36 +15,38 @@ FEW = 30  # fewer members or nonmembers than this make a group's figures rough
 
 
 def overview(report: AuditReport) -> Table:
-    """Every training and game on one line: claimed, proven, ceiling, TPR."""
+    """Every training and game on mechanism line: claimed, proven with the ceiling of the same game, TPR."""
     rows: list[tuple[Text, ...]] = []
     for mechanism in headline.ordered(report):
         claim = min(mechanism.claims, key=lambda c: c.epsilon, default=None)
         for game in mechanism.games:
-            bounds = game.bounds
-            free = max((b.epsilon for b in bounds if b.family is None), default=None)
-            inside = max((b for b in bounds if b.family), key=lambda b: b.epsilon, default=None)
-            point = headline.rate_at(game, 0.01)
+            free, inside = (
+                max((b for b in game.bounds if (b.family is None) is kind), key=lambda b: (b.epsilon, b.ceiling), default=None)
+                for kind in (True, False)
+            )
+            best_rate = headline.rate_at(game, 0.01)
             rows.append(
                 (
                     Mono(mechanism.name),
                     Mono(game.name),
                     up(claim.epsilon) if claim else "none",
-                    "none" if free is None else down(free),
-                    f"{down(inside.epsilon)} ({en.family(inside.family or '')})" if inside else "none",
-                    down(max((b.ceiling for b in bounds), default=0.0)) if bounds else "none",
-                    percent(point[1].tpr) if point else NOTHING,
+                    "none" if free is None else f"{down(free.epsilon)} of {down(free.ceiling)}",
+                    "none"
+                    if inside is None
+                    else f"{down(inside.epsilon)} of {down(inside.ceiling)} ({en.family(inside.family or '')})",
+                    percent(best_rate[1].tpr) if best_rate else NOTHING,
                 )
             )
     return Table(
-        caption=f"Every training and game at δ = {power(report.delta)}. Claims are rounded up, bounds and ceilings down.",
+        caption=f"Every training and game at δ = {power(report.delta)}. Claims are rounded up; each bound stands before the "
+        "ceiling of its own game, the most that perfect scores would have proven there, both rounded down.",
         columns=(
             Column(title="Training"),
             Column(title="Game"),
             Column(title="Claimed ε", right=True),
             Column(title="Proven ε", right=True),
             Column(title="Inside a family", share=1),
-            Column(title="Ceiling", right=True),
-            Column(title="TPR at 1 % FPR", right=True),
+            Column(title="TPR at 1 % FPR (chance 1 %)", right=True),
         ),
         rows=tuple(rows),
     )

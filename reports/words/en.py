@@ -16,7 +16,7 @@ VERDICTS = {
     Outcome.INVALID: "Invalid: this audit says nothing about the claim",
 }
 INTERNAL_MARK = "INTERNAL"
-INTERNAL_WHY = " This edition lists single records. For others, make the external edition: audit report --edition external."
+INTERNAL_WHY = " This edition lists single records; audit report --edition external leaves them out."
 NO_CLAIM = "No claim was tested"
 
 OUTCOMES = {
@@ -137,6 +137,22 @@ GLOSSARY = (
     ),
     ("True positive rate", "The share of members that an attack finds (TPR)."),
 )
+
+USES = {
+    "Accountant": r"accountant",
+    "Adjacency": r"neighbour|adjacen",
+    "Canary": r"canar",
+    "Ceiling": r"ceiling",
+    "Confidence": r"confidence",
+    "δ (delta)": r"δ",
+    "DP-SGD": r"DP-SGD",
+    "ε (epsilon)": r"ε",
+    "False positive rate": r"FPR|false positive|false alarm",
+    "Membership inference": r"membership inference",
+    "Negative control": r"negative control",
+    "True positive rate": r"TPR|true positive",
+}
+"""The words by which a page uses a term of the glossary."""
 
 NO_EPSILON = (
     "No ε is stated. A lower bound on ε needs membership to be decided by coins that the training could not foresee; here it "

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from audit.core.claims import Outcome
 from audit.core.results import AuditReport
 from reports import headline
-from reports.pages.cover import box, quotable
+from reports.pages import verdict
+from reports.pages.blocks import Mark
+from reports.pages.cover import claim, quotable
 from reports.pages.without_claim import finest
 from tests.reports import sample
 
@@ -57,24 +59,35 @@ def test_the_quoted_sentence_names_all_a_reader_needs(outcome: Outcome) -> None:
     if outcome is Outcome.INVALID:
         assert "void" in said and "ε ≥" not in said
     else:
+        assert "the attack gradient_product proves" in said
         assert "ε ≥ 4.90 inside the family DP-SGD" in said and "95 % confidence" in said
     if outcome in (Outcome.CONSISTENT, Outcome.OUT_OF_REACH):
         assert "up to ε = 9.40" in said
 
 
 def _tone(report: AuditReport) -> str:
-    return box(report, headline.headline(report)).tone.value
+    marks = [piece for piece in claim(report, headline.headline(report)) if isinstance(piece, Mark)]
+    return marks[0].tone.value if marks else "plain"
 
 
 def test_green_only_where_nothing_is_open() -> None:
     clean = replace(sample.run(notes=()), policy=())
     assert _tone(clean) == "good"
     assert _tone(replace(clean, notes=("something is open",))) == "open"
-    assert _tone(sample.run(notes=())) == "open"  # a policy gate failed
     assert _tone(sample.run(Outcome.OUT_OF_REACH, notes=())) == "open"
     assert _tone(sample.run(Outcome.VIOLATED, notes=())) == "bad"
     assert _tone(sample.run(Outcome.INVALID, notes=())) == "bad"
     assert _tone(sample.model()) == "plain"
+
+
+def test_claim_and_policy_are_two_verdicts() -> None:
+    report = sample.run(notes=())
+    mark = verdict.policy(report)[0]
+    assert isinstance(mark, Mark) and mark.text == "Not met" and _tone(report) == "good"
+    assert "TPR at 0.1 % FPR" in str(verdict.policy(report))
+    met = verdict.policy(replace(report, policy=report.policy[:1]))[0]
+    assert isinstance(met, Mark) and met.text == "Met"
+    assert "None was set" in str(verdict.policy(replace(report, policy=())))
 
 
 def test_a_headline_rate_needs_ten_expected_false_positives() -> None:
@@ -107,5 +120,5 @@ def test_allowed_tpr_without_a_guarantee_is_everything() -> None:
 
 def test_the_box_counts_the_assumptions_that_no_test_carries() -> None:
     report = sample.run()
-    said = str(box(report, headline.headline(report)).text)
+    said = str(claim(report, headline.headline(report)))
     assert "What the claim rests on: 6 checked by this audit, 2 declared by the owner and 1 open." in said

@@ -1,0 +1,77 @@
+"""Which records stand out more than chance allows: the tests behind every table that names records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from audit.core.evaluation import Evaluation, RecordSpread
+from audit.core.game_results import GameResult, RecordExposure
+from reports import headline
+
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outliers:
+    """Members of one target whose scores stand out.
+
+    Attributes:
+        records: each with how many nonmembers score at least as high.
+        tested: members among which they were sought.
+    """
+
+    records: tuple[tuple[RecordExposure, int], ...]
+    tested: int
+    nonmembers: int
+
+
+def of_target(game: GameResult) -> Outliers | None:
+    """Members that stand out among the nonmembers of the one target of a game; None where the game had several targets.
+
+    Guarantee: among the members named, the expected share of those that are exchangeable with the nonmembers is at most
+        `SIGNIFICANCE` (Benjamini and Hochberg over all members; the p-value of a member is its rank among the nonmembers,
+        (k + 1) / (n + 1), valid without any distribution, and positively dependent because all share the nonmembers).
+
+    References:
+        Benjamini, Hochberg 1995; Bates et al. 2023, arXiv 2104.08279, Theorem 2.
+    """
+    if not game.attacks or game.game.runs != 1:
+        return None
+    curve = headline.leading(game).roc
+    members = sorted((one for one in game.records if one.member), key=lambda one: (one.fpr, one.rank))
+    above = [round(one.fpr * curve.nonmembers) for one in members]
+    kept = 0
+    for place, count in enumerate(above, start=1):
+        if (count + 1) / (curve.nonmembers + 1) <= SIGNIFICANCE * place / curve.members:
+            kept = place
+    return Outliers(
+        records=tuple(zip(members[:kept], above[:kept], strict=True)), tested=curve.members, nonmembers=curve.nonmembers
+    )
+
+
+def of_models(found: Evaluation, canaries: int) -> tuple[RecordSpread, ...]:
+    """Records found in more of the models trained on them than a nonmember is, at the same false positive rate.
+
+    Guarantee: a record whose scores in those models are drawn as those of nonmembers, anew for each model, is named with
+        probability at most `SIGNIFICANCE / canaries` (binomial tail), so any such record with at most `SIGNIFICANCE`.
+    """
+    limit = SIGNIFICANCE / max(canaries, 1)
+    return tuple(one for one in found.records if tail(round(one.found * one.targets), one.targets, found.at_fpr) <= limit)
+
+
+def tail(successes: int, trials: int, probability: float) -> float:
+    """The probability of at least so many successes, each of a `probability` between 0 and 1.
+
+    >>> round(tail(2, 2, 0.5), 6), tail(0, 5, 0.1)
+    (0.25, 1.0)
+    """
+    if successes <= 0:
+        return 1.0
+    odds, rest = math.log(probability), math.log1p(-probability)
+    logs = (_log_choose(trials, k) + k * odds + (trials - k) * rest for k in range(successes, trials + 1))
+    return min(1.0, math.fsum(math.exp(value) for value in logs))
+
+
+def _log_choose(total: int, chosen: int) -> float:
+    return math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)

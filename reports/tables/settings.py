@@ -1,0 +1,49 @@
+"""The settings that somebody gave, in a short table: one row for each part of the configuration."""
+
+from __future__ import annotations
+
+from audit.core.results import AuditReport
+from reports.pages.blocks import Column, Mono, Table, Text
+
+
+def settings(report: AuditReport) -> Table | None:
+    """What differs from the defaults, or None where the report does not say."""
+    parts: dict[str, list[tuple[str, str]]] = {}
+    for path, value in report.settings:
+        part, key = _split(path)
+        parts.setdefault(part, []).append((key, value))
+    if not parts:
+        return None
+    rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _said(given)) for part, given in parts.items()]
+    return Table(
+        caption="The settings that were given. All others have their defaults; the PDF has the whole configuration attached.",
+        columns=(Column(title="Part", share=0.2), Column(title="Settings", share=0.8)),
+        rows=tuple(rows),
+        small=True,
+    )
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The part of the configuration that a path lies in, and its key there.
+
+    >>> _split("games.0.scorers.1.kind"), _split("data.kind"), _split("seed")
+    (('games 1', 'scorers'), ('data', 'kind'), ('', 'seed'))
+    """
+    head, *rest = path.split(".")
+    if not rest:
+        return "", head
+    if rest[0].isdigit():
+        part, rest = f"{head} {int(rest[0]) + 1}", rest[1:]
+    else:
+        part = head
+    words = [word for word in rest if not word.isdigit()]
+    words = words[:-1] if len(words) > 1 and words[-1] == "kind" else words
+    return part, " ".join(words) or "value"
+
+
+def _said(given: list[tuple[str, str]]) -> str:
+    """Keys with their values; a list's values stand behind its key once."""
+    grouped: dict[str, list[str]] = {}
+    for key, value in given:
+        grouped.setdefault(key, []).append(value)
+    return "; ".join(f"{key} {', '.join(values)}" for key, values in grouped.items())

@@ -1,0 +1,178 @@
+"""The answer of the first page: its strength, chance beside it, what is stronger; no family bound without its family."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit.core.claims import LowerBound, Outcome
+from audit.core.game import Inclusion
+from audit.core.results import AuditReport, Check, MechanismResult, Status
+from reports import answer
+from reports.answer import Strength
+from reports.formats import json as report_json
+from reports.formats.junit import JUnit
+from reports.formats.sarif import Sarif
+from reports.headline import headline
+from reports.pages import terms, verdict
+from reports.pages.cover import quotable
+from tests.reports import sample
+
+REPORTS = {kind: cache(build) for kind, build in sample.ALL.items()}
+
+
+def _bounded(report: AuditReport, change: Any) -> AuditReport:
+    """The report with every bound replaced by `change(bound)`."""
+
+    def of(mechanism: MechanismResult) -> MechanismResult:
+        games = tuple(
+            replace(game, attacks=tuple(replace(a, bounds=tuple(change(b) for b in a.bounds)) for a in game.attacks))
+            for game in mechanism.games
+        )
+        return replace(
+            mechanism, games=games, verdicts=tuple(replace(v, bound=v.bound and change(v.bound)) for v in mechanism.verdicts)
+        )
+
+    return replace(report, mechanisms=tuple(of(mechanism) for mechanism in report.mechanisms))
+
+
+def _words(report: AuditReport) -> str:
+    found = verdict.verdict(report)
+    return " ".join(terms.texts((found.question, found.word, found.text))).replace("\xa0", " ")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "strength"), [(0.0, Strength.NOT_SHOWN), (0.4, Strength.LITTLE), (0.999, Strength.LITTLE), (1.0, Strength.YES)]
+)
+def test_the_strength_follows_the_bound_for_any_mechanism(epsilon: float, strength: Strength) -> None:
+    report = _bounded(sample.run(), lambda b: replace(b, epsilon=epsilon if b.family is None else 9.0))
+    assert {one.strength for one in answer.answers(report)} == {strength}
+
+
+def test_the_question_is_that_of_the_least_access_and_all_are_answered() -> None:
+    report = sample.run()
+    found = answer.answers(report)
+    assert [one.access.name for one in found] == ["final_model", "all_steps"]
+    said = _words(report)
+    assert said.startswith("Do the outputs of this model tell which records it was trained on? A little")
+    assert "Do the noisy steps of this training tell which records the model was trained on? Yes." in said
+
+
+def test_chance_stands_beside_every_rate_of_the_answer() -> None:
+    for build in REPORTS.values():
+        said = _words(build())
+        assert said.count("false alarms the attack") == said.count("guessing finds")
+    assert "At 1 % false alarms" in _words(sample.run()) and "guessing finds 1.00 %" in _words(sample.run())
+
+
+def test_a_void_audit_answers_nothing() -> None:
+    said = _words(sample.run(Outcome.INVALID))
+    assert "No answer" in said and "finds" not in said and "ε ≥" not in said
+
+
+def test_a_split_is_answered_from_the_band_and_proves_nothing() -> None:
+    report = sample.model()
+    (found,) = answer.answers(report)
+    assert found.proven is None and found.strength in (Strength.YES, Strength.LITTLE)
+    assert "No ε follows" in _words(report)
+    attacks = tuple(
+        replace(a, auc_lower=0.45, roc=replace(a.roc, lower=tuple(0.0 for _ in a.roc.lower)))
+        for a in report.mechanisms[0].games[0].attacks
+    )
+    game = replace(report.mechanisms[0].games[0], attacks=attacks)
+    (found,) = answer.answers(replace(report, mechanisms=(replace(report.mechanisms[0], games=(game,)),)))
+    assert found.strength is Strength.NOT_SHOWN
+
+
+def test_whether_the_split_can_be_trusted() -> None:
+    assert answer.trust(sample.run()).status is Status.CHECKED
+    report = sample.model()
+    assert answer.trust(report).status is Status.CHECKED
+    biased = Check(code="blind", item="Blind classifier", value="AUC 0.9", status=Status.FAILED)
+    unasked = replace(report, mechanisms=(replace(report.mechanisms[0], checks=()),))
+    assert answer.trust(unasked).status is Status.GAP
+    assert "was not tested" in str(verdict.trust(unasked))
+    failed = replace(report, mechanisms=(replace(report.mechanisms[0], checks=(biased,)),))
+    assert answer.trust(failed).status is Status.FAILED
+
+
+@given(st.floats(0.05, 12), st.floats(0.5, 0.9999))
+def test_the_needed_coins_are_the_least_that_prove_the_claim(epsilon: float, confidence: float) -> None:
+    coins = answer.needed_coins(epsilon, confidence)
+    chance = 1 / (1 + math.exp(-epsilon))
+    assert coins * math.log(chance) <= math.log(1 - confidence) * (1 - 1e-12)
+    assert (coins - 1) * math.log(chance) >= math.log(1 - confidence) * (1 + 1e-9) or coins == 1
+
+
+def test_what_is_stronger_is_a_number() -> None:
+    report = _bounded(sample.run(), lambda b: replace(b, ceiling=5.0) if b.family is None else b)
+    found = answer.stronger(report)
+    assert found is not None and found.needed > found.coins > 0
+    said = verdict.needed(report)
+    assert f"{found.needed:,} coins" in said and f"{4 * found.records:,} members" in said and "64 to 256" in said
+    assert answer.stronger(replace(report, mechanisms=())) is None
+
+
+def test_the_quote_and_its_ceiling_are_of_one_bound() -> None:
+    report = sample.run()
+    head = headline(report)
+    assert head is not None and head.proven is not None
+    said = quotable(report, head)
+    assert head.proven.attack in said and f"{head.proven.bound.ceiling:.2f}" in said
+
+
+# a bound inside a family never stands anywhere without it
+
+values = st.integers(101, 399).map(lambda n: n / 100)
+
+
+def _renamed(report: AuditReport, family: str, epsilon: float, ceiling: float) -> AuditReport:
+    def change(bound: LowerBound) -> LowerBound:
+        return bound if bound.family is None else replace(bound, family=family, epsilon=epsilon, ceiling=ceiling)
+
+    return _bounded(report, change)
+
+
+def _objects(plain: Any) -> list[dict[str, Any]]:
+    if isinstance(plain, dict):
+        return [plain, *(inner for value in plain.values() for inner in _objects(value))]
+    return [inner for value in plain for inner in _objects(value)] if isinstance(plain, list) else []
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(["gdp", "dp_sgd", "my_family"]), values, st.sampled_from(list(sample.ALL)))
+def test_no_output_holds_a_family_bound_without_its_family(family: str, epsilon: float, kind: str) -> None:
+    epsilon, ceiling = epsilon + 0.00321, epsilon + 40.00654
+    report = _renamed(REPORTS[kind](), family, epsilon, ceiling)
+    for found in _objects(json.loads(report_json.to_json(report))):
+        if epsilon in [value for key, value in found.items() if key == "epsilon"]:
+            assert found["family"] == family
+    printed = (f"{math.floor(epsilon * 100) / 100:.2f}", f"{math.floor(ceiling * 100) / 100:.2f}")
+    for element in ElementTree.fromstring(JUnit().render(report)["junit.xml"]).iter():
+        _named([element.text or "", *element.attrib.values()], printed, family)
+    for result in json.loads(Sarif().render(report)["results.sarif"])["runs"][0]["results"]:
+        _named([result["message"]["text"]], printed, family)
+        named = [name for name, value in result["properties"].items() if value in (epsilon, ceiling)]
+        assert all(name.endswith(f"_inside_{family}") for name in named)
+
+
+def _named(texts: list[str], numbers: tuple[str, ...], family: str) -> None:
+    for text in texts:
+        for clause in re.split(r";", text):
+            if any(re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", clause) for number in numbers):
+                assert family in clause, clause
+
+
+def test_a_split_game_has_no_coins_to_speak_of() -> None:
+    games = [game for one in sample.model().mechanisms for game in one.games]
+    assert all(game.game.inclusion is Inclusion.SPLIT for game in games)
+    assert not answer.trust(sample.model()).by_coins

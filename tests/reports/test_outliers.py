@@ -1,0 +1,61 @@
+"""Records are named only where they stand out more than chance allows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import stats
+
+from audit.core.game_results import GameResult, RecordExposure
+from reports import outliers
+from tests.reports import sample
+
+
+def _game(member_scores: np.ndarray, nonmember_scores: np.ndarray) -> GameResult:
+    game = sample.model().mechanisms[0].games[0]
+    roc = replace(game.attacks[0].roc, members=len(member_scores), nonmembers=len(nonmember_scores))
+    scores = np.r_[member_scores, nonmember_scores]
+    top = np.argsort(-scores, kind="stable")[:30]
+    records = tuple(
+        RecordExposure(
+            record=f"r{i}",
+            label="",
+            score=float(scores[i]),
+            rank=rank + 1,
+            fpr=float(np.mean(nonmember_scores >= scores[i])),
+            member=bool(i < len(member_scores)),
+        )
+        for rank, i in enumerate(top.tolist())
+    )
+    return replace(game, attacks=(replace(game.attacks[0], roc=roc),), records=records)
+
+
+def test_scores_that_show_nothing_name_nobody_too_often() -> None:
+    generator = np.random.default_rng(7)
+    named = 0
+    for _ in range(400):
+        found = outliers.of_target(_game(generator.normal(size=60), generator.normal(size=2000)))
+        assert found is not None
+        named += bool(found.records)
+    assert named <= stats.binom.ppf(0.999, 400, outliers.SIGNIFICANCE)
+
+
+def test_members_that_stand_out_are_named_and_no_nonmember_is() -> None:
+    generator = np.random.default_rng(8)
+    members = np.r_[np.full(10, 9.0), generator.normal(size=50)]
+    found = outliers.of_target(_game(members, generator.normal(size=2000)))
+    assert found is not None and {one.score for one, _ in found.records} == {9.0}
+    assert all(one.member and above == 0 for one, above in found.records) and len(found.records) == 10
+
+
+def test_games_of_several_targets_have_no_one_rank() -> None:
+    game = _game(np.ones(5), np.zeros(5))
+    assert outliers.of_target(replace(game, game=replace(game.game, runs=2))) is None
+
+
+def test_the_tail_is_that_of_the_binomial() -> None:
+    for trials, probability in ((5, 0.3), (40, 0.025), (3000, 0.01)):
+        for successes in (0, 1, 4, trials):
+            expected = stats.binom.sf(successes - 1, trials, probability)
+            assert np.isclose(outliers.tail(successes, trials, probability), expected, rtol=1e-8, atol=1e-300)
