@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import importlib
 import pkgutil
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -74,8 +75,8 @@ def find(package: str, kind: str, location: str | None = None) -> type[Any]:
     """
     check_name(package, kind, location)
     if ":" in kind:
-        foreign: type[Any] = _foreign(kind)
-        return foreign
+        others: type[Any] = foreign(kind)
+        return others
     plugin: type[Any] = importlib.import_module(f"{package}.{kind}").PLUGIN
     return plugin
 
@@ -141,15 +142,41 @@ def load(name: str, kind: type[Value]) -> Value:
     Raises:
         ConfigError: there is none, or it is no `kind`.
     """
-    instance = _foreign(name)
+    instance = foreign(name)
     if not isinstance(instance, kind):
         raise ConfigError(f"'{name}' is a {type(instance).__name__}; expected a {kind.__name__}")
     return instance
 
 
-def _foreign(kind: str) -> Any:
-    module, _, attribute = kind.partition(":")
+def foreign(name: str, where: str = "") -> Any:
+    """Return what `package.module:object` names, somebody else's code; `where` it was named goes before a message.
+
+    Raises:
+        ConfigError: there is none, or its module cannot be imported.
+    """
+    module, _, attribute = name.partition(":")
+    _OTHERS.add(module.partition(".")[0])
+    place = f"{where}: " if where else ""
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"cannot load '{kind}': {error}; expected 'package.module:Class' on the import path") from error
+    except (ImportError, AttributeError, SyntaxError) as error:
+        at = fault(error)
+        reason = f"{at}: {type(error).__name__}: {error}" if at else f"{error}"
+        raise ConfigError(
+            f"{place}cannot load '{name}': {reason}; expected 'package.module:object' on the import path"
+        ) from error
+
+
+_OTHERS: set[str] = set()  # top-level modules that `foreign` was asked for
+
+
+def fault(error: BaseException) -> str:
+    """Return the file and line of somebody else's code, loaded by name, that an error came through last; "" where it did not.
+
+    Such an error is to be told to its owner, not to this project.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    frames = [(frame.f_globals.get("__name__") or "", frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(frame, line) for name, frame, line in frames if name.partition(".")[0] in _OTHERS]
+    return f"{own[-1][0].f_code.co_filename}, line {own[-1][1]}" if own else ""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.accounting import resolve
-from audit.core import checks
+from audit.core import checks, files
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import AuditError, ConfigError, DataError, OutputError
@@ -251,7 +251,7 @@ def load(path: Path) -> Ledger:
         DataError: it is missing, malformed, of another version, or a release was changed after it was recorded.
     """
     try:
-        document = json.loads(path.read_text())
+        document = files.read_json(path)
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the ledger {path}: {error}; expected a JSON file that this program wrote") from error
     if not isinstance(document, dict) or document.get("version") not in (1, VERSION):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,11 +47,7 @@ def subject(spec: str | Mapping[str, Any]) -> Accountant:
     if ":" not in kind:
         plugin: Accountant = plugins.build(PACKAGE, options)
         return plugin
-    module, _, attribute = kind.partition(":")
-    try:
-        attribute_value = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"cannot load '{kind}': {error}; expected 'package.module:object' on the import path") from error
+    attribute_value = plugins.foreign(kind)
     if isinstance(attribute_value, type):
         attribute_value = attribute_value()
     if hasattr(attribute_value, "claim"):

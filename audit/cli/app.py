@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from audit import plugins
 from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
 from audit.cli.printing import print_error, print_plain
-from audit.core.errors import AuditError
+from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
 
 INTERNAL = 4
@@ -104,11 +105,22 @@ def answer(arguments: Sequence[str]) -> int:
     except AuditError as error:
         print_error(error)
         return error.exit_code
-    except Exception:
-        logging.getLogger("audit").debug("internal error", exc_info=True)
-        traceback.print_exc()
-        print("internal error: please report the lines above", file=sys.stderr)
-        return INTERNAL
+    except Exception as error:
+        logging.getLogger("audit").debug("unexpected error", exc_info=True)
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """Say whose an error is that nobody foresaw: the memory's, that of code which was named to be run, or this project's."""
+    if isinstance(error, MemoryError):
+        print_error(ConfigError(f"there is not enough memory: {error or 'an allocation failed'}; ask for less"))
+        return ConfigError.exit_code
+    traceback.print_exception(error)
+    if at := plugins.fault(error):
+        print_error(ConfigError(f"{at}: {type(error).__name__}: {error}; this is in code that was named to be run"))
+        return ConfigError.exit_code
+    print("internal error: please report the lines above", file=sys.stderr)
+    return INTERNAL
 
 
 def _interrupted(arguments: Sequence[str], number: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core import files
 from audit.core.errors import ConfigError, DataError
 from audit.core.rounding import down, plural, up
 
@@ -172,7 +172,7 @@ def _read(path: Path) -> Event:
     from audit.core.event_forms import decode
 
     try:
-        stored = json.loads(path.read_text())
+        stored = files.read_json(path)
         return decode(stored)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError(

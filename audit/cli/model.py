@@ -14,6 +14,7 @@ import typer
 from audit.cli.kinds import KINDS, guess_kind
 from audit.cli.printing import AsJson
 from audit.cli.references import Options, read_references
+from audit.core import files
 from audit.core.errors import ConfigError, DataError
 from audit.core.results import USUAL_FORMATS
 
@@ -156,7 +157,7 @@ def _coin_seed(number: int | None, file: Path | None) -> int | None:
     if number is not None or not places:
         return number
     try:
-        return int(file.read_text(encoding="utf-8") if file is not None else str(variable))
+        return int(files.read_text(file) if file is not None else str(variable))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{places[0]} does not give a seed; expected a readable file or variable with one integer") from error
 

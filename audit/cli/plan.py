@@ -15,6 +15,7 @@ from audit.core.rounding import down, up
 
 if TYPE_CHECKING:
     from audit.config import Resolved
+    from audit.core.claims import LowerBound
     from audit.experiment.spec import Experiment
 
 ConfigName = Annotated[
@@ -79,38 +80,13 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     With `measure` a few steps are trained and `timing` says how long all will take; with `violation` what it would catch
     is simulated, and what it takes to catch a true epsilon of so many times the claim.
     """
-    import numpy as np
-
-    from audit.bounds.budget import bounds
-    from audit.core.views import Scores
     from audit.experiment import run as line
     from audit.experiment import timing
     from audit.experiment.disk import bytes_needed
-    from audit.experiment.insertion import plant, rules_of
 
     games = line.rehearsed(experiment) if experiment.parameters else []  # a dry run leaves a user's model unmade
-    rows, tops = [], {}
-    for recipe, play in experiment.pairs:
-        seed = experiment.seed.child("plan")
-        planting = plant(experiment.dataset, play, experiment.parameters, seed)
-        included = planting.included[: play.runs].ravel()
-        values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
-        scores = Scores(
-            values=values, included=included, game=rules_of(play, planting, play.access), mechanism=recipe.mechanism
-        )
-        whole = experiment.budget
-        for bound in bounds(scores, play.estimators, delta=whole.delta, confidence=whole.level, seed=seed):
-            tops[recipe.name, play.name, bound.estimator] = bound.ceiling
-            rows.append(
-                {
-                    "mechanism": recipe.name,
-                    "game": play.name,
-                    "estimator": bound.estimator,
-                    "family": bound.family,
-                    "ceiling": bound.ceiling,
-                    "scores": len(included),
-                }
-            )
+    rows = _ceilings(experiment)
+    tops = {(row["mechanism"], row["game"], row["estimator"]): row["ceiling"] for row in rows}
     stated = {
         recipe.name: line.state(recipe, line.adjacency_of(experiment, recipe), experiment.budget.delta).claims
         for recipe in experiment.recipes
@@ -139,6 +115,40 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
         "timing": [asdict(one) for one in times],
         "peak_disk_bytes": bytes_needed(experiment) if experiment.parameters else None,
     }
+
+
+def _ceilings(experiment: Experiment) -> list[dict[str, Any]]:
+    """The most that each estimator of each game could prove; games with the same terms are computed once."""
+    import numpy as np
+
+    from audit.bounds.budget import bounds
+    from audit.core.views import Scores
+    from audit.experiment.insertion import plant, rules_of
+
+    whole, seed = experiment.budget, experiment.seed.child("plan")
+    rows: list[dict[str, Any]] = []
+    known: dict[str, list[LowerBound]] = {}
+    for recipe, play in experiment.pairs:
+        planting = plant(experiment.dataset, play, experiment.parameters, seed)
+        included = planting.included[: play.runs].ravel()
+        rules = rules_of(play, planting, play.access)
+        terms = repr((recipe.mechanism, rules, play.estimators, len(included), int(included.sum())))
+        if terms not in known:
+            values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
+            scores = Scores(values=values, included=included, game=rules, mechanism=recipe.mechanism)
+            known[terms] = [*bounds(scores, play.estimators, delta=whole.delta, confidence=whole.level, seed=seed)]
+        rows += [
+            {
+                "mechanism": recipe.name,
+                "game": play.name,
+                "estimator": bound.estimator,
+                "family": bound.family,
+                "ceiling": bound.ceiling,
+                "scores": len(included),
+            }
+            for bound in known[terms]
+        ]
+    return rows
 
 
 def _print(rows: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.results import USUAL_FORMATS
 
@@ -126,7 +127,7 @@ def load(source: Path) -> AuditReport:
 
     path = source / JSON if source.is_dir() else source
     try:
-        content = path.read_bytes()
+        content = files.read(path)
     except OSError as error:
         raise DataError(
             f"cannot read '{path}': {error.strerror}; expected a run folder, a report.json or a report.pdf"

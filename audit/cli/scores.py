@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SCORE_NAMES = ("score", "scores", "value", "values")
 MEMBER_NAMES = ("member", "members", "membership", "included", "is_member")
 DELTA = 1e-5
+MOST_LISTED = 20
+LARGEST = 1e300  # widths of scores, and pictures of them, are numbers below
 _PARTS = ("mechanism", "game", "attack", "scorer")
 
 
@@ -128,13 +130,21 @@ def read_scores(path: Path, score: list[str] | None, member: str | None, where: 
     found = {}
     for one in asked:
         found[one] = score_values.on_common_scale([score_values.read(columns[one], f"{path}: scores '{one}'")])
+        _refuse_huge(found[one], f"{path}: scores '{one}'")
         if len(found[one]) != len(included):
             raise DataError(f"{path}: {len(found[one])} scores but {len(included)} memberships; expected as many of each")
     return found, included
 
 
+def _refuse_huge(values: Array, name: str) -> None:
+    import numpy as np
+
+    if np.any(np.abs(values[np.isfinite(values)]) > LARGEST):
+        raise DataError(f"{name} reach beyond {LARGEST:g}; only their order counts: give ranks or logarithms")
+
+
 def _columns(path: Path) -> Mapping[str, Any]:
-    """The columns of an npz file or a table by name; two of one name are refused."""
+    """The columns of an npz file or a table by name."""
     from audit.data.archives import read_npz
     from audit.data.frames import read_table
     from audit.data.source import read_bytes
@@ -142,11 +152,6 @@ def _columns(path: Path) -> Mapping[str, Any]:
     content = read_bytes(path, "scores")
     if content[:2] == b"PK":
         return read_npz(content, path)
-    first = content.split(b"\n", 1)[0].decode("utf-8", "replace").strip().split(",") if content[:4] != b"PAR1" else []
-    names = [one.strip().strip('"') for one in first]
-    twice = sorted({one for one in names if one and names.count(one) > 1})
-    if twice:
-        raise DataError(f"{path} has more than one column '{twice[0]}'; give every column a different name")
     frame = read_table(content, path)
     return {str(name): frame[name].to_numpy() for name in frame.columns}
 
@@ -157,9 +162,14 @@ def _column(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...
         return names[0]
     found = f"no column '{asked}'" if asked else f"{len(names)} columns that could be the {what} ({', '.join(names) or 'none'})"
     raise DataError(
-        f"{path} has {found}; it holds {', '.join(columns)}. Expected one of {', '.join(usual)}, or name it with "
+        f"{path} has {found}; it holds {_listed(columns)}. Expected one of {', '.join(usual)}, or name it with "
         f"--{'score' if what == 'score' else 'member'}"
     )
+
+
+def _listed(columns: Mapping[str, Any]) -> str:
+    more = len(columns) - MOST_LISTED
+    return ", ".join(list(columns)[:MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _rows(columns: Mapping[str, Any], where: list[str], path: Path) -> Mapping[str, Any]:
@@ -171,7 +181,7 @@ def _rows(columns: Mapping[str, Any], where: list[str], path: Path) -> Mapping[s
         if not equals:
             raise ConfigError(f"--where is '{condition}'; expected COLUMN=VALUE")
         if name not in columns:
-            raise DataError(f"{path} has no column '{name}' (--where); it holds {', '.join(columns)}")
+            raise DataError(f"{path} has no column '{name}' (--where); it holds {_listed(columns)}")
         kept = columns[name].astype(str) == value
         if not kept.any():
             there = ", ".join(sorted(set(columns[name].astype(str)))[:8])

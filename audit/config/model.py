@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from audit import plugins
 from audit.core.access import ACCESS_BY_NAME, Access
 from audit.core.adjacency import Adjacency
+from audit.core.claims import MOST_CERTIFICATES
 from audit.core.errors import ConfigError
 from audit.core.protocols import Gate
 from audit.core.results import USUAL_FORMATS
@@ -245,7 +246,7 @@ class Config(Section):
     about: About = About()
     execution: Execution = Execution()
     output: Output = Output()
-    certificates: Annotated[int, Field(ge=0)] = 200
+    certificates: Annotated[int, Field(ge=0, le=MOST_CERTIFICATES)] = 200
     """Simulated audits behind a game's calibration certificate, fewer where they would take long; 0 simulates nothing."""
     unaccounted: list[str] = []
     """What touched the private data outside the claim (tuning runs, statistics, vocabularies), in words."""

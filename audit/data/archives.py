@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from audit.core import memory
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
@@ -26,6 +28,7 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
         )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            _refuse_large(archive, place)
             return {name: archive[name] for name in archive.files}
     except DAMAGE as error:
         reason = (
@@ -34,6 +37,15 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
             else f"{error}"
         )
         raise DataError(f"{place} cannot be read as npz: {reason}. Expected a file written by numpy.savez") from error
+
+
+def _refuse_large(archive: Any, place: Path) -> None:
+    """Raise `DataError` where what the archive says that it holds is more than half of the memory."""
+    size = sum(entry.file_size for entry in archive.zip.infolist())
+    if 2 * size > memory.machine():
+        raise DataError(
+            f"{place} unpacks to {memory.text(size)}, more than half of the {memory.text(memory.machine())} of memory"
+        )
 
 
 def only_keys(arrays: dict[str, Array], names: tuple[str, ...], optional: tuple[str, ...], place: Path) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import gzip
 import io
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from audit.core import memory
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
+
+MOST_COLUMNS = 20_000
 
 
 def read_table(content: bytes, place: Path, *, columns: list[str] | None = None, separator: str = ",", skip: int = 0) -> Any:
@@ -25,11 +29,14 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows with more cells than names lose data
             if content[:4] == b"PAR1":
+                _refuse_large_parquet(content, place)
                 frame = pd.read_parquet(io.BytesIO(content))
             else:
-                frame = _csv(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content, columns, separator, skip)
-        text = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
-        frame = frame.astype(dict.fromkeys(text, object))  # decodes every cell here, where a damaged one is an error
+                text = _unpacked(content, place) if content[:2] == b"\x1f\x8b" else content
+                _refuse_header(text, place, separator, None if columns is not None else skip)
+                frame = _csv(text, columns, separator, skip)
+        words = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
+        frame = frame.astype(dict.fromkeys(words, object))  # decodes every cell here, where a damaged one is an error
     except (*DAMAGE, pa.ArrowException, pd.errors.ParserWarning) as error:
         raise DataError(
             f"{place} cannot be read as a table: {str(error).strip()}. Expected CSV (plain or gzipped, columns separated by "
@@ -38,6 +45,43 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
     if len(frame) == 0:
         raise DataError(f"{place} holds no row; expected at least one record")
     return frame
+
+
+def _refuse_header(text: bytes, place: Path, separator: str, above: int | None) -> None:
+    """Raise `DataError` where the first row of a CSV file is too wide, or its header names two columns alike."""
+    lines = text.split(b"\n", (above or 0) + 1)[: (above or 0) + 1]
+    _refuse_wide(lines[-1].count(separator.encode()) + 1, place)
+    header = [] if above is None else lines[-1].decode("utf-8", "replace").split(separator)
+    counts = Counter(name.strip().strip('"') for name in header)
+    twice = sorted(name for name, count in counts.items() if name and count > 1)
+    if twice:
+        raise DataError(f"{place} has more than one column '{twice[0]}'; give every column a different name")
+
+
+def _refuse_wide(columns: int, place: Path) -> None:
+    if columns > MOST_COLUMNS:
+        raise DataError(f"{place} has {columns:,} columns; expected at most {MOST_COLUMNS:,} (is it turned on its side?)")
+
+
+def _refuse_large_parquet(content: bytes, place: Path) -> None:
+    """Raise `DataError` where a Parquet file says that it holds more columns, or more cells, than can be read."""
+    import pyarrow.parquet
+
+    told = pyarrow.parquet.read_metadata(io.BytesIO(content))
+    _refuse_wide(told.num_columns, place)
+    size = 8 * told.num_rows * told.num_columns
+    if 2 * size > memory.machine():
+        raise DataError(f"{place} holds {told.num_rows:,} rows of {told.num_columns} columns, more than fit into memory")
+
+
+def _unpacked(content: bytes, place: Path) -> bytes:
+    """The text in a gzip file, or `DataError` where it is more than fits into memory."""
+    most = memory.machine() // 4
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        text = file.read(most + 1)
+    if len(text) > most:
+        raise DataError(f"{place} unpacks to more than {memory.text(most)}, a quarter of this machine's memory")
+    return text
 
 
 def _csv(content: bytes, columns: list[str] | None, separator: str, skip: int) -> Any:

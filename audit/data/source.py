@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from audit.core import files
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 
@@ -126,7 +127,7 @@ class Source:
 def read_bytes(path: Path, purpose: str) -> bytes:
     """The whole file, or `DataError` saying what was looked for."""
     try:
-        content = path.read_bytes()
+        content = files.read(path)
     except FileNotFoundError as error:
         raise DataError(
             f"{purpose}: no file {path}; nothing is ever downloaded, so put the file there or correct 'root' and 'path'"

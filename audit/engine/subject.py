@@ -30,6 +30,11 @@ class Ensemble:
     def __len__(self) -> int:
         return len(next(iter(self._models.weights.values())))
 
+    @property
+    def classes(self) -> int:
+        """Of the data, 0 for regression."""
+        return self._job.dataset.classes
+
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
         """Signals of the canaries, by their keys, each with a leading axis of models; without those that the models lack."""
         values = {signal.key: signal.read(self, canaries) for signal in signals}

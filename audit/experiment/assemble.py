@@ -26,7 +26,7 @@ from audit.core.observers import Observer, event_before
 from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, ObservedMechanism, Setting, Trainer
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
-from audit.experiment import stopping
+from audit.experiment import sizes, stopping
 from audit.experiment.insertion import Given
 from audit.experiment.settings import Settings
 from audit.experiment.spec import Execution, Experiment, PlannedAttack, Play, Recipe
@@ -64,7 +64,7 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
     _check_counts(plays)
     recipes, plays = _parties(trainings, plays)
     bounds = sum(play.bounds for recipe in recipes for play in plays if recipe.name in play.recipes)
-    return Experiment(
+    experiment = Experiment(
         name=config.name,
         dataset=dataset,
         recipes=recipes,
@@ -81,6 +81,8 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
         checks=tuple(check for _, check in _named("checks", plugins.FOLDERS["checks"], config.checks)),
         classes=tuple(own for _, own in _named("coverage", plugins.FOLDERS["coverage"], config.coverage)),
     )
+    sizes.refuse(experiment)
+    return experiment
 
 
 def _parameters(config: Config, dataset: Dataset) -> int:

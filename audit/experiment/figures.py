@@ -20,6 +20,7 @@ from audit.stats.curves import tradeoff
 TARGET_FPRS = (0.1, 0.01, 0.001)
 CURVE_POINTS = 400
 HISTOGRAM_RANGE = (0.005, 0.995)
+LARGE, SHRUNK = 1e300, 2.0**-8  # larger scores are binned after such shrinking, exact in floating point: no width overflows
 
 
 def attack_result(
@@ -129,11 +130,13 @@ def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float,
 def _histogram(scores: Scores) -> Histogram:
     """Counts in bins over all but the outermost scores, which the end bins take in."""
     finite = scores.values[np.isfinite(scores.values)]
+    shrunk = SHRUNK if np.any(np.abs(finite) > LARGE) else 1.0
+    members, nonmembers, finite = scores.members * shrunk, scores.nonmembers * shrunk, finite * shrunk
     ends = np.quantile(finite, HISTOGRAM_RANGE) if len(finite) else np.array([0.0, 1.0])
     low, high = float(ends[0]), float(ends[1])
     if low == high:
-        low, high = low - 0.5, high + 0.5
+        half = max(0.5, abs(low) * 1e-9)
+        low, high = low - half, high + half
     edges = np.linspace(low, high, 41)
-    members, _ = np.histogram(np.clip(scores.members, low, high), edges)
-    nonmembers, _ = np.histogram(np.clip(scores.nonmembers, low, high), edges)
-    return Histogram(edges=tuple(edges.tolist()), members=tuple(members.tolist()), nonmembers=tuple(nonmembers.tolist()))
+    counts = [tuple(np.histogram(np.clip(side, low, high), edges)[0].tolist()) for side in (members, nonmembers)]
+    return Histogram(edges=tuple((edges / shrunk).tolist()), members=counts[0], nonmembers=counts[1])

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from audit.core import files
 from audit.core.errors import ConfigError
 
 KEY_BYTES = 16
@@ -66,7 +67,7 @@ def read_key(path: Path) -> bytes:
         ConfigError: the file cannot be read, or holds no key.
     """
     try:
-        text = path.read_bytes().strip()
+        text = files.read(path).strip()
     except OSError as error:
         raise ConfigError(f"cannot read the record key '{path}': {error.strerror}; expected the file of a run's key") from error
     return RecordKey(text).text

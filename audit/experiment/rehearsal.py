@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from audit.core import event_reading
-from audit.core.access import ROUNDS
+from audit.core.access import ROUNDS, Access
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.protocols import Signal
@@ -18,7 +17,7 @@ from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.experiment.attack import Models, score
 from audit.experiment.insertion import Insertion
 from audit.experiment.observed import Observed
-from audit.experiment.spec import PlannedAttack, Play, Recipe
+from audit.experiment.spec import PlannedAttack, Recipe
 from audit.experiment.train import checkpoints
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 MODELS = 3  # a target and two references that differ; further references repeat these two
 RECORDS = 32  # that the models are really asked about; what they say of these is repeated for all others
 SCORED, QUERIED = 2000, 32  # canaries that are scored at most; fewer where each takes many queries
+REFERENCES = 256  # at most, unless an attack needs more: the coins of so many leave none out
+NUMBERS = 1 << 26  # of all signals together, about
 _SEED = Seed(0).child("rehearsal")
 _TEST_RECORDS = 4
 
@@ -40,12 +41,14 @@ class Rehearsal:
         signals: by key, `(1 + references, m, ...)`, the target first.
         canaries: the `m` of them that are scored: all of the game, or some of very many.
         rows: their numbers among all of the game.
+        references: how many of the game's take part, the first ones.
     """
 
     insertion: Insertion
     signals: Mapping[str, Array]
     canaries: Canaries
     rows: Array
+    references: int
 
     def failure(self, planned_attack: PlannedAttack, included: Array) -> str:
         """Why an attack cannot score the canaries with these coins of references `(references, m)`; "" where it can."""
@@ -65,15 +68,20 @@ class Rehearsal:
         return ""
 
 
-def playable(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str) -> Insertion:
+def playable(insertion: Insertion, steps: int, models: Ensemble) -> Insertion:
     """The game with the attacks that can score it, and why each other was left out, decided by the references' coins alone.
+
+    Args:
+        insertion: the game.
+        steps: of its training.
+        models: made by `untrained_models`.
 
     Raises:
         ConfigError: an attack could not score the game with balanced coins either, or none can with those that were drawn.
     """
     play, planting = insertion.play, insertion.planting
-    rehearsal = rehearse(insertion, recipe, dataset, device)
-    coins = planting.included[play.runs :][:, rehearsal.rows]
+    rehearsal = rehearse(insertion, steps, models)
+    coins = planting.included[play.runs :][: rehearsal.references, rehearsal.rows]
     balance = np.add.outer(np.arange(coins.shape[0]), np.arange(coins.shape[1])) % 2 == 1
     left_out = {}
     for attack in play.attacks:
@@ -91,7 +99,7 @@ def playable(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str
     return insertion.without(left_out)
 
 
-def rehearse(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str) -> Rehearsal:
+def rehearse(insertion: Insertion, steps: int, models: Ensemble) -> Rehearsal:
     """What the signals of a few untrained models look like, for as many models as the game trains.
 
     Raises:
@@ -99,20 +107,29 @@ def rehearse(insertion: Insertion, recipe: Recipe, dataset: Dataset, device: str
     """
     play, planting = insertion.play, insertion.planting
     signals = play.signals(play.trained_for.released, set())
-    record_limit = QUERIED if any(signal.source == "label_queries" for signal in signals) else SCORED
-    rows = _decisive(planting.included[play.runs :], len(planting.canaries), record_limit)
+    references = min(play.references, max(REFERENCES, *(planned.attack.needs.references for planned in play.attacks)))
+    numbers = sum(signal.size(models.classes, steps) for signal in signals) * (1 + references)
+    limit = min(SCORED, max(RECORDS, NUMBERS // max(numbers, 1)))
+    limit = QUERIED if any(signal.source == "label_queries" for signal in signals) else limit
+    rows = _decisive(planting.included[play.runs :], len(planting.canaries), limit)
     canaries = _rows_of(planting.canaries, rows)
-    small_dataset = replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS))))
+    silent = np.zeros((MODELS, len(canaries), steps if canaries.are_gradients else 0), dtype=np.float32)
+    released = play.trained_for.released if canaries.are_gradients else frozenset()
     try:
-        values_by_signal = _untrained_models(play, recipe, canaries, (small_dataset, device)).read(signals, canaries)
+        values_by_signal = _Repeating(
+            ensemble=models,
+            products={source: silent for source in ("steps", *ROUNDS) if source in released},
+            looks=len(checkpoints(play, canaries, steps)),
+        ).read(signals, canaries)
     except ObservationError as error:
         raise ConfigError(f"games.{play.name}: {error}") from error
-    models = np.concatenate([[0], 1 + np.arange(play.references) % (MODELS - 1)])
+    repeated = np.concatenate([[0], 1 + np.arange(references) % (MODELS - 1)])
     return Rehearsal(
         insertion=insertion,
-        signals={name: value[models] for name, value in values_by_signal.items()},
+        signals={name: value[repeated] for name, value in values_by_signal.items()},
         canaries=canaries,
         rows=rows,
+        references=references,
     )
 
 
@@ -133,49 +150,43 @@ def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
     return replace(canaries, records=records, copies=1, **forms)
 
 
-def _untrained_models(play: Play, recipe: Recipe, canaries: Canaries, place: tuple[Dataset, str]) -> _Repeating:
-    """`MODELS` models as they are initialised, with what a trainer would have recorded."""
+def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Ensemble:
+    """`MODELS` models as they are initialised, for all games of a recipe."""
     from audit.engine.subject import Ensemble
     from audit.models.build import initialise_model
 
-    dataset, device = place
-    steps = event_reading.steps(recipe.run_event)
-    looks = checkpoints(play, canaries, steps)
     seeds = tuple(_SEED.child("model", number) for number in range(MODELS))
+    none = np.zeros(0, dtype=np.int64)
     job = TrainingJob(
-        dataset=dataset,
-        canaries=canaries,
-        included=np.zeros((MODELS, len(canaries)), dtype=bool),
+        dataset=replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS)))),
+        canaries=Canaries(kind="none", description="none", coordinates=none),
+        included=np.zeros((MODELS, 0), dtype=bool),
         seeds=seeds,
         mechanism=recipe.run_event,
         model=recipe.model,
         optimizer=recipe.optimizer,
-        access=play.trained_for,
+        access=Access.FINAL_WEIGHTS,
         device=device,
-        checkpoints=looks,
     )
     states = [
         initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.classes, seed).state_dict() for seed in seeds
     ]
     weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
-    released = play.trained_for.released if canaries.are_gradients else frozenset()
-    silent = np.zeros((MODELS, len(canaries), steps), dtype=np.float32)
-    models = TrainedModels(
-        weights=weights,
-        initial=weights,
-        products=silent if "steps" in released else None,
-        extra={f"{source}/products": silent for source in sorted(released & ROUNDS)},
-        checkpoints=(weights,) * len(looks),
-        executed=_executed(),
-    )
-    return _Repeating(Ensemble(job, models))
+    return Ensemble(job, TrainedModels(weights=weights, initial=weights, executed=_executed()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Repeating:
-    """Models that look at `RECORDS` records at most, however many they are asked about, and repeat what these show."""
+    """Models that look at `RECORDS` records at most, however many they are asked about, and repeat what these show.
+
+    Attributes:
+        products: `(N, m, steps)` of gradient canaries, by what releases them.
+        looks: checkpoints that a trainer would have kept.
+    """
 
     ensemble: Ensemble
+    products: Mapping[str, Array]
+    looks: int
 
     def __len__(self) -> int:
         return len(self.ensemble)
@@ -191,11 +202,11 @@ class _Repeating:
 
     def alone(self, model: int) -> _Repeating:
         """One of them."""
-        return _Repeating(self.ensemble.alone(model))
+        return replace(self, ensemble=self.ensemble.alone(model))
 
     def checkpoints(self) -> list[_Repeating]:
         """The same at every checkpoint."""
-        return [_Repeating(checkpoint) for checkpoint in self.ensemble.checkpoints()]
+        return [self] * self.looks
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)`."""
@@ -209,13 +220,13 @@ class _Repeating:
         parts = (inside.hidden, inside.class_distances, inside.last_gradient_norms)
         return _Inside(*(part[:, _repeat(len(records))] for part in parts))
 
-    def step_products(self) -> Array:
+    def step_products(self) -> Array | None:
         """`(N, m, steps)`, all zero."""
-        return self.ensemble.step_products()
+        return self.products.get("steps")
 
     def round_products(self, source: str) -> Array:
         """`(N, m, rounds)`, all zero."""
-        return self.ensemble.round_products(source)
+        return self.products[source]
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)`, all zero."""

@@ -15,7 +15,7 @@ from audit.accounting import calibration
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError
-from audit.core.event_reading import is_non_private, noisy_steps, unit
+from audit.core.event_reading import is_non_private, noisy_steps, steps, unit
 from audit.core.events import Event, Repeated
 from audit.core.results import LimitCurve, MechanismResult, Trajectory
 from audit.core.training import Progress
@@ -24,7 +24,7 @@ from audit.experiment import judge
 from audit.experiment.game import Played, Rules, play
 from audit.experiment.insertion import Insertion, insertions
 from audit.experiment.records import table_of
-from audit.experiment.rehearsal import playable
+from audit.experiment.rehearsal import playable, untrained_models
 from audit.experiment.spec import Experiment, Recipe, Stated
 from audit.experiment.train import Resources
 from audit.experiment.utility import utility
@@ -64,9 +64,12 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
 
 def rehearsed(experiment: Experiment) -> list[Insertion]:
     """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
-    recipes = {recipe.name: recipe for recipe in experiment.recipes}
-    dataset, device = experiment.dataset, experiment.execution.device
-    return [playable(insertion, recipes[insertion.recipe], dataset, device) for insertion in insertions(experiment)]
+    planned, playing = insertions(experiment), []
+    for recipe in experiment.recipes:
+        models = untrained_models(recipe, experiment.dataset, experiment.execution.device)
+        own = (insertion for insertion in planned if insertion.recipe == recipe.name)
+        playing += [playable(insertion, steps(recipe.mechanism), models) for insertion in own]
+    return playing
 
 
 def adjacency_of(experiment: Experiment, recipe: Recipe) -> Adjacency:

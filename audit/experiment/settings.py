@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import MOST_CERTIFICATES, Claim
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
@@ -69,6 +69,8 @@ class Settings:
     def __post_init__(self) -> None:
         checks.open_probability(self.delta, "delta")
         checks.confidence(self.confidence)
+        if not 0 <= self.certificates <= MOST_CERTIFICATES:
+            raise ConfigError(f"certificates is {self.certificates}; expected 0 to {MOST_CERTIFICATES} simulated audits")
         if self.claim_epsilon is not None:
             checks.nonnegative(self.claim_epsilon, "claim_epsilon")
         if self.coins is not None and self.randomised_seed is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -116,7 +115,9 @@ def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -
     >>> parameter_count({"kind": "logistic"}, (64,), 10)
     650
     """
-    module = initialise_model(spec, input_shape, classes, Seed(0))
+    own = "factory" not in spec and ":" not in str(spec.get("kind"))
+    with torch.device("meta") if own else nullcontext():  # our own architectures are counted without memory for them
+        module = initialise_model(spec, input_shape, classes, Seed(0))
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
@@ -151,11 +152,7 @@ def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
         raise ConfigError(f"model.factory is {name!r}; expected 'package.module:callable'")
     if not isinstance(arguments, Mapping):
         raise ConfigError(f"model.arguments is {arguments!r}; expected a mapping of argument names to values")
-    module_name, _, attribute = name.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"model.factory: cannot load '{name}': {error}; is it on the import path?") from error
+    factory = plugins.foreign(name, "model.factory")
     try:
         module = factory(**arguments)
     except TypeError as error:

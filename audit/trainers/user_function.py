@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
@@ -85,11 +85,7 @@ class UserFunction:
         )
 
     def _loaded(self) -> Callable[..., Any]:
-        module, _, attribute = self.function.partition(":")
-        try:
-            function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(f"user_function: cannot load '{self.function}': {error}; is it on the import path?") from error
+        function: Callable[..., Any] = plugins.foreign(self.function, "user_function")
         return function
 
 

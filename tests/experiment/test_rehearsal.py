@@ -75,7 +75,8 @@ def scored(experiment: Experiment, insertion: Insertion, store: Store) -> dict[s
 def agree(canaries: str, access: str, references: int, folder: Path, scorers: Sequence[str] = SCORERS) -> None:
     experiment = assembled(canaries, access, references, scorers)
     (insertion,) = insertions(experiment)
-    known = rehearsal.rehearse(insertion, experiment.recipes[0], experiment.dataset, "cpu")
+    models = rehearsal.untrained_models(experiment.recipes[0], experiment.dataset, "cpu")
+    known = rehearsal.rehearse(insertion, 3, models)
     own = insertion.planting.included[insertion.play.runs :]
     failures = {planned.name: known.failure(planned, own) for planned in insertion.play.attacks}
     assert {name: why for name, why in failures.items() if why} == scored(

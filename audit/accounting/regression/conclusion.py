@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audit.accounting.regression.suite import Case, Finding, Result
+from audit.core import files
 from audit.core.errors import ConfigError, DataError
 
 DEFECT, NONSENSE, SILENT = 1, 5, 6
@@ -112,7 +113,7 @@ def read_baseline(path: Path) -> Baseline:
         DataError: the file is missing or has another form.
     """
     try:
-        document = json.loads(path.read_text())
+        document = files.read_json(path)
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the baseline {path}: {error}; --write-baseline makes one") from error
     rows = document.values() if isinstance(document, dict) else [None]

@@ -1,0 +1,50 @@
+"""Files that users name, read whole: regular files that fit into memory, since a pipe or a device may never end."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from audit.core import memory
+
+
+def read(path: Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or is larger than half of the memory; `strerror` says which.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, which may never end; expected a regular file", str(path))
+    if 2 * status.st_size > memory.machine():
+        size = f"{memory.text(status.st_size)}, more than half of the {memory.text(memory.machine())} of memory"
+        raise OSError(errno.EFBIG, f"it holds {size}", str(path))
+    return path.read_bytes()
+
+
+def read_text(path: Path) -> str:
+    """The same as UTF-8 text.
+
+    Raises:
+        OSError: as `read`.
+        UnicodeDecodeError: it is no such text.
+    """
+    return read(path).decode()
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds.
+
+    Raises:
+        OSError: as `read`.
+        ValueError: it is no JSON, or nested beyond what can be read.
+    """
+    try:
+        return json.loads(read(path))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error

@@ -1,0 +1,47 @@
+"""What an audit will hold in memory at least, so that one which cannot fit is refused before anything is made for it."""
+
+from __future__ import annotations
+
+from audit.core import event_reading, memory
+from audit.core.errors import ConfigError
+from audit.experiment.spec import Experiment, Play, Recipe
+
+FLOAT = 4
+COIN = 8 + 1  # bytes of one draw, and of what it decides
+COPIES = 3  # of the parameters, while one model trains: weights, gradient, sum
+MOST_STEPS, MOST_MODELS = 10**9, 10**8  # beyond these no training ends, whatever it needs
+
+
+def refuse(experiment: Experiment) -> None:
+    """Nothing, or `ConfigError` naming the game and the largest of what does not fit into this machine's memory."""
+    for recipe, play in experiment.pairs:
+        steps = event_reading.steps(recipe.mechanism)
+        if steps > MOST_STEPS or play.models > MOST_MODELS:
+            raise ConfigError(
+                f"games.{play.name} trains {play.models:,} models for {steps:,} steps each; expected at most {MOST_MODELS:,} "
+                f"models and {MOST_STEPS:,} steps"
+            )
+        for what, size in _parts(experiment, recipe, play).items():
+            memory.refuse(size, f"games.{play.name}, mechanism {recipe.name}: {what}", _ADVICE[what])
+
+
+_COINS, _MODEL, _JOB = "the coins of all models", "one model while it trains", "what is kept of the models of one job"
+_ADVICE = {
+    _COINS: "lower runs, references or count",
+    _MODEL: "choose a smaller model",
+    _JOB: "lower execution.models_per_job, steps, count or the model's size",
+}
+
+
+def _parts(experiment: Experiment, recipe: Recipe, play: Play) -> dict[str, float]:
+    """Bytes of each thing that has to be held at once."""
+    steps, classes = event_reading.steps(recipe.mechanism), experiment.dataset.classes
+    together = min(experiment.execution.models_per_job, play.models)
+    signals = sum(signal.size(classes, steps) for signal in play.signals(play.trained_for.released, set()))
+    outputs = len(experiment.dataset.test) * max(classes, 1)
+    each = experiment.parameters + play.count * signals + outputs + 2 * steps
+    return {
+        _COINS: COIN * play.models * play.count,
+        _MODEL: FLOAT * COPIES * experiment.parameters,
+        _JOB: FLOAT * together * each,
+    }

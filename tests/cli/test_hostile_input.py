@@ -1,0 +1,174 @@
+"""Pipes, devices, sizes beyond memory, errors in code that was named: exit 2 with a sentence, soon, and nothing written."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from audit.cli.app import answer
+from audit.core import memory
+from audit.models.build import build, parameter_count
+from tests.subjects.watcher import watched
+from tests.tiny import CONFIG
+
+HALF = np.arange(40) % 2 == 0
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A config, in a folder in which nothing may be written while the test runs."""
+    path = tmp_path / "tiny.yaml"
+    path.write_text(CONFIG)
+    (tmp_path / "allowed").mkdir()
+    yield path
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str], within: Path) -> str:
+    """The message of a command that ends with exit 2, without a traceback and without writing anything."""
+    with watched(within):
+        code = answer(words)
+    message = capsys.readouterr().err
+    assert code == 2, message
+    assert "Traceback" not in message and "internal error" not in message
+    return message
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+@pytest.mark.parametrize("kind", ["fifo", "zero"])
+def test_tables_models_and_data_that_never_end(tiny: Path, capsys: pytest.CaptureFixture[str], suffix: str, kind: str) -> None:
+    allowed = tiny.parent / "allowed"
+    model = {"npz": "pt2", "csv": "ts", "parquet": "safetensors"}[suffix]
+    for name in (f"a.{suffix}", f"a.{model}"):
+        os.mkfifo(tiny.parent / name) if kind == "fifo" else (tiny.parent / name).symlink_to("/dev/zero")
+    table, target = str(tiny.parent / f"a.{suffix}"), str(tiny.parent / f"a.{model}")
+    sides = []
+    for name, value in (("members", 0.0), ("nonmembers", 1.0)):
+        np.savez(tiny.parent / f"{name}.npz", x=np.full((10, 4), value, dtype=np.float32), y=np.arange(10) % 2)
+        sides += [f"--{name}", str(tiny.parent / f"{name}.npz")]
+    factory = ["--factory", "torch.nn:Linear", "--arguments", '{"in_features": 4, "out_features": 2}']
+    commands = [
+        ["scores", table],
+        ["model", "--target", target, *sides, *(factory if model == "safetensors" else [])],
+        ["model", "--target", table],
+        ["run", str(tiny), "-o", str(allowed / "run"), "--record-key", table],
+        ["report", table],
+    ]
+    if suffix == "npz":
+        commands.append(
+            ["run", str(tiny), "--dry-run", "--set", f"data={{kind: npz, path: '{table}', train: 5, pool: 5, test: 5}}"]
+        )
+    for words in commands:
+        assert "a pipe or a device, which may never end" in refused(words, capsys, allowed), words
+
+
+SIZES = {
+    "one layer": ("model.hidden=[1000000000]", "one model while it trains would take"),
+    "two layers": ("model.hidden=[400000, 400000]", "one model while it trains would take"),
+    "runs": ("games.outside.runs=100000000", "trains 100,000,004 models"),
+    "references": ("games.outside.references=99000000", "the coins of all models would take"),
+    "records": ("games.outside.count=9000000000", "the coins of all models would take"),
+    "gradients": ("games.inside.count=1000000000000", "would take"),
+    "steps": ("training.steps=1000000000000", "for 1,000,000,000,000 steps each"),
+    "steps of one job": ("training.steps=1000000000", "what is kept of the models of one job would take"),
+    "certificates": ("certificates=1000000000", "less than or equal to 10000"),
+    "train": ("data.train=1000000000", "ask for fewer"),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_beyond_memory_are_refused_before_anything_is_made(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(memory, "machine", lambda: 16 * 2**30)
+    change, message = SIZES[name]
+    assert message in refused(["run", str(tiny), "--dry-run", "--set", change], capsys, tiny.parent / "allowed")
+
+
+def test_an_allocation_that_fails_is_no_internal_error(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise MemoryError("Unable to allocate 7. TiB")
+
+    monkeypatch.setattr("audit.data.load.load", fails)
+    message = refused(["run", str(tiny), "--dry-run"], capsys, tiny.parent / "allowed")
+    assert "not enough memory: Unable to allocate 7. TiB" in message
+
+
+@pytest.mark.parametrize(
+    "spec", [{"kind": "mlp", "hidden": [7, 5]}, {"kind": "cnn"}, {"kind": "wide_resnet"}, {"kind": "vit"}, {"kind": "logistic"}]
+)
+def test_parameters_are_counted_without_memory_for_them(spec: dict[str, object]) -> None:
+    shape = (3, 16, 16)
+    assert parameter_count(spec, shape, 10) == sum(one.numel() for one in build(spec, shape, 10).parameters())
+
+
+FOREIGN = {
+    "an import inside of the method": ("def claim(self, mechanism, *, delta, adjacency):\n        import no_such_module", 4),
+    "an import at its top": ("import no_such_module", 2),
+    "an error while it is imported": ("raise RuntimeError('it is broken')", 2),
+    "no Python": ("def def", 2),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_an_error_in_code_that_a_config_names_is_told_to_its_owner(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    text, line = FOREIGN[name]
+    module = f"owned_{abs(hash(name))}"
+    (tiny.parent / f"{module}.py").write_text(f"class Own:\n    {text}\n" if line == 4 else f"\n{text}\n")
+    monkeypatch.syspath_prepend(str(tiny.parent))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    line -= line == 4  # the class has no blank line before it
+    for words in (["run", str(tiny), "--dry-run", "--set", f"accountants=['{module}:Own']"],):
+        assert answer(words) == 2
+        message = capsys.readouterr().err
+        assert f"{module}.py, line {line}" in message
+        assert "please report" not in message
+
+
+@pytest.mark.parametrize("value", [1e308, np.finfo(np.float64).max])
+def test_scores_whose_width_is_no_number(tiny: Path, capsys: pytest.CaptureFixture[str], value: float) -> None:
+    np.savez(tiny.parent / "huge.npz", score=np.where(HALF, value, -value), member=HALF)
+    message = refused(["scores", str(tiny.parent / "huge.npz")], capsys, tiny.parent / "allowed")
+    assert "only their order counts: give ranks or logarithms" in message
+
+
+def test_tables_of_a_million_columns(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = tiny.parent / "wide.csv"
+    wide.write_text(",".join(f"c{number}" for number in range(1_000_000)) + "\n" + "1," * 999_999 + "1\n")
+    assert "1,000,000 columns; expected at most 20,000" in refused(["scores", str(wide)], capsys, tiny.parent / "allowed")
+    narrower = tiny.parent / "narrower.csv"
+    narrower.write_text(",".join(f"c{number}" for number in range(3000)) + "\n" + "1," * 2999 + "1\n")
+    assert "and 2,980 more" in refused(["scores", str(narrower)], capsys, tiny.parent / "allowed")
+
+
+def test_bombs_are_refused_by_what_they_say_that_they_hold(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "machine", lambda: 2**22)
+    folder = tiny.parent
+    np.savez_compressed(folder / "bomb.npz", score=np.zeros(2**20), member=np.zeros(2**20, dtype=bool))
+    (folder / "bomb.csv").write_bytes(gzip.compress(b"score,member\n" + b"1,1\n" * 2**20))
+    pd.DataFrame({"score": np.zeros(2**20), "member": np.zeros(2**20, dtype=bool)}).to_parquet(folder / "bomb.parquet")
+    for name in ("bomb.npz", "bomb.csv", "bomb.parquet"):
+        assert "memory" in refused(["scores", str(folder / name)], capsys, folder / "allowed"), name
+
+
+@pytest.mark.slow
+def test_a_thousand_games_are_planned_soon(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = (
+        "{{name: g{0}, canaries: mislabelled, count: 20, runs: 2, scorers: [loss], estimators: [one_run], mechanisms: [plain]}}"
+    )
+    games = ", ".join(one.format(number) for number in range(1000))
+    changes = ["mechanisms=[{name: plain, kind: non_private}]", f"games=[{games}]"]
+    assert answer(["run", str(tiny), "--dry-run", "--json", *[word for change in changes for word in ("--set", change)]]) == 0
+    capsys.readouterr()
