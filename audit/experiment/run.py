@@ -68,7 +68,7 @@ def rehearsed(experiment: Experiment) -> list[Insertion]:
     for recipe in experiment.recipes:
         models = untrained_models(recipe, experiment.dataset, experiment.execution.device)
         own = (insertion for insertion in planned if insertion.recipe == recipe.name)
-        playing += [playable(insertion, steps(recipe.mechanism), models) for insertion in own]
+        playing += [playable(insertion, steps(recipe.run_event), models) for insertion in own]
     return playing
 
 

@@ -15,7 +15,7 @@ MOST_STEPS, MOST_MODELS = 10**9, 10**8  # beyond these no training ends, whateve
 def refuse(experiment: Experiment) -> None:
     """Nothing, or `ConfigError` naming the game and the largest of what does not fit into this machine's memory."""
     for recipe, play in experiment.pairs:
-        steps = event_reading.steps(recipe.mechanism)
+        steps = event_reading.steps(recipe.run_event)
         if steps > MOST_STEPS or play.models > MOST_MODELS:
             raise ConfigError(
                 f"games.{play.name} trains {play.models:,} models for {steps:,} steps each; expected at most {MOST_MODELS:,} "
@@ -35,7 +35,7 @@ _ADVICE = {
 
 def _parts(experiment: Experiment, recipe: Recipe, play: Play) -> dict[str, float]:
     """Bytes of each thing that has to be held at once."""
-    steps, classes = event_reading.steps(recipe.mechanism), experiment.dataset.classes
+    steps, classes = event_reading.steps(recipe.run_event), experiment.dataset.classes
     together = min(experiment.execution.models_per_job, play.models)
     signals = sum(signal.size(classes, steps) for signal in play.signals(play.trained_for.released, set()))
     outputs = len(experiment.dataset.test) * max(classes, 1)
