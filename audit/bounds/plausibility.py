@@ -16,7 +16,8 @@ from audit.core.data import Array
 from audit.core.errors import AssumptionError
 from audit.core.game import Assumption, Game
 from audit.core.views import Scores
-from audit.stats.sampling_tests import lag_rank_correlation, two_sided
+from audit.stats.bounds.binomial import two_sided
+from audit.stats.sampling_tests import lag_rank_correlation
 
 CERTAIN = 1e-9  # an honest game shows so much less often
 ODD = 1e-3

@@ -55,7 +55,7 @@ class LowerBound:
             inside which it holds. Such an epsilon must never be printed without naming the family.
         parameter: the family's parameter at the bound (mu of GDP, noise multiplier of DP-SGD), or None.
         selected: what the search ended on, in words.
-        seed: of tie-breaks and simulations, or None where there was no randomness.
+        seed: of the estimator's own draws, which the numbers of scores fix; None where it draws nothing.
     """
 
     epsilon: float

@@ -147,12 +147,14 @@ class GameResult:
         return (*(bound for attack in self.attacks for bound in attack.bounds), *together)
 
     def for_any_mechanism(self) -> GameResult:
-        """The same without the bounds inside a family, whose epsilon is not that of a run outside of it."""
+        """The same without what was proved or would be caught inside a family, whose epsilon is not that of a run outside."""
         attacks = tuple(replace(attack, bounds=_for_any_mechanism(attack.bounds)) for attack in self.attacks)
         stopping = self.watched
         if stopping is not None:
-            stopping = replace(stopping, bounds=_for_any_mechanism(stopping.bounds))
-        return replace(self, attacks=attacks, watched=stopping)
+            evidence = tuple(bets for bets in stopping.evidence if bets.family is None)
+            stopping = replace(stopping, bounds=_for_any_mechanism(stopping.bounds), evidence=evidence)
+        caught = tuple(figure for figure in self.detectable if figure.family is None)
+        return replace(self, attacks=attacks, watched=stopping, detectable=caught)
 
     @property
     def controls(self) -> tuple[NegativeControl, ...]:

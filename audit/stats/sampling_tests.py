@@ -12,20 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from audit.stats.bounds.binomial import two_sided
+
 Members = NDArray[np.bool_]
-
-
-def two_sided(count: int, trials: int, rate: float) -> float:
-    """Two-sided tail of a binomial count, twice the smaller one.
-
-    >>> round(two_sided(0, 10, 0.5), 6)
-    0.001953
-    """
-    if trials == 0:
-        return 1.0
-    lower = float(special.bdtr(count, trials, rate))
-    upper = 1.0 if count == 0 else float(special.bdtrc(count - 1, trials, rate))
-    return min(1.0, 2 * min(lower, upper))
 
 
 def lag_rank_correlation(values: NDArray[np.float64]) -> float:

@@ -9,7 +9,7 @@ import audit
 from audit.bounds.steps import StepProducts, StepScores
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd
-from audit.stats.curves import dp_sgd_curve
+from audit.stats.curves import dp_sgd_curve, tradeoff
 
 DELTA = 1e-5
 
@@ -99,6 +99,19 @@ def test_the_ceiling_is_that_of_these_steps() -> None:
     few = StepProducts(values=np.arange(6.0), held=np.arange(6) >= 3)
     found = audit.step_bound(few, mechanism=sgd(1.0, 0.1, 1000), delta=DELTA)
     assert found.epsilon == 0 and found.ceiling == 0
+
+
+def test_steps_without_sampling_are_bounded_inside_gaussian_privacy() -> None:
+    draw, held = np.random.default_rng(5), np.arange(2000) % 2 == 0
+    found = audit.step_bound(
+        StepProducts(values=held + draw.standard_normal(2000), held=held), mechanism=sgd(1.0, 1.0, 4), delta=DELTA
+    )
+    assert found.family == "gdp" and found.parameter is not None and 1.5 < found.parameter < 2.2  # two is the truth
+    assert found.epsilon == pytest.approx(tradeoff.epsilon_of_gdp(found.parameter, DELTA), rel=1e-6)
+    nothing = audit.step_bound(
+        StepProducts(values=np.arange(6.0), held=np.arange(6) >= 3), mechanism=sgd(9.0, 1.0, 4), delta=DELTA
+    )
+    assert (nothing.family, nothing.parameter, nothing.epsilon) == ("gdp", 0.0, 0.0)
 
 
 def test_what_is_no_score_of_steps_is_refused() -> None:

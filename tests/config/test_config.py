@@ -106,3 +106,12 @@ def test_missing_files_and_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", shipped_configs())
 def test_every_shipped_config_is_valid(name: str) -> None:
     assert load(name, environment={}).config.name
+
+
+def test_a_declared_claim_may_assert_a_family() -> None:
+    claim = "mechanisms.1.claim={epsilon: 2, family: %s}"
+    for family in ("gdp", "dp_sgd"):
+        config = parse(CONFIG, [claim % family]).config
+        assert config.mechanisms[1].claim is not None and config.mechanisms[1].claim.family == family
+    with pytest.raises(ConfigError, match="family"):
+        parse(CONFIG, [claim % "laplace"])

@@ -17,9 +17,11 @@ from audit.bounds.estimators.sequential import Sequential
 from audit.checks.execution import check_executed
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim, LowerBound, Outcome
+from audit.core.claims import Claim, Detectable, LowerBound, Outcome
 from audit.core.events import Repeated, dp_sgd
+from audit.core.evidence import Evidence, Watched
 from audit.core.game import Game, Inclusion
+from audit.core.game_results import GameResult
 from audit.core.results import Check, Status
 from audit.core.seeds import Seed
 from audit.core.training import Executed
@@ -110,6 +112,33 @@ def test_a_run_outside_of_the_family_gets_no_epsilon_from_it() -> None:
     )
     assert found.outcome is Outcome.INVALID and found.bound is not None and found.bound.family is None
     assert "do not fit the claimed curve of DP-SGD" in found.reason and "8.6" not in found.reason
+
+
+def test_a_run_outside_of_the_families_keeps_no_figure_of_theirs() -> None:
+    rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=1, runs=8)
+
+    def bets(family: str | None) -> Evidence:
+        return Evidence(
+            estimator="sequential",
+            family=family,
+            claim=CLAIM,
+            models=(0, 8),
+            log_evidence=(0.0, 9.0),
+            threshold=3.0,
+            proved=8 if family else None,
+            stakes=(),
+        )
+
+    def caught(family: str | None) -> Detectable:
+        return Detectable(estimator="test", family=family, claim=0.0, epsilon=1.0, power=0.8, draws=50)
+
+    both = (bound(1.0), bound(9.0, 99.0, "gdp"))
+    watched = Watched(planned=8, used=8, looks=8, bounds=both, evidence=(bets(None), bets("gdp")))
+    game = GameResult(name="one", game=rules, attacks=(), detectable=(caught(None), caught("dp_sgd")), watched=watched)
+    free = game.for_any_mechanism()
+    assert free.watched is not None and free.watched.proved is None and game.watched is not None and game.watched.proved == 8
+    figures = [*free.bounds, *free.watched.evidence, *free.detectable]
+    assert len(figures) == 3 and all(figure.family is None for figure in figures)
 
 
 def test_a_bound_for_any_mechanism_decides_before_a_larger_one_inside_a_family() -> None:
