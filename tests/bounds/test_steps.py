@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -26,8 +28,8 @@ def test_single_steps_compose() -> None:
         StepProducts(values=draw.normal(held / noise, 1), held=held), mechanism=sgd(noise, 1.0, steps), delta=DELTA
     )
     truth = dp_sgd_curve.epsilon_floor(noise, 1.0, steps, DELTA)
-    assert found.family == "dp_sgd" and found.participations is None and found.trials == 8000
-    assert found.parameter is not None and noise < found.parameter < 2 * noise
+    assert found.family == "gdp" and found.participations is None and found.trials == 8000
+    assert found.parameter is not None and 2.0 < found.parameter < 4.0 == math.sqrt(steps) / noise
     assert 0.4 * truth < found.epsilon < truth < found.ceiling
 
 
