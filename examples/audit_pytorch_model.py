@@ -8,15 +8,12 @@ only the outputs of the trained model. Because membership was decided by coins, 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
 import audit
-import reports
 
 
 def main() -> None:
@@ -29,22 +26,13 @@ def main() -> None:
     model = train(inputs[coins], labels[coins])
 
     members, nonmembers = (inputs[coins], labels[coins]), (inputs[~coins], labels[~coins])
-    report = audit.inspect(model, members, nonmembers, audit.Settings(coins=coins, delta=1e-5))
+    result = audit.check(model, members, nonmembers, coins=coins)  # prints what it found in a few lines
 
-    game = report.mechanisms[0].games[0]
-    print(f"{len(members[1])} members, {len(nonmembers[1])} nonmembers")
-    for attack in game.attacks:
-        print(f"{attack.scorer:>18}  AUC {attack.auc:.3f}, between {attack.auc_lower:.3f} and {attack.auc_upper:.3f}")
-        for bound in attack.bounds:
-            print(
-                f"{'':>18}  epsilon is at least {bound.epsilon:.2f} at delta {bound.delta:g}; at most {bound.ceiling:.2f}",
-                end="",
-            )
-            print(f" could have been proven ({bound.estimator}, confidence {bound.confidence:.2%})")
-
-    for name, content in reports.render(report, ["pdf", "json"]).items():
-        Path(name).write_bytes(content)
-        print(f"written: {name}")
+    for row in result.attacks:
+        if row.auc is not None:
+            print(f"{row.attack:>20}: AUC {row.auc:.3f}, between {row.auc_lower:.3f} and {row.auc_upper:.3f}")
+    for name in ("report.pdf", "report.json"):
+        print(f"written: {result.save(name)}")
 
 
 def train(inputs: np.ndarray, labels: np.ndarray) -> nn.Module:
