@@ -210,6 +210,7 @@ def _frame(resolved: Resolved, experiment: Experiment, created: str) -> Any:
         config=resolved.text,
         origins=resolved.origins,
         settings=resolved.given,
+        config_lines=resolved.lines,
         engagement=Engagement(**owner_words) if any((owner_words := config.about.model_dump()).values()) else None,
         provenance=provenance.provenance(
             command=f"audit run {config.name}",

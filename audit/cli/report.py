@@ -29,13 +29,15 @@ def report(
     source: Annotated[Path, typer.Argument(metavar="RUN_DIR|FILE", help="A run folder, or its report.json or report.pdf.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write to. Default: the run folder.")] = None,
     formats: Annotated[
-        list[str] | None, typer.Option("--format", help="Format: pdf, json, junit, sarif or figures; may repeat. Default: all.")
+        list[str] | None,
+        typer.Option("--format", help="Format, a name that `audit ls formats` lists; may repeat. Default: those of a run."),
     ] = None,
     edition: Annotated[
         str,
         typer.Option("--edition", help="Edition: internal, or external (without records, seeds, hashes and file names)."),
     ] = INTERNAL,
     title: Annotated[str | None, typer.Option("--title", help="Title of the external edition.")] = None,
+    annex: Annotated[bool, typer.Option("--annex", help="Write annex.pdf as well: which requirement is shown where.")] = False,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
     ] = None,
@@ -45,7 +47,8 @@ def report(
     from audit.execution import store
 
     folder = output or (source if source.is_dir() else source.parent)
-    files = _rendered(_with_ledger(load(source), ledger, output), formats, (edition, title))
+    extra = ("annex",) if annex else ()
+    files = _rendered(_with_ledger(load(source), ledger, output), formats, (edition, title), extra)
     for name, content in files.items():
         _write(folder / name, content)
     if (folder / store.SUMS).is_file():
@@ -68,7 +71,9 @@ def _with_ledger(found: AuditReport, file: Path | None, output: Path | None) -> 
     return replace(found, ledger=ledger.summary(ledger.load(file)))
 
 
-def _rendered(found: AuditReport, formats: Sequence[str] | None, asked: tuple[str, str | None]) -> dict[str, bytes]:
+def _rendered(
+    found: AuditReport, formats: Sequence[str] | None, asked: tuple[str, str | None], extra: Sequence[str] = ()
+) -> dict[str, bytes]:
     """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
     import reports
     from reports.editions.external import external
@@ -77,10 +82,10 @@ def _rendered(found: AuditReport, formats: Sequence[str] | None, asked: tuple[st
     if edition == INTERNAL and title is not None:
         raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
     if edition == INTERNAL:
-        return reports.render(found, formats or USUAL_FORMATS)
+        return reports.render(found, (*(formats or USUAL_FORMATS), *extra))
     if edition != EXTERNAL:
         raise ConfigError(f"there is no edition '{edition}'; choose {INTERNAL} or {EXTERNAL}")
-    files = reports.render(external(found, title), formats or ("pdf", "json"))
+    files = reports.render(external(found, title), (*(formats or ("pdf", "json")), *extra))
     return {f"{Path(name).with_suffix('')}-{EXTERNAL}{Path(name).suffix}": content for name, content in files.items()}
 
 

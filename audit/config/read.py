@@ -26,7 +26,8 @@ _NO_IDENTITY = frozenset({"about", "execution", "name", "title", "output", "unac
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A validated config, its canonical text, its identity, where each value came from, and the values that somebody gave.
+    """A validated config, its canonical text, its identity, where each value came from, the values that somebody gave
+    and the line of each path in the file.
 
     `sha256` is that of the canonical text without the sections that decide nothing of what is found: `execution` says where
     models are trained, the others how the report is called, what it quotes and where it goes. A run can go on under others.
@@ -37,6 +38,7 @@ class Resolved:
     sha256: str
     origins: tuple[tuple[str, str], ...]
     given: tuple[tuple[str, str], ...] = ()
+    lines: tuple[tuple[str, int], ...] = ()
 
 
 def named(name: str) -> Path:
@@ -105,7 +107,9 @@ def parse(
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(lasting, sort_keys=True, allow_unicode=True)
     settings = tuple((path, _worded(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
-    return Resolved(config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings)
+    return Resolved(
+        config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings, tuple(lines.items())
+    )
 
 
 def _worded(value: Any) -> str:

@@ -218,6 +218,7 @@ class AuditReport:
         ledger: everything released about the data, where the owner keeps such a ledger.
         engagement: what the owner declares of the audit itself, or None.
         settings: the settings that somebody gave, each as its path in the config and its value in words.
+        config_lines: in which line of the user's own file each of its paths begins.
     """
 
     schema: str
@@ -241,6 +242,7 @@ class AuditReport:
     ledger: BudgetLedger | None = None
     engagement: Engagement | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    config_lines: tuple[tuple[str, int], ...] = ()
 
     def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
         """Return one table of the report as a data frame.

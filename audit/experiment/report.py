@@ -42,7 +42,7 @@ class Frame:
         classes: of attack, by third parties, listed after our own.
         unaccounted: what touched the data outside the claim, in the owner's words.
         remarks: of those who looked at the input, for the cover.
-        settings: the settings that somebody gave, by path.
+        settings: the settings that somebody gave, by path; `config_lines`: where the file gives each path.
         engagement: what the owner declares of the audit itself.
     """
 
@@ -60,6 +60,7 @@ class Frame:
     remarks: tuple[str, ...] = ()
     classes: tuple[AttackClass, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    config_lines: tuple[tuple[str, int], ...] = ()
     engagement: Engagement | None = None
 
 
@@ -87,6 +88,7 @@ def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
         provenance=frame.provenance,
         engagement=frame.engagement,
         settings=frame.settings,
+        config_lines=frame.config_lines,
     )
 
 

@@ -17,7 +17,7 @@ from audit.core.results import AuditReport
 from audit.core.rounding import elide
 from reports.formats import _glyphs, figures
 from reports.formats import json as report_json
-from reports.pages.blocks import Block, Facts, Items, Mark, Mono, Paragraph, Strong, Table, Text, Verdict
+from reports.pages.blocks import Block, Facts, Figure, Items, Mark, Mono, Paragraph, Section, Strong, Table, Text, Verdict
 from reports.pages.document import sections
 
 FILE = "report.pdf"
@@ -40,15 +40,17 @@ class Pdf:
         return {FILE: typeset(report)}
 
 
-def typeset(report: AuditReport) -> bytes:
-    """The bytes of the PDF."""
-    pdf: bytes = _compile(report, format="pdf", pdf_standards=list(STANDARDS), timestamp=started(report))
+def typeset(report: AuditReport, pages: Sequence[Section] | None = None) -> bytes:
+    """The bytes of the PDF: all sections with report.json attached, or other pages about the report with nothing attached."""
+    whole = pages is None
+    options = {"format": "pdf", "pdf_standards": list(STANDARDS), "timestamp": started(report)}
+    pdf: bytes = _compile(report, sections(report) if pages is None else pages, whole, **options)
     return pdf
 
 
 def page_images(report: AuditReport, pixels_per_inch: float = 100) -> list[bytes]:
     """Each page as PNG, for looking at and for the README."""
-    pages = _compile(report, format="png", ppi=pixels_per_inch)
+    pages = _compile(report, sections(report), True, format="png", ppi=pixels_per_inch)
     return [pages] if isinstance(pages, bytes) else list(pages)
 
 
@@ -79,7 +81,7 @@ def started(report: AuditReport) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def content(report: AuditReport) -> dict[str, Any]:
+def content(report: AuditReport, pages: Sequence[Section]) -> dict[str, Any]:
     """What the template is given: every text and every table cell, and no number left to format."""
     day = started(report)
     return {
@@ -88,7 +90,6 @@ def content(report: AuditReport) -> dict[str, Any]:
         "short_title": elide(report.title, 70),
         "short_id": elide(report.id, 34),
         "created": f"{day.day} {day:%B %Y}",
-        "config": bool(report.config),
         "date": [day.year, day.month, day.day],
         "sections": [
             {
@@ -97,12 +98,12 @@ def content(report: AuditReport) -> dict[str, Any]:
                 "new_page": section.new_page,
                 "blocks": [_block(block) for block in section.blocks],
             }
-            for section in sections(report)
+            for section in pages
         ],
     }
 
 
-def _compile(report: AuditReport, **options: Any) -> Any:
+def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **options: Any) -> Any:
     try:
         import typst
     except ImportError as error:
@@ -110,10 +111,12 @@ def _compile(report: AuditReport, **options: Any) -> Any:
     with tempfile.TemporaryDirectory(prefix="audit-report-") as folder:
         root = Path(folder)
         (root / "figures").mkdir()
-        for drawing in figures.drawings(report).values():
+        drawn = any(isinstance(block, Figure) for page in pages for block in page.blocks)
+        for drawing in figures.drawings(report).values() if drawn else ():
             (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
-        (root / report_json.FILE).write_bytes(report_json.to_json(report))
-        if report.config:
+        if whole:
+            (root / report_json.FILE).write_bytes(report_json.to_json(report))
+        if whole and report.config:
             (root / CONFIG).write_text(report.config, encoding="utf-8")
         (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
         options |= {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(_glyphs.FONTS)]}
@@ -122,7 +125,7 @@ def _compile(report: AuditReport, **options: Any) -> Any:
             (root / "content.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
             return typst.compile(str(root / TEMPLATE.name), **options)
 
-        document = content(report)
+        document = content(report, pages) | {"attached": whole, "config": whole and bool(report.config)}
         try:
             return attempt(document)
         except typst.TypstError as error:

@@ -1,9 +1,10 @@
-"""results.sarif: the judgements as SARIF 2.1.0, each at the line of the resolved configuration that it speaks about."""
+"""results.sarif: what fails, as SARIF 2.1.0, each at the line of the user's configuration that it is about."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,14 +14,18 @@ from reports.findings import RULES, Finding, State, findings, rule_family
 FILE = "results.sarif"
 CONFIG = "config.resolved.yaml"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+GUIDELINES = "https://doi.org/10.6028/NIST.SP.800-226"
+ONE_RUN = "https://arxiv.org/abs/2305.08846"
+HELP = {"AU001": ONE_RUN, "AU002": ONE_RUN, "AU003": ONE_RUN, "AU004": GUIDELINES, "AU005": ONE_RUN}
+"""Where each rule is explained by those who stated it first; every other rule by the guidelines."""
 
 
 class Sarif:
     """Renders results.sarif."""
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
-        """The log under the name results.sarif; what holds is a result of kind "pass"."""
-        results = findings(report)
+        """The log under the name results.sarif: what fails as errors, claims out of reach as warnings, nothing that holds."""
+        results = [finding for finding in findings(report) if _level(finding)]
         rules = sorted({finding.rule for finding in results})
         log = {
             "$schema": SCHEMA,
@@ -31,7 +36,7 @@ class Sarif:
                         "driver": {
                             "name": "audit",
                             "version": report.provenance.version,
-                            "rules": [{"id": rule, "shortDescription": {"text": RULES[rule_family(rule)]}} for rule in rules],
+                            "rules": [_rule(rule) for rule in rules],
                         }
                     },
                     "automationDetails": {"id": report.id},
@@ -43,28 +48,61 @@ class Sarif:
         return {FILE: (json.dumps(log, indent=1, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n").encode()}
 
 
+def _level(finding: Finding) -> str:
+    """How grave a finding is to code scanning, "" where it is none."""
+    if finding.state is State.FAILS:
+        return "error"
+    return "warning" if finding.state is State.OPEN and finding.rule in ("AU001", "AU002") else ""
+
+
+def _rule(rule: str) -> dict[str, Any]:
+    family = rule_family(rule)
+    return {
+        "id": rule,
+        "shortDescription": {"text": RULES[family]},
+        "help": {"text": f"Fails where this does not hold: {RULES[family]}. The rules are listed in docs/report.md."},
+        "helpUri": HELP.get(family, GUIDELINES),
+    }
+
+
 def _result(report: AuditReport, finding: Finding, rule: int) -> dict[str, Any]:
-    kind, level = {State.HOLDS: ("pass", "none"), State.FAILS: ("fail", "error"), State.OPEN: ("open", "none")}[finding.state]
-    if finding.state is State.OPEN and finding.rule in ("AU001", "AU002"):
-        kind, level = "fail", "warning"
+    file, number = location(report, finding)
     return {
         "ruleId": finding.rule,
         "ruleIndex": rule,
-        "kind": kind,
-        "level": level,
+        "kind": "fail",
+        "level": _level(finding),
         "message": {"text": f"{finding.subject}: {finding.message}" if finding.subject else finding.message},
         "locations": [
             {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": CONFIG},
-                    "region": {"startLine": line(report, finding.subject)},
-                },
+                "physicalLocation": {"artifactLocation": {"uri": file}, "region": {"startLine": number}},
                 "logicalLocations": [{"fullyQualifiedName": finding.subject or "report"}],
             }
         ],
         "partialFingerprints": {"judgement/v1": f"{finding.rule}|{finding.subject}|{finding.title}"},
         "properties": {name: value if math.isfinite(value) else "Infinity" for name, value in finding.figures},
     }
+
+
+def location(report: AuditReport, finding: Finding) -> tuple[str, int]:
+    """The user's own file and the line in it; where the report knows none, the resolved configuration."""
+    lines = dict(report.config_lines)
+    files = Counter(source for _, source in report.origins if source.endswith((".yaml", ".yml")))
+    if not lines or not files:
+        return CONFIG, line(report, finding.subject)
+    return files.most_common(1)[0][0], next((lines[path] for path in _paths(report, finding) if path in lines), 1)
+
+
+def _paths(report: AuditReport, finding: Finding) -> list[str]:
+    """Paths of the configuration that a finding is about, the nearest first."""
+    if finding.rule.startswith("PO/"):
+        return [f"policy.{finding.title}", "policy"]
+    if finding.rule == "AU004":
+        return ["games"]
+    parts = finding.subject.split(".")
+    named = {value: path.rpartition(".")[0] for path, value in report.settings if path.endswith(".name")}
+    own = [named[part] for part in reversed(parts) if part in named]
+    return [path for place in own for path in (place, f"{place}.name")]
 
 
 def line(report: AuditReport, subject: str) -> int:

@@ -17,6 +17,10 @@ NAMES = {
     "json": {"report.json"},
     "junit": {"junit.xml"},
     "sarif": {"results.sarif"},
+    "html": {"report.html"},
+    "annex": {"annex.pdf"},
+    "label": {"label.pdf", "label.md"},
+    "registry": {"registry.yaml"},
 }
 
 

@@ -47,6 +47,20 @@ SENTENCES = {
     "stronger.references": "Attacks with reference models grow stronger with their number; here {references}, published "
     "attacks use 64 to 256.",
     "stronger.no_references": "No reference model was trained; published attacks use 64 to 256.",
+    # the annex
+    "annex": "Annex: requirements and where this report shows them",
+    "annex.law": "The annex maps evidence to texts. It is no legal advice, and it judges no conformity: description and "
+    "necessity of the processing, the owner's choices and the decision to release stay with the controller.",
+    "annex.caption": "Shown: the report holds it. Partly: declared, or for a part of the audit. Not shown: it is missing here.",
+    "annex.requirement": "What is asked",
+    "annex.source": "Source",
+    "annex.place": "Section, field of report.json",
+    "annex.status": "Status",
+    # the label
+    "label.title": "Privacy audit",
+    "label.what": "Item",
+    "label.said": "Finding",
+    "label.source": "From audit report {id}, made by audit {version}. Of the tested attacks only; a stronger attack may exist.",
     # the page of contents
     "contents": "Contents",
     "attack_classes": "Attacks run and not run",

@@ -1,0 +1,22 @@
+"""annex.pdf: which requirement of which text the report shows, and where; filled from the report's own data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from audit.core.results import AuditReport
+from reports.formats import pdf
+from reports.pages.annex import annex
+
+FILE = "annex.pdf"
+
+
+class Annex:
+    """Renders annex.pdf."""
+
+    def render(self, report: AuditReport) -> Mapping[str, bytes]:
+        """The document under the name annex.pdf."""
+        return {FILE: pdf.typeset(report, (annex(report),))}
+
+
+PLUGIN = Annex

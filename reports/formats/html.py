@@ -1,0 +1,226 @@
+"""report.html: the pages of the PDF in one file for a browser, without any request to elsewhere; tables sort, curves speak."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+from audit.core.results import AuditReport
+from reports.figures import curves
+from reports.formats import figures
+from reports.pages import blocks as page
+from reports.pages.blocks import Block, Section, Text
+from reports.pages.document import sections
+from reports.words.language import chosen
+
+FILE = "report.html"
+_PROLOGUE = re.compile(rb"^.*?(?=<svg)", re.DOTALL)
+_LONG = re.compile(r"(\.\d\d)\d+")  # of a path's coordinates; a hundredth of a point is enough on a screen
+_METADATA = re.compile(rb"<metadata>.*?</metadata>", re.DOTALL)
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1b2733;--soft:#56616b;--line:#cfd6dc;--paper:#fff;--card:#f2f4f6;--claim:#1f5fa8;
+--measured:#b3321f;--good:#1d6b45;--open:#7a5000;--bad:#a3291a}
+@media(prefers-color-scheme:dark){:root{--ink:#e6eaee;--soft:#a7b1ba;--line:#414b54;--paper:#14191e;--card:#1e252c;
+--claim:#7db3ee;--measured:#f0907f;--good:#7fcca4;--open:#e0b35c;--bad:#f0907f}}
+body{font:16px/1.5 Georgia,"Noto Serif",serif;color:var(--ink);background:var(--paper);max-width:60rem;margin:2rem auto;
+padding:0 1rem}
+h1,h2,h3,h4{line-height:1.25}h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}
+table{border-collapse:collapse;margin:1rem 0;font-size:.9em}caption{text-align:left;color:var(--soft);padding:.3rem 0}
+th,td{padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top}th{border-bottom:1px solid var(--ink)}
+td.right,th.right{text-align:right;font-variant-numeric:tabular-nums}th button{font:inherit;font-weight:bold;color:inherit;
+background:none;border:0;padding:0;cursor:pointer;text-align:inherit}tr+tr td{border-top:1px solid var(--line)}
+.wide{overflow-x:auto}.answer,.card{background:var(--card);padding:1rem;border-left:4px solid var(--measured)}
+.answer strong.word{font-size:1.6em;display:block}.cards{display:flex;gap:1rem;flex-wrap:wrap}.card{flex:1 1 12rem}
+.card b{font-size:1.8em;display:block}dt{font-weight:bold}dd{margin:0 0 .6rem 0}.missing{border:1px solid var(--open);
+padding:.5rem}
+figure{margin:1.5rem 0}figure>svg{background:#fff;max-width:100%;height:auto}figcaption{color:var(--soft);font-size:.9em}
+blockquote{font-style:italic;border-left:2px solid var(--line);margin-left:0;padding-left:1rem}
+.good{color:var(--good)}.open{color:var(--open)}.bad{color:var(--bad)}.claim{color:var(--claim)}
+.measured{color:var(--measured)}
+.chance{color:var(--soft)}nav ol{columns:2}circle.hover{fill:transparent}circle.hover:hover{fill:var(--measured)}
+@media print{body{max-width:none}h2{break-before:page}table,figure{break-inside:avoid}}
+"""
+
+SCRIPT = """
+document.querySelectorAll("th button").forEach(button=>button.addEventListener("click",()=>{
+const head=button.parentElement,table=head.closest("table"),body=table.tBodies[0],at=head.cellIndex;
+const up=head.getAttribute("aria-sort")!=="ascending";
+const key=row=>row.cells[at].textContent.trim(),number=text=>parseFloat(text.replace(/[,\\u00a0 %]/g,
+"").replace("\\u2212","-"));
+table.querySelectorAll("th").forEach(other=>other.removeAttribute("aria-sort"));
+head.setAttribute("aria-sort",up?"ascending":"descending");
+[...body.rows].sort((a,b)=>{const x=key(a),y=key(b),n=number(x)-number(y);
+return (Number.isNaN(n)?x.localeCompare(y):n)*(up?1:-1)}).forEach(row=>body.append(row))}));
+"""
+
+
+class Html:
+    """Renders report.html."""
+
+    def render(self, report: AuditReport) -> Mapping[str, bytes]:
+        """The document under the name report.html: one file, no request to any other."""
+        return {FILE: document(report).encode()}
+
+
+def document(report: AuditReport) -> str:
+    """The whole page as text."""
+    parts = [part for part in sections(report) if not any(isinstance(block, page.Contents) for block in part.blocks)]
+    named = [part for part in parts if part.title and part.level == 1]
+    links = "".join(f'<li><a href="#{_anchor(part, parts)}">{escape(part.title)}</a></li>' for part in named)
+    body = "".join(_section(part, parts, report) for part in parts[1:])
+    return (
+        f'<!doctype html><html lang="{chosen()}"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src "
+        "'unsafe-inline';img-src data:\">"
+        f"<title>{escape(f'Privacy audit report: {report.title}')}</title><style>{STYLE}</style></head><body><main>"
+        f"<h1>Privacy audit report</h1><p>{escape(report.title)}. {escape(report.id)}, {escape(report.created[:10])}.</p>"
+        f'{"".join(_block(block, 2, report) for block in parts[0].blocks)}<nav aria-label="Contents"><ol>{links}</ol></nav>'
+        f"{body}</main><script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def summary(report: AuditReport) -> str:
+    """The first page without its drawing, as a fragment for a notebook."""
+    first = sections(report)[0].blocks
+    kept = [block for block in first if not isinstance(block, page.Figure | page.Signature)]
+    return f'<div class="audit-report">{"".join(_block(block, 3, report) for block in kept)}</div>'
+
+
+def _anchor(part: Section, parts: list[Section]) -> str:
+    return f"section-{parts.index(part)}"
+
+
+def _section(part: Section, parts: list[Section], report: AuditReport) -> str:
+    level = part.level + 1
+    title = f'<h{level} id="{_anchor(part, parts)}">{escape(part.title)}</h{level}>' if part.title else ""
+    return f"<section>{title}{''.join(_block(block, level + 1, report) for block in part.blocks)}</section>"
+
+
+def _block(block: Block, level: int, report: AuditReport) -> str:
+    write: Callable[..., str] = WRITERS[type(block)]
+    return write(block, level, report)
+
+
+def _inline(text: Text) -> str:
+    pieces = text if isinstance(text, tuple) else (text,)
+    written = []
+    for piece in pieces:
+        match piece:
+            case page.Mono(text=inner):
+                written.append(f"<code>{escape(inner)}</code>")
+            case page.Strong(text=inner):
+                written.append(f"<strong>{escape(inner)}</strong>")
+            case page.Mark(text=inner, tone=tone):
+                mark = {"good": "● ", "open": "○ ", "bad": "▲ "}.get(tone.value, "")
+                written.append(f'<span class="{tone.value}">{mark}{escape(inner)}</span>')
+            case str():
+                written.append(escape(piece))
+    return "".join(written)
+
+
+def _paragraph(block: page.Paragraph, *_: Any) -> str:
+    return f"<p>{_inline(block.text)}</p>"
+
+
+def _heading(block: page.Heading, level: int, *_: Any) -> str:
+    return f"<h{level}>{escape(block.text)}</h{level}>"
+
+
+def _table(block: page.Table, *_: Any) -> str:
+    side = ['class="right"' if column.right else "" for column in block.columns]
+    head = "".join(
+        f'<th scope="col" {one}><button type="button">{escape(column.title)}</button></th>' if column.title else "<td></td>"
+        for column, one in zip(block.columns, side, strict=True)
+    )
+    rows = "".join(
+        f"<tr>{''.join(f'<td {one}>{_inline(cell)}</td>' for cell, one in zip(row, side, strict=True))}</tr>"
+        for row in block.rows
+    )
+    caption = f"<caption>{escape(block.caption)}</caption>" if block.caption else ""
+    return f'<div class="wide" tabindex="0"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
+    drawing = curves.roc(report, block.name) or _drawn(figures.drawings(report)[block.name].svg, block.name)
+    labelled = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(block.alt)}"', 1)
+    return f"<figure>{labelled}<figcaption>{escape(block.caption)}</figcaption></figure>"
+
+
+def _drawn(svg: bytes, name: str) -> str:
+    """A drawing without its prologue, with identifiers that no other drawing of the page shares."""
+    plain = _METADATA.sub(b"", _PROLOGUE.sub(b"", svg)).decode()
+    plain = re.sub(r'(?<= d=")[^"]*', lambda path: _LONG.sub(r"\1", path.group()), plain)
+    own = re.sub(r"[^a-z0-9]+", "-", name.lower())
+    plain = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', plain)
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>{own}-", plain)
+
+
+def _numbers(block: page.Numbers, *_: Any) -> str:
+    cards = "".join(
+        f'<div class="card"><span class="{one.tone.value}">{escape(one.label)}<b>{escape(one.value)}</b></span>'
+        f"{escape(one.detail)}</div>"
+        for one in block.items
+    )
+    return f'<div class="cards">{cards}</div>'
+
+
+def _verdict(block: page.Verdict, *_: Any) -> str:
+    said = "".join(f"<p>{_inline(text)}</p>" for text in block.text)
+    return (
+        f'<div class="answer"><em>{escape(block.question)}</em><strong class="word">{escape(block.word)}</strong>{said}</div>'
+    )
+
+
+def _facts(block: page.Facts, *_: Any) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{_inline(text)}</dd>' for name, text in block.items)}</dl>"
+
+
+def _quote(block: page.Quote, *_: Any) -> str:
+    return f"<blockquote>{escape(block.text)}</blockquote>"
+
+
+def _formula(block: page.Formula, *_: Any) -> str:
+    return f"<p><i>{FORMULAS[block.name]}</i></p>"
+
+
+def _terms(block: page.Terms, *_: Any) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>' for term, meaning in block.items)}</dl>"
+
+
+def _items(block: page.Items, *_: Any) -> str:
+    return f"<ul>{''.join(f'<li>{_inline(text)}</li>' for text in block.items)}</ul>"
+
+
+def _missing(block: page.Missing, *_: Any) -> str:
+    return f'<p class="missing"><strong class="open">Missing</strong> {escape(block.what)}</p>'
+
+
+def _nothing(*_: Any) -> str:
+    return ""
+
+
+FORMULAS = {"dp": "Pr[M(D) ∈ S] ≤ e<sup>ε</sup> Pr[M(D′) ∈ S] + δ"}
+
+WRITERS: dict[type, Callable[..., str]] = {
+    page.Paragraph: _paragraph,
+    page.Heading: _heading,
+    page.Table: _table,
+    page.Figure: _figure,
+    page.Numbers: _numbers,
+    page.Verdict: _verdict,
+    page.Facts: _facts,
+    page.Contents: _nothing,
+    page.Quote: _quote,
+    page.Formula: _formula,
+    page.Terms: _terms,
+    page.Items: _items,
+    page.Missing: _missing,
+    page.Signature: _nothing,
+}
+"""How each block is written; the contents are links of the page itself, and nobody signs a screen."""
+
+PLUGIN = Html

@@ -1,0 +1,234 @@
+"""The annex: what each requirement asks to be shown, whether this report shows it, and in which section and field.
+
+It is filled from the report's own data. It is no legal advice: it maps evidence to texts, and says what stays with the
+controller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit.core.results import AuditReport, Engagement, Status
+from reports import headline
+from reports.pages.blocks import Block, Column, Mark, Mono, Paragraph, Section, Table, Text, Tone
+from reports.words.language import say
+
+
+class Shown(StrEnum):
+    """How far a report meets a requirement."""
+
+    SHOWN = "shown"
+    PARTLY = "partly"
+    NOT_SHOWN = "not shown"
+    ELSEWHERE = "not for this tool"
+
+
+TONES = {Shown.SHOWN: Tone.GOOD, Shown.PARTLY: Tone.OPEN, Shown.NOT_SHOWN: Tone.BAD, Shown.ELSEWHERE: Tone.PLAIN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One requirement of a text.
+
+    Attributes:
+        number: R1 to R26.
+        source: texts with their sections.
+        section, field: where the report shows it; "" where it does not.
+        judge: how far a report shows it.
+    """
+
+    number: str
+    asks: str
+    source: str
+    section: str
+    field: str
+    judge: Callable[[AuditReport], Shown]
+
+
+def annex(report: AuditReport) -> Section:
+    """The mapping as a section of its own."""
+    rows: list[tuple[Text, ...]] = []
+    for requirement in REQUIREMENTS:
+        shown = requirement.judge(report)
+        place = requirement.section if shown in (Shown.SHOWN, Shown.PARTLY) else ""
+        cell: Text = (f"{place}, ", Mono(requirement.field)) if place else "none"
+        rows.append((requirement.number, requirement.asks, requirement.source, cell, Mark(shown.value, TONES[shown])))
+    table = Table(
+        caption=say("annex.caption"),
+        columns=(
+            Column(title="No."),
+            Column(title=say("annex.requirement"), share=1.5),
+            Column(title=say("annex.source"), share=1.2),
+            Column(title=say("annex.place"), share=1.3),
+            Column(title=say("annex.status"), share=0.7),
+        ),
+        rows=tuple(rows),
+        small=True,
+    )
+    blocks: list[Block] = [Paragraph(text=say("annex.law")), table]
+    return Section(title=say("annex"), blocks=tuple(blocks))
+
+
+def _engagement(report: AuditReport) -> Engagement:
+    return report.engagement or Engagement()
+
+
+def _claims(report: AuditReport) -> bool:
+    return any(mechanism.claims for mechanism in report.mechanisms)
+
+
+def _games(report: AuditReport) -> Sequence[object]:
+    return [game for mechanism in report.mechanisms for game in mechanism.games]
+
+
+def _if(condition: Callable[[AuditReport], bool], otherwise: Shown = Shown.NOT_SHOWN) -> Callable[[AuditReport], Shown]:
+    return lambda report: Shown.SHOWN if condition(report) else otherwise
+
+
+def _always(shown: Shown) -> Callable[[AuditReport], Shown]:
+    return lambda _: shown
+
+
+def _check(code: str) -> Callable[[AuditReport], Shown]:
+    """Shown where a check of that code passed, partly where it was declared or is a gap, else not shown."""
+
+    def judged(report: AuditReport) -> Shown:
+        found = [check.status for one in report.mechanisms for check in one.checks if check.code.startswith(code)]
+        if not found:
+            return Shown.NOT_SHOWN
+        return Shown.SHOWN if all(status is Status.CHECKED for status in found) else Shown.PARTLY
+
+    return judged
+
+
+def _any_bound(report: AuditReport) -> bool:
+    return any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism))
+
+
+def _several_accountants(report: AuditReport) -> Shown:
+    counts = [len(one.claims) for one in report.mechanisms if one.claims]
+    return Shown.NOT_SHOWN if not counts else Shown.SHOWN if min(counts) > 1 else Shown.PARTLY
+
+
+def _coverage(report: AuditReport) -> Shown:
+    if not report.coverage:
+        return Shown.NOT_SHOWN
+    return Shown.SHOWN if all(row.status in ("run", "not applicable") for row in report.coverage) else Shown.PARTLY
+
+
+def _threat(report: AuditReport) -> Shown:
+    if not _games(report):
+        return Shown.NOT_SHOWN
+    return Shown.SHOWN if _engagement(report).release_context else Shown.PARTLY
+
+
+def _utility(report: AuditReport) -> Shown:
+    measured = [bool(one.claims) for one in report.mechanisms if one.utility]
+    return Shown.NOT_SHOWN if not measured else Shown.SHOWN if {True, False} <= set(measured) else Shown.PARTLY
+
+
+def _worst(report: AuditReport) -> Shown:
+    games = [game for mechanism in report.mechanisms for game in mechanism.games]
+    records = any(game.records or (game.evaluation and game.evaluation.records) for game in games)
+    groups = any(game.groups for game in games)
+    return Shown.SHOWN if records and groups else Shown.PARTLY if records or groups else Shown.NOT_SHOWN
+
+
+def _finite_claim(report: AuditReport) -> bool:
+    return any(math.isfinite(claim.epsilon) for one in report.mechanisms for claim in one.claims)
+
+
+def _signed(report: AuditReport) -> Shown:
+    return Shown.PARTLY  # lines for names and dates are printed; whether somebody signs them, no report can know
+
+
+def _valid(report: AuditReport) -> Shown:
+    given = _engagement(report)
+    return Shown.SHOWN if given.valid_until and given.next_audit else Shown.PARTLY if given.valid_until else Shown.NOT_SHOWN
+
+
+def _dpia(report: AuditReport) -> Shown:
+    return Shown.PARTLY if _games(report) else Shown.NOT_SHOWN
+
+
+def _row(number: int, asks: str, source: str, place: tuple[str, str], judge: Callable[[AuditReport], Shown]) -> Requirement:
+    return Requirement(number=f"R{number}", asks=asks, source=source, section=place[0], field=place[1], judge=judge)
+
+
+TRAINING, WORDS, LIMITS, ANEW = "Training", "In plain words", "Limits", "How to reproduce"
+NIST = "NIST SP 800-226"
+
+REQUIREMENTS = (
+    _row(1, "ε and its unit of privacy", f"{NIST} 2.1.1, 2.4", (TRAINING, "claims.unit"), _check("unit")),
+    _row(2, "Neighbouring relation, kept throughout", f"{NIST} 2.4", (TRAINING, "claims.adjacency"), _check("adjacency")),
+    _row(
+        3,
+        "All parameters, so that others can convert",
+        f"{NIST} 2.3, 2.5",
+        (TRAINING, "mechanisms.mechanism"),
+        _if(lambda report: any(one.mechanism is not None and one.claims for one in report.mechanisms)),
+    ),
+    _row(4, "Every ε with its δ", f"{NIST} 2.5", (TRAINING, "claims.delta"), _if(_claims)),
+    _row(5, "What the claim is worth", f"{NIST} 2.2", (TRAINING, "tpr_at.allowed"), _if(_finite_claim)),
+    _row(6, "Use of the data outside the claim", "DP-fy ML 5.3.3", (TRAINING, "checks.unaccounted"), _check("unaccounted")),
+    _row(7, "What is released", "DP-fy ML 5.3", (TRAINING, "checks.release"), _check("release")),
+    _row(8, "Accountant, and another beside it", "DP-fy ML 5.3", (TRAINING, "claims.source"), _several_accountants),
+    _row(9, "Trust model", f"{NIST} 4.2", (WORDS, "engagement.release_context"), _threat),
+    _row(10, "Hazards of the implementation", f"{NIST} 4.3", (TRAINING, "checks.floating-point"), _check("floating-point")),
+    _row(11, "Other releases from the same data", f"{NIST} 2.6", ("Budget", "ledger"), _if(lambda report: bool(report.ledger))),
+    _row(
+        12, "Empirical validation of the level", f"{NIST} 4.6; ISO/IEC 27559 8.2.3", ("Game", "attacks.bounds"), _if(_any_bound)
+    ),
+    _row(
+        13, "Each class of attack, run or not", "EDPB Opinion 28/2024, 55", ("Attacks run and not run", "coverage"), _coverage
+    ),
+    _row(
+        14,
+        "Scope, number and power of the tests",
+        "EDPB Opinion 28/2024, 55",
+        ("Game", "games.detectable"),
+        _if(lambda report: any(game.detectable for one in report.mechanisms for game in one.games), Shown.PARTLY),
+    ),
+    _row(
+        15,
+        "Threat model and release context",
+        "EDPB Opinion 28/2024, 46, 58(c); ISO/IEC 27559 6.2; ICO, motivated intruder",
+        ("Game", "games.game.access"),
+        _threat,
+    ),
+    _row(
+        16,
+        "Test report: by whom, when, how, results",
+        "EDPB Opinion 28/2024, 58",
+        (WORDS, "engagement.auditor"),
+        _if(lambda report: bool(_engagement(report).auditor), Shown.PARTLY),
+    ),
+    _row(
+        17, "The worst record and group, not the mean", "EDPB Opinion 28/2024; ISO/IEC 27559 7.3.2", ("Game", "groups"), _worst
+    ),
+    _row(
+        18,
+        "Leakage per group",
+        f"{NIST} 3.3",
+        ("Game", "groups"),
+        _if(lambda report: any(game.groups for one in report.mechanisms for game in one.games)),
+    ),
+    _row(19, "Utility with and without DP", f"{NIST} 3.2", ("Utility", "mechanisms.utility"), _utility),
+    _row(20, "Description, necessity, risks, measures", "GDPR 35(7)", (WORDS, "mechanisms"), _dpia),
+    _row(21, "Dated and signed test reports", "EU AI Act, annex IV 2(g)", ("First page", "created"), _signed),
+    _row(
+        22,
+        "Versions of system, software, hardware",
+        "EU AI Act, art. 15, annex IV 1",
+        (ANEW, "provenance"),
+        _if(lambda report: bool(report.provenance.packages)),
+    ),
+    _row(23, "Design choices and trade-offs", "EU AI Act, annex IV 2(b)", ("", ""), _always(Shown.ELSEWHERE)),
+    _row(24, "Review when the risk changes", "GDPR 35(11); ISO/IEC 27559 8.3.4", (WORDS, "engagement.valid_until"), _valid),
+    _row(25, "Residual risk, stated plainly", "GDPR 35(7)(c)", (LIMITS, "coverage"), _always(Shown.SHOWN)),
+    _row(26, "Public disclosure", "OpenDP registry of deployments", ("registry.yaml", "label"), _always(Shown.SHOWN)),
+)
+"""What compliance texts ask of such a report; their articles are named, their words are not quoted."""

@@ -1,0 +1,57 @@
+"""The label: claim, answer, verdicts and the sentence to quote on one page, and the same as Markdown for a model card."""
+
+from __future__ import annotations
+
+from audit.core.results import AuditReport
+from reports import headline
+from reports.pages import cover, verdict, without_claim
+from reports.pages.blocks import Block, Mark, Mono, Numbers, Quote, Section, Strong, Text
+from reports.words.language import say
+
+
+def pages(report: AuditReport) -> tuple[Section, ...]:
+    """The label as a page."""
+    head = headline.headline(report)
+    blocks: tuple[Block, ...] = (
+        verdict.verdict(report),
+        verdict.facts(report, head, cover.claim(report, head)),
+        Numbers(items=without_claim.numbers(report) if head is None else cover.numbers(report, head)),
+        Quote(text=_sentence(report)),
+        cover.identity(report),
+    )
+    return (Section(title="", blocks=blocks),)
+
+
+def card(report: AuditReport) -> str:
+    """The label as a section of a model card, in Markdown; no name of a user's can become markup."""
+    head = headline.headline(report)
+    answer = verdict.verdict(report)
+    facts = verdict.facts(report, head, cover.claim(report, head))
+    rows = [f"| {_plain(name)} | {_plain(text)} |" for name, text in facts.items]
+    lines = [
+        f"## {say('label.title')}",
+        f"**{_plain(answer.question)} {_plain(answer.word)}.**",
+        *(_plain(text) for text in answer.text),
+        "\n".join([f"| {say('label.what')} | {say('label.said')} |", "|---|---|", *rows]),
+        f"> {_plain(_sentence(report))}",
+        say("label.source", id=_plain(report.id), version=_plain(report.provenance.version)),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def _sentence(report: AuditReport) -> str:
+    head = headline.headline(report)
+    return without_claim.sentence(report) if head is None else cover.quotable(report, head)
+
+
+def _plain(text: Text) -> str:
+    """Text without its styles, with every character that Markdown or HTML could read as markup taken from it."""
+    pieces = text if isinstance(text, tuple) else (text,)
+    whole = "".join(piece if isinstance(piece, str) else _inner(piece) for piece in pieces)
+    for sign in "\\`*_{}[]<>#|!$":
+        whole = whole.replace(sign, f"\\{sign}")
+    return " ".join(whole.split("\n"))
+
+
+def _inner(piece: Mono | Strong | Mark) -> str:
+    return piece.text
