@@ -6,32 +6,20 @@ is a value; recording gives a new one, and refuses what would exceed the budget.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import math
-import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from itertools import accumulate
 
 from audit.accounting import resolve
-from audit.core import checks, files
+from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.errors import AuditError, ConfigError, DataError, OutputError
-from audit.core.event_forms import decode, encode
+from audit.core.errors import AuditError, ConfigError
 from audit.core.events import Composed, Event, Laplace, Repeated, words
 from audit.core.protocols import Accountant
 from audit.core.results import BudgetLedger, BudgetRelease, Trajectory
-
-VERSION = 2
-_HEAD = {"version", "budget_epsilon", "delta", "adjacency", "accountant", "seal", "releases"}
-_ROW = {"name", "when", "note", "event", "hash"}
-_PATIENCE = 10.0  # seconds that a command waits for another one that writes the same ledger
 
 
 class BudgetExceeded(AuditError):
@@ -42,12 +30,26 @@ class BudgetExceeded(AuditError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Something that was published about the data: its name, its event, when (ISO 8601 text), and a remark."""
+    """Something that was published about the data.
+
+    Attributes:
+        when: ISO 8601 text.
+        note: a remark.
+        spent: epsilon of everything up to and with this release, as the ledger's accountant put it when it was recorded;
+            None before that.
+        source: that accountant, as it states itself.
+    """
 
     name: str
     event: Event
     when: str = ""
     note: str = ""
+    spent: float | None = None
+    source: str = ""
+
+    def is_again(self, other: Release) -> bool:
+        """Whether the other one is the same release: name, event and remark, whenever it was recorded."""
+        return (self.name, self.event, self.note) == (other.name, other.event, other.note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +89,14 @@ class Ledger:
     @property
     def event(self) -> Event:
         """Everything released so far, as one event."""
-        return Composed(parts=tuple(release.event for release in self.releases))
+        return together(release.event for release in self.releases)
 
     def total_claim(self, accountant: Accountant, events: Sequence[Event] = ()) -> Claim:
         """What all releases cost together, `events` ones included.
 
         Composition is that of the mechanisms, not of their epsilons; each release may depend on those before it.
         """
-        parts = (*(release.event for release in self.releases), *events)
-        event = parts[0] if len(parts) == 1 else Composed(parts=parts)
+        event = together((*(release.event for release in self.releases), *events))
         return accountant.claim(event, delta=self.delta, adjacency=self.adjacency)
 
     def remaining(self, accountant: Accountant) -> float:
@@ -119,7 +120,8 @@ class Ledger:
                 f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.6g} of it is left. "
                 "Take fewer steps, more noise, or raise the budget on purpose"
             )
-        return replace(self, releases=(*self.releases, release))
+        recorded = replace(release, spent=total.epsilon, source=total.source)
+        return replace(self, releases=(*self.releases, recorded))
 
     def most_repeats(self, accountant: Accountant, event: Event, *, limit: int = 1_000_000) -> int:
         """How often a planned release can be made within the budget, from below."""
@@ -138,35 +140,32 @@ class Ledger:
         return low
 
     def trajectory(self, accountant: Accountant) -> Trajectory:
-        """What was spent after each release; its steps are the releases, counted from 1."""
-        epsilons, source = [0.0], ""
-        for count in range(1, len(self.releases) + 1):
-            claim = replace(self, releases=self.releases[:count]).total_claim(accountant)
-            source = claim.source
-            epsilons.append(max(epsilons[-1], claim.epsilon))
-        return Trajectory(accountant=source, steps=tuple(range(1, len(epsilons))), epsilon=tuple(epsilons[1:]))
+        """What was spent after each release, asked for now; its steps are the releases, counted from 1."""
+        claims = [
+            replace(self, releases=self.releases[: count + 1]).total_claim(accountant) for count in range(len(self.releases))
+        ]
+        return Trajectory(
+            accountant=claims[-1].source if claims else "",
+            steps=tuple(range(1, len(claims) + 1)),
+            epsilon=_rising(claim.epsilon for claim in claims),
+        )
 
 
-def record(path: Path, release: Release, *, unless_present: bool = False) -> Ledger:
-    """Return the ledger of a file after a release was recorded in it.
+def together(events: Iterable[Event]) -> Event:
+    """Return the events as one; equal ones are counted, since their order costs nothing.
 
-    The accountant is asked before the file is locked, and again where another command recorded something meanwhile.
-
-    Args:
-        unless_present: leave the ledger as it is where the very same release (name, event, note) is there already.
-
-    Raises:
-        BudgetExceeded: it would cost more than what is left; the file stays as it is.
+    >>> step = Laplace(noise_multiplier=2.0)
+    >>> together((step, step)) == Repeated(mechanism=step, count=2)
+    True
     """
-    while True:
-        book = load(path)
-        if unless_present and any(replace(row, when=release.when) == release for row in book.releases):
-            return book
-        extension = book.record(book.ask(), release)
-        with lock(path):
-            if load(path) == book:
-                save(extension, path)
-                return extension
+    counts = Counter(events)
+    parts = tuple(event if count == 1 else Repeated(mechanism=event, count=count) for event, count in counts.items())
+    return parts[0] if len(parts) == 1 else Composed(parts=parts)
+
+
+def _rising(epsilons: Iterable[float]) -> tuple[float, ...]:
+    """The largest figure so far at each place: what is spent does not come back, though an upper bound may round below."""
+    return tuple(accumulate(epsilons, max))
 
 
 def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, moment: str = "") -> Release:
@@ -187,171 +186,25 @@ def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, m
     return Release(name=name, event=event if times == 1 else Repeated(mechanism=event, count=times), when=moment)
 
 
-def save(ledger: Ledger, path: Path) -> None:
-    """Writes the ledger as JSON, whole or not at all, and waits until it is on the disk.
-
-    Each release has a hash over itself, all before it and the settings; the seal covers their number.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
-    hashes = _hashes(ledger)
-    rows = [
-        {"name": row.name, "when": row.when, "note": row.note, "event": encode(row.event), "hash": digest}
-        for row, digest in zip(ledger.releases, hashes[1:], strict=True)
-    ]
-    document = {"version": VERSION, **_settings(ledger), "seal": _seal(hashes), "releases": rows}
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w") as file:
-            file.write(json.dumps(document, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OutputError(f"cannot write the ledger {path}: {error}") from error
-
-
-@contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Keeps other commands from writing a ledger of this folder until the block, or the process, ends.
-
-    Raises:
-        OutputError: another one has been at it for ten seconds, or the folder cannot be opened.
-    """
-    until = time.monotonic() + _PATIENCE
-    try:
-        folder = os.open(path.parent, os.O_RDONLY)
-    except OSError as error:
-        raise OutputError(f"cannot write beside the ledger {path}: {error}") from error
-    try:
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise OutputError(f"another command writes a ledger in {path.parent}; try again when it is done") from None
-                time.sleep(0.02)
-        yield
-    finally:
-        os.close(folder)  # which unlocks; so does the end of the process, however it ends
-
-
-def load(path: Path) -> Ledger:
-    """The ledger of a file that `save` wrote.
-
-    Raises:
-        DataError: it is missing, malformed, of another version, or a release was changed after it was recorded.
-    """
-    try:
-        document = files.read_json(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read the ledger {path}: {error}; expected a JSON file that this program wrote") from error
-    if not isinstance(document, dict) or document.get("version") not in (1, VERSION):
-        raise DataError(f"{path} is not a ledger of version {VERSION}")
-    is_sealed = document["version"] == VERSION  # a file of version 1 is sealed when something is recorded in it
-    _exactly(document, _HEAD if is_sealed else _HEAD - {"seal"}, str(path))
-    if not isinstance(document["releases"], list):
-        raise DataError(f"{path}: 'releases' is {type(document['releases']).__name__}; expected a list")
-    releases = tuple(_release(row, f"{path}, release {place + 1}") for place, row in enumerate(document["releases"]))
-    try:
-        ledger = Ledger(
-            budget_epsilon=_number(document["budget_epsilon"], "budget_epsilon"),
-            delta=_number(document["delta"], "delta"),
-            adjacency=Adjacency(document["adjacency"]),
-            accountant=_text(document["accountant"], "accountant"),
-            releases=releases,
-        )
-    except (ValueError, ConfigError) as error:
-        raise DataError(f"{path}: {error}") from error
-    hashes = _hashes(ledger, with_seal=is_sealed)
-    for place, row in enumerate(document["releases"]):
-        if row["hash"] != hashes[place + 1]:
-            raise DataError(
-                f"{path}: release {place + 1} ('{releases[place].name}'), one before it or a setting was changed after it was "
-                "recorded"
-            )
-    if is_sealed and document["seal"] != _seal(hashes):
-        raise DataError(f"{path}: a setting was changed or a release removed after it was recorded; the seal does not fit")
-    return ledger
-
-
-def _release(row: Any, location: str) -> Release:
-    if not isinstance(row, dict):
-        raise DataError(f"{location} is {type(row).__name__}; expected an object")
-    _exactly(row, _ROW, location)
-    try:
-        event = decode(row["event"])
-    except (TypeError, AttributeError, KeyError, ConfigError, DataError) as error:
-        raise DataError(f"{location}: the event cannot be read: {error}") from error
-    return Release(
-        name=_text(row["name"], "name"), event=event, when=_text(row["when"], "when"), note=_text(row["note"], "note")
-    )
-
-
-def _exactly(row: Mapping[str, Any], fields: set[str], location: str) -> None:
-    missing, extra = sorted(fields - row.keys()), sorted(row.keys() - fields)
-    if missing or extra:
-        raise DataError(f"{location} lacks {missing or 'nothing'} and has {extra or 'nothing'} beyond what a ledger holds")
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} is {value!r}; expected a number")
-    return float(value)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{name} is {value!r}; expected text")
-    return value
-
-
-def _settings(ledger: Ledger) -> dict[str, Any]:
-    return {
-        "budget_epsilon": ledger.budget_epsilon,
-        "delta": ledger.delta,
-        "adjacency": str(ledger.adjacency),
-        "accountant": ledger.accountant,
-    }
-
-
-def _hashes(ledger: Ledger, *, with_seal: bool = True) -> list[str]:
-    """The hash of the settings ("" in files of version 1), and of each release with all before it."""
-    hashes = [_digest(_settings(ledger)) if with_seal else ""]
-    for row in ledger.releases:
-        hashes.append(_digest([hashes[-1], row.name, row.when, row.note, encode(row.event)]))
-    return hashes
-
-
-def _seal(hashes: Sequence[str]) -> str:
-    return _digest([hashes[-1], len(hashes) - 1])
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
 def summary(ledger: Ledger) -> BudgetLedger:
-    """The ledger as a report shows it: every release with what was spent after it."""
-    trajectory = ledger.trajectory(ledger.ask())
+    """The ledger as a report shows it: every release with what was spent after it, as it was put when it was recorded."""
+    releases = ledger.releases
+    if any(release.spent is None for release in releases):
+        claims = ledger.trajectory(ledger.ask())
+        source, epsilons = claims.accountant, claims.epsilon
+    else:
+        source = releases[-1].source if releases else ""
+        epsilons = _rising(release.spent for release in releases if release.spent is not None)
     return BudgetLedger(
         budget=ledger.budget_epsilon,
         delta=ledger.delta,
         adjacency=ledger.adjacency,
-        accountant=trajectory.accountant or ledger.accountant,
+        accountant=source or ledger.accountant,
         releases=tuple(
             BudgetRelease(
                 name=release.name, when=release.when, mechanism=words(release.event), note=release.note, epsilon=epsilon
             )
-            for release, epsilon in zip(ledger.releases, trajectory.epsilon, strict=True)
+            for release, epsilon in zip(releases, epsilons, strict=True)
         ),
     )
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from audit.core.results import BudgetLedger
 
 app = typer.Typer(
-    help="Keep a privacy budget: releases over time in one JSON file, composed by an accountant. "
+    help="Keep a privacy budget: releases over time in one SQLite database, composed by an accountant. "
     "Exit code 1 where a release would exceed the budget.",
     no_args_is_help=True,
 )
 DIGITS = 4
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger, a JSON file.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger, a database.")]
 Noise = Annotated[float | None, typer.Option(help="For a training: noise multiplier of DP-SGD.")]
 Rate = Annotated[float | None, typer.Option(help="For a training: probability that a record takes part in a step.")]
 Steps = Annotated[int | None, typer.Option(help="For a training: number of noisy steps.")]
@@ -45,16 +45,14 @@ def create(
     ] = "reference",
 ) -> int:
     """Start an empty ledger."""
-    from audit.accounting import ledger
+    from audit.accounting import ledger, ledger_database
     from audit.core.adjacency import Adjacency
 
     if adjacency not in list(Adjacency):
         raise ConfigError(f"--adjacency is '{adjacency}'; expected one of {', '.join(Adjacency)}")
-    if file.exists():
-        raise ConfigError(f"'{file}' exists already; choose another name, a ledger is never overwritten")
     book = ledger.Ledger(budget_epsilon=budget, delta=delta, adjacency=Adjacency(adjacency), accountant=accountant)
     book.ask()
-    ledger.save(book, file)
+    ledger_database.create(file, book)
     print_plain(f"{file}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
     return 0
 
@@ -75,11 +73,10 @@ def record(
     as_json: AsJson = False,
 ) -> int:
     """Record a release. Exit code 1, and nothing is recorded, if it would exceed the budget."""
-    from audit.accounting import ledger
+    from audit.accounting import ledger, ledger_database
 
     found = _event(noise, rate, steps, records, scale, times, event)
-    moment = when or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    book = ledger.record(file, ledger.Release(name=name, event=found, when=_moment(moment), note=note))
+    book = ledger_database.record(file, ledger.Release(name=name, event=found, when=_moment(when), note=note))
     return _say(ledger.summary(book), as_json)
 
 
@@ -96,11 +93,11 @@ def plan(
     as_json: AsJson = False,
 ) -> int:
     """Compute the total after a release and how often it still fits. Exit code 1 if it does not fit; records nothing."""
-    from audit.accounting import ledger
+    from audit.accounting import ledger_database
     from audit.core.events import words
 
     found = _event(noise, rate, steps, records, scale, times, event)
-    book = ledger.load(file)
+    book = ledger_database.load(file)
     accountant = book.ask()
     total = book.total_claim(accountant, (found,)).epsilon
     fits = total <= book.budget_epsilon
@@ -125,15 +122,63 @@ def show(
     as_json: AsJson = False,
 ) -> int:
     """List the releases with the total after each, and what is left. Exit code 1 if the budget is exceeded."""
-    from audit.accounting import ledger
+    from audit.accounting import ledger, ledger_database
 
-    book = ledger.summary(ledger.load(file))
+    book = ledger.summary(ledger_database.load(file))
     if plot is not None:
         from audit.accounting.regression import files
         from reports.figures.ledger import trajectory
 
         files.write_figure(plot, trajectory(book))
     return _say(book, as_json)
+
+
+@app.command()
+def budget(
+    file: File,
+    epsilon: Annotated[float, typer.Argument(help="Epsilon that may be spent in total, from now on.")],
+    note: Annotated[str, typer.Option(help="Reason, kept with the change.")],
+    when: Annotated[str, typer.Option(help="Time of the change in ISO 8601. Default: now.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Change the budget on purpose; the change and its reason stay in the ledger."""
+    from audit.accounting import ledger, ledger_database
+
+    return _say(ledger.summary(ledger_database.change_budget(file, epsilon, when=_moment(when), note=note)), as_json)
+
+
+@app.command()
+def verify(
+    file: File,
+    seal: Annotated[str | None, typer.Option(help="Seal noted earlier; it has to be part of the history.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check every entry's hash and print the seal to note elsewhere; exit code 1 where a seal noted earlier is gone."""
+    from audit.accounting import ledger_database
+
+    book = ledger_database.read(file)
+    known = seal is None or seal in book.hashes
+    if as_json:
+        print_json({"entries": len(book.hashes), "seal": book.seal, "known": known})
+    elif known:
+        print_plain(f"{len(book.hashes)} in an unbroken chain (settings, budgets, releases); the seal is {book.seal}")
+    else:
+        print_plain(f"the seal {seal} is not part of the history: entries before it were changed or removed")
+    return 0 if known else 1
+
+
+@app.command("import")
+def import_(
+    old: Annotated[Path, typer.Argument(help="Ledger of an earlier version, a JSON file.")],
+    file: File,
+) -> int:
+    """Make a database of a ledger that an earlier version kept as JSON; the file itself stays as it is."""
+    from audit.accounting import ledger_database, ledger_import
+
+    book = ledger_import.load(old)
+    ledger_database.create(file, book)
+    print_plain(f"{file}: {plural(len(book.releases), 'release')} of {old}")
+    return 0
 
 
 def _event(
@@ -181,6 +226,9 @@ def _read(path: Path) -> Event:
 
 
 def _moment(text: str) -> str:
+    """The moment that was named, checked, or now."""
+    if not text:
+        return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     try:
         datetime.datetime.fromisoformat(text)
     except ValueError as error:

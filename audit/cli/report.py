@@ -62,13 +62,13 @@ def report(
 
 def _with_ledger(found: AuditReport, file: Path | None, output: Path | None) -> AuditReport:
     """The report with another ledger in it; a run's own folder keeps what was written when it ended."""
-    from audit.accounting import ledger
+    from audit.accounting import ledger, ledger_database
 
     if file is None:
         return found
     if output is None:
         raise ConfigError("--ledger makes another report; name a folder for it with --output")
-    return replace(found, ledger=ledger.summary(ledger.load(file)))
+    return replace(found, ledger=ledger.summary(ledger_database.load(file)))
 
 
 def _rendered(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from audit.accounting import ledger
+from audit.accounting import ledger, ledger_database
 from audit.accounting.ledger import Release
 from audit.core.errors import ConfigError
 from audit.core.results import AuditReport
@@ -30,7 +30,7 @@ class LedgerEntry:
             raise ConfigError("--record names a training but there is no --ledger to record it in")
         if self.file is None:
             return
-        book = ledger.load(self.file)
+        book = ledger_database.load(self.file)
         if self.training is not None:
             book.record(book.ask(), self._release(experiment, ""))
 
@@ -39,10 +39,10 @@ class LedgerEntry:
         if self.file is None:
             return report
         if self.training is None:
-            book = ledger.load(self.file)
+            book = ledger_database.load(self.file)
         else:
             release = self._release(experiment, f"recorded by the audit {report.id}", report.created)
-            book = ledger.record(self.file, release, unless_present=True)
+            book = ledger_database.record(self.file, release, unless_present=True)
         return replace(report, ledger=ledger.summary(book))
 
     def _release(self, experiment: Experiment, note: str, when: str = "") -> Release:

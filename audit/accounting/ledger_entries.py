@@ -1,0 +1,88 @@
+"""Entries of a ledger: the text that is kept of each, the chain of hashes over them, and the ledger that they add up to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from audit.accounting.ledger import Ledger, Release
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError, DataError
+from audit.core.event_forms import decode, encode, number, plain
+
+SETTINGS, RELEASE, BUDGET = "settings", "release", "budget"
+"""Kinds of entries."""
+
+
+def chained(before: str, position: int, kind: str, body: str) -> str:
+    """Return the hash of an entry and, by the hash before it, of all entries before it."""
+    return hashlib.sha256(json.dumps([before, position, kind, body]).encode()).hexdigest()
+
+
+def verified(rows: Sequence[tuple[int, str, str, str]], path: Path) -> tuple[str, ...]:
+    """The hashes of all entries, which are those of an unbroken chain."""
+    hashes: list[str] = []
+    for place, (position, kind, body, digest) in enumerate(rows, start=1):
+        expected = chained(hashes[-1] if hashes else "", place, kind, body)
+        if position != place or digest != expected:
+            raise DataError(f"{path}: entry {place} ({kind}) or one before it was changed or removed after it was recorded")
+        hashes.append(expected)
+    return tuple(hashes)
+
+
+def restored(entries: Sequence[tuple[str, dict[str, Any]]], path: Path) -> Ledger:
+    """The ledger that the entries add up to."""
+    try:
+        _, settings = entries[0]
+        budget, releases = number(settings["budget_epsilon"]), []
+        for kind, body in entries[1:]:
+            if kind == BUDGET:
+                budget = number(body["budget_epsilon"])
+            elif kind == RELEASE:
+                releases.append(_release(body))
+            else:
+                raise DataError(f"an entry of the kind '{kind}', which this version does not know")
+        return Ledger(
+            budget_epsilon=budget,
+            delta=number(settings["delta"]),
+            adjacency=Adjacency(settings["adjacency"]),
+            accountant=settings["accountant"],
+            releases=tuple(releases),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, ConfigError, DataError) as error:
+        raise DataError(f"{path}: an entry cannot be read: {error}") from error
+
+
+def settings_body(ledger: Ledger) -> dict[str, Any]:
+    return {
+        "budget_epsilon": plain(ledger.budget_epsilon),
+        "delta": plain(ledger.delta),
+        "adjacency": str(ledger.adjacency),
+        "accountant": ledger.accountant,
+    }
+
+
+def release_body(release: Release) -> dict[str, Any]:
+    return {
+        "name": release.name,
+        "when": release.when,
+        "note": release.note,
+        "event": encode(release.event),
+        "spent": None if release.spent is None else plain(release.spent),
+        "source": release.source,
+    }
+
+
+def _release(body: Mapping[str, Any]) -> Release:
+    spent = body["spent"]
+    return Release(
+        name=body["name"],
+        event=decode(body["event"]),
+        when=body["when"],
+        note=body["note"],
+        spent=None if spent is None else float(number(spent)),
+        source=body["source"],
+    )

@@ -1,0 +1,310 @@
+"""A ledger's database loses nothing at a kill, lets nobody wait for an accountant, and shows every edit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.accounting import ledger_database, ledger_import
+from audit.accounting.ledger import BudgetExceeded, Ledger, Release
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.events import ApproximateDp
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def empty(budget: float = 1000.0) -> Ledger:
+    return Ledger(budget_epsilon=budget, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountant="composition_theorems")
+
+
+def answer(name: str, epsilon: float = 0.01) -> Release:
+    return Release(name=name, event=ApproximateDp(epsilon=epsilon), when="2026-01-01", note="of ages")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "budget.ledger"
+    ledger_database.create(path, empty())
+    return path
+
+
+def tampered(path: Path, *statements: str) -> None:
+    """Somebody edits the database by hand, triggers and all."""
+    with closing(sqlite3.connect(path)) as database:
+        for statement in ("DROP TRIGGER no_change", "DROP TRIGGER no_removal", *statements):
+            database.execute(statement)
+        database.commit()
+
+
+def test_what_is_recorded_is_read_back(file: Path) -> None:
+    first = ledger_database.record(file, answer("a"))
+    second = ledger_database.record(file, answer("b", 0.5))
+    assert ledger_database.load(file) == second and second.releases[0] == first.releases[0]
+    assert second.releases[1].spent == pytest.approx(0.51, rel=1e-6) and "composition" in second.releases[1].source
+    assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
+
+
+def test_a_refused_release_leaves_no_trace(tmp_path: Path) -> None:
+    file = tmp_path / "small.ledger"
+    ledger_database.create(file, empty(1.0))
+    before = ledger_database.read(file).seal
+    with pytest.raises(BudgetExceeded):
+        ledger_database.record(file, answer("too much", 2.0))
+    assert ledger_database.read(file).seal == before
+
+
+def test_the_same_release_is_recorded_once_where_that_is_asked_for(file: Path) -> None:
+    for _ in range(2):
+        ledger_database.record(file, answer("audit"), unless_present=True)
+    assert len(ledger_database.load(file).releases) == 1
+    assert len(ledger_database.record(file, answer("audit")).releases) == 2
+
+
+def test_nobody_waits_while_an_accountant_computes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that another command records in the meantime is counted, and its command went through at once."""
+    total_claim = Ledger.total_claim
+
+    def interrupted(*arguments: Any) -> Any:
+        monkeypatch.setattr(Ledger, "total_claim", total_claim)
+        ledger_database.record(file, answer("rival"))
+        return total_claim(*arguments)
+
+    monkeypatch.setattr(Ledger, "total_claim", interrupted)
+    found = ledger_database.record(file, answer("mine"))
+    assert [row.name for row in found.releases] == ["rival", "mine"]
+    assert found.releases[1].spent == pytest.approx(0.02, rel=1e-6)
+    assert ledger_database.load(file) == found
+
+
+def test_eight_at_once_lose_nothing(file: Path) -> None:
+    names = [f"release {place}" for place in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: ledger_database.record(file, answer(name)), names))
+    kept = ledger_database.load(file)
+    assert sorted(row.name for row in kept.releases) == sorted(names)
+    spent = [row.spent or 0.0 for row in kept.releases]
+    assert spent == pytest.approx([0.01 * (place + 1) for place in range(24)], rel=1e-6)
+
+
+def test_a_budget_is_never_exceeded_by_two_who_both_fit_alone(tmp_path: Path) -> None:
+    file = tmp_path / "tight.ledger"
+    ledger_database.create(file, empty(1.0))
+
+    def attempt(place: int) -> bool:
+        try:
+            ledger_database.record(file, answer(str(place), 0.4))
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(attempt, range(6))) == 2
+    assert len(ledger_database.load(file).releases) == 2
+
+
+LOOP = """
+import sys
+from pathlib import Path
+from audit.accounting import ledger_database
+from audit.accounting.ledger import Release
+from audit.core.events import ApproximateDp
+for place in range(100_000):
+    ledger_database.record(Path(sys.argv[1]), Release(name=str(place), event=ApproximateDp(epsilon=0.001)))
+    print(place, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_what_was_acknowledged_survives_a_kill(file: Path, seed: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", LOOP, str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as writer:
+        assert writer.stdout is not None
+        acknowledged = [writer.stdout.readline() for _ in range(5)]
+        time.sleep(random.Random(seed).uniform(0.0, 0.05))
+        writer.kill()
+        acknowledged += writer.stdout.readlines()
+    whole = [line for line in acknowledged if line.endswith(b"\n")]
+    kept = [row.name for row in ledger_database.load(file).releases]
+    assert kept == [str(place) for place in range(len(kept))] and len(whole) <= len(kept) <= len(whole) + 1
+    assert len(ledger_database.record(file, answer("after")).releases) == len(kept) + 1
+
+
+def test_a_command_that_holds_the_ledger_too_long_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_database, "_PATIENCE", 0.1)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert ledger_database.load(file) == empty()  # who reads does not wait
+        with pytest.raises(OutputError, match="another command writes"):
+            ledger_database.record(file, answer("a"))
+    assert len(ledger_database.record(file, answer("a")).releases) == 1
+
+
+EDITS = {
+    "a release": "UPDATE entries SET body = replace(body, '0.01', '0.001') WHERE position = 3",
+    "the budget": "UPDATE entries SET body = replace(body, '1000', '5000') WHERE position = 1",
+    "delta": "UPDATE entries SET body = replace(body, '1e-05', '0.01') WHERE position = 1",
+    "adjacency": "UPDATE entries SET body = replace(body, 'add_remove', 'zero_out') WHERE position = 1",
+    "accountant": "UPDATE entries SET body = replace(body, 'composition_theorems', 'renyi') WHERE position = 1",
+    "a remark": "UPDATE entries SET body = replace(body, 'of ages', 'of names') WHERE position = 2",
+    "its kind": "UPDATE entries SET kind = 'remark' WHERE position = 3",
+    "the last removed": "DELETE FROM entries WHERE position = 4",
+    "one removed": "DELETE FROM entries WHERE position = 2",
+    "the first removed": "DELETE FROM entries WHERE position = 1",
+    "all removed": "DELETE FROM entries",
+    "one more": "INSERT INTO entries VALUES (5, 'budget', '{\"budget_epsilon\": 9.0}', 'abc')",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_every_edit_is_noticed(file: Path, edit: str) -> None:
+    for name in "abc":
+        ledger_database.record(file, answer(name))
+    tampered(file, EDITS[edit])
+    with pytest.raises(DataError, match=r"changed or removed|seal does not fit"):
+        ledger_database.load(file)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE entries SET kind = 'x'", "DELETE FROM entries"])
+def test_the_database_itself_refuses_to_forget(file: Path, statement: str) -> None:
+    ledger_database.record(file, answer("a"))
+    with closing(sqlite3.connect(file)) as database, pytest.raises(sqlite3.IntegrityError, match="never"):
+        database.execute(statement)
+
+
+def test_a_seal_noted_earlier_shows_a_history_written_anew(file: Path, tmp_path: Path) -> None:
+    ledger_database.record(file, answer("a"))
+    noted = ledger_database.read(file).seal
+    ledger_database.record(file, answer("b"))
+    assert noted in ledger_database.read(file).hashes
+    forged = tmp_path / "forged.ledger"
+    kept = ledger_database.load(file)
+    ledger_database.create(forged, replace(kept, releases=kept.releases[1:]))
+    assert noted not in ledger_database.read(forged).hashes
+
+
+def test_a_budget_is_changed_on_purpose_and_stays_on_record(file: Path) -> None:
+    ledger_database.record(file, answer("a", 2.0))
+    assert ledger_database.change_budget(file, 3.0, when="2026-02-01", note="the board").budget_epsilon == 3.0
+    assert ledger_database.load(file).budget_epsilon == 3.0 and len(ledger_database.read(file).hashes) == 3
+    with pytest.raises(BudgetExceeded):
+        ledger_database.record(file, answer("b", 2.0))
+    for budget, note in ((1.0, "too little"), (5.0, " "), (-1.0, "nonsense"), (float("nan"), "nonsense")):
+        with pytest.raises(ConfigError):
+            ledger_database.change_budget(file, budget, when="", note=note)
+    assert ledger_database.load(file).budget_epsilon == 3.0
+
+
+def test_a_ledger_is_never_overwritten(file: Path) -> None:
+    before = file.read_bytes()
+    with pytest.raises(ConfigError, match="exists already"):
+        ledger_database.create(file, empty())
+    assert file.read_bytes() == before
+    with pytest.raises(OutputError, match="cannot write"):
+        ledger_database.create(file.parent / "no" / "folder", empty())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "cannot read"), (b"", "no ledger"), (b"PK", "no ledger"), (b'{"version": 2}', "audit ledger import")],
+)
+def test_a_file_that_is_no_ledger(tmp_path: Path, content: bytes | None, message: str) -> None:
+    file = tmp_path / "book"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        ledger_database.load(file)
+
+
+def test_what_never_ends_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(DataError, match="no regular file"):
+            ledger_database.load(path)
+
+
+def test_a_database_of_somebody_else(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE entries (a)")
+    with pytest.raises(DataError, match="no ledger of version"):
+        ledger_database.load(file)
+
+
+def test_a_damaged_file_is_an_error_with_its_name(file: Path) -> None:
+    for name in "abcdefgh":
+        ledger_database.record(file, answer(name))
+    content = bytearray(file.read_bytes())
+    for place in range(4096, len(content), 7):
+        content[place] ^= 0xFF
+    file.write_bytes(bytes(content))
+    with pytest.raises(DataError, match=file.name):
+        ledger_database.load(file)
+
+
+def test_two_thousand_releases_load_quickly(tmp_path: Path) -> None:
+    file = tmp_path / "long.ledger"
+    releases = tuple(replace(answer(f"release {place}"), spent=0.01 * place, source="s") for place in range(2000))
+    ledger_database.create(file, replace(empty(), releases=releases))
+    started = time.process_time()
+    assert ledger_database.load(file).releases == releases
+    assert time.process_time() - started < 1.0
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Iterator[Path]:
+    """A ledger as version 1 of the file wrote it: hashes over releases only."""
+    import hashlib
+
+    rows, digest = [], ""
+    for name in "ab":
+        event = {"kind": "ApproximateDp", "epsilon": 0.25, "delta": 0.0}
+        text = json.dumps([digest, name, "2025-01-01", "", event], sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        rows.append({"name": name, "when": "2025-01-01", "note": "", "event": event, "hash": digest})
+    head = {"version": 1, "budget_epsilon": 2.0, "delta": 1e-5, "adjacency": "add_remove", "accountant": "composition_theorems"}
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({**head, "releases": rows}))
+    yield path
+
+
+def test_ledgers_of_earlier_versions_are_read_once(old: Path, tmp_path: Path) -> None:
+    found = ledger_import.load(old)
+    assert [row.spent for row in found.releases] == pytest.approx([0.25, 0.5], rel=1e-4)
+    ledger_database.create(tmp_path / "new.ledger", found)
+    assert ledger_database.load(tmp_path / "new.ledger") == found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"color": "blue"}, "color"),
+        ({"budget_epsilon": "much"}, "expected a number"),
+        ({"delta": 2.0}, "delta"),
+        ({"adjacency": "sideways"}, "sideways"),
+        ({"releases": {}}, "expected a list"),
+        ({"releases": [{"name": "x"}]}, "lacks"),
+        ({"releases": [{"name": "x", "when": "", "note": "", "event": {"kind": "Nothing"}, "hash": ""}]}, "cannot be read"),
+        ({"releases": [{"name": "x", "when": "", "note": "", "event": {"kind": "NonPrivate"}, "hash": ""}]}, "changed after"),
+        ({"accountant": 5}, "expected text"),
+        ({"version": 9}, "version 1 or 2"),
+    ],
+)
+def test_an_old_file_is_held_to_its_form(old: Path, change: dict[str, Any], message: str) -> None:
+    old.write_text(json.dumps({**json.loads(old.read_text()), **change}))
+    with pytest.raises(DataError, match=message):
+        ledger_import.load(old)
