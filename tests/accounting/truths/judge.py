@@ -322,7 +322,7 @@ def _classes(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[
     if any(part is None for part in parts):
         return None
     high = max(contour.chernoff(part or [], rho, delta) for part in parts)
-    shares = _SHARES[:: 4 if others else 1]
+    shares = _SHARES[:: 6 if others else 2] if any(isinstance(event, Exponential) for event in kinds) else (0.5,)
     low = max(_member(steps, share, delta, adjacency, near) for share in shares)
     return Truth(method="a member of the class from below, moments from above", low=low, high=high)
 
