@@ -70,13 +70,13 @@ def logits(target: View, attack: str) -> tuple[Array, Array]:
     Raises:
         ObservationError: no logits or labels were observed, or they are not finite.
     """
-    stored = target.get("logits")
-    if stored is None:
+    signal_values = target.get("logits")
+    if signal_values is None:
         raise ObservationError(
             f"attack '{attack}' reads the logits of all classes and the target shows none; "
             "give logits, or use an attack that needs losses only (loss, lira, offset, attack_r, attack_p)"
         )
-    values = _finite(stored, attack)
+    values = _finite(signal_values, attack)
     return values.reshape(-1, *values.shape[-2:]), _labels(target, attack)
 
 
@@ -86,10 +86,10 @@ def reference_logits(reference: View, attack: str) -> Array:
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    stored = reference.get("logits")
-    if stored is None:
+    signal_values = reference.get("logits")
+    if signal_values is None:
         raise ObservationError(f"attack '{attack}' reads logits of all classes and its references show none")
-    return _finite(stored, attack)
+    return _finite(signal_values, attack)
 
 
 def right_predictions(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
@@ -142,14 +142,14 @@ def products(target: View, attack: str, key: str) -> Array:
     Raises:
         ObservationError: there are none, they have another shape or are not finite.
     """
-    stored = target.get(key)
-    if stored is None:
+    signal_values = target.get(key)
+    if signal_values is None:
         raise ObservationError(
             f"attack '{attack}' reads inner products with gradient canaries and none were recorded; use canaries "
             "dirac_gradient or random_gradient, with access all_steps for gradient_product and final_weights for "
             "weight_difference; in federated training, signed_cosine with update_product, sum_product or model_product"
         )
-    products = np.asarray(stored, dtype=np.float64)
+    products = np.asarray(signal_values, dtype=np.float64)
     axes = 1 if key == "weight_products" else 2
     bad = int(products.size - np.isfinite(products).sum())
     if products.ndim != axes or bad:

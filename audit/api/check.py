@@ -61,7 +61,7 @@ class ModelCheck:
         rows = []
         for attack in self.report.mechanisms[0].games[0].attacks:
             points = [point for point in attack.tpr_at if point.tpr is not None]
-            least = min(points, key=lambda point: point.target_fpr, default=None)
+            smallest = min(points, key=lambda point: point.target_fpr, default=None)
             rows.append(
                 AttackRow(
                     attack=attack.scorer,
@@ -69,13 +69,13 @@ class ModelCheck:
                     auc=attack.auc,
                     auc_lower=attack.auc_lower,
                     auc_upper=attack.auc_upper,
-                    fpr=None if least is None else least.target_fpr,
-                    tpr=None if least is None else least.tpr,
+                    fpr=None if smallest is None else smallest.target_fpr,
+                    tpr=None if smallest is None else smallest.tpr,
                 )
             )
         rows.sort(key=lambda row: -(row.auc or 0.0))
-        skipped = (AttackRow(attack=name, status=f"not run: {why}") for name, why in self.inspection.not_run.items())
-        return Table([*rows, *skipped])
+        unused = (AttackRow(attack=name, status=f"not run: {reason}") for name, reason in self.inspection.not_run.items())
+        return Table([*rows, *unused])
 
     @property
     def bound(self) -> LowerBound | None:

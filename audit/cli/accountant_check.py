@@ -118,7 +118,7 @@ def page(
                 answers,
                 seconds=seconds,
                 fresh=fresh and refresh,
-                told=_telling(spec) if refresh else None,
+                progress=_telling(spec) if refresh else None,
                 ask=refresh,
             )
         )

@@ -38,9 +38,9 @@ def finish(
     folder: Path | None,
     as_json: bool,
     formats: Sequence[str],
-    more: Mapping[str, bytes] | None = None,
+    extra_files: Mapping[str, bytes] | None = None,
 ) -> int:
-    """Writes the report and the files in `more` (if a folder is given), prints it, and returns the exit code.
+    """Writes the report and the files in `extra_files` (if a folder is given), prints it, and returns the exit code.
 
     Raises:
         OutputError: an output could not be written.
@@ -50,26 +50,28 @@ def finish(
     from audit.execution import store
     from audit.experiment import judge as verdict
 
-    written: Path | None = None
+    run_folder: Path | None = None
     failures: list[str] = []
     if folder is not None:
         files, failures = reports.attempt(report, (*formats, "json") if "json" not in formats else formats)
-        written = store.write_outputs(folder, {**files, **(more or {})})
+        run_folder = store.write_outputs(folder, {**files, **(extra_files or {})})
     code = verdict.exit_code(report.outcome, all(gate.met for gate in report.policy))
     if as_json:
-        found = {
+        document = {
             **output.digest(report),
             "attacks": [_attack(attack) for attack in _attacks(report)],
-            "certificates": [asdict(one) | {"kept": one.kept} for game in _games(report) for one in game.certificates],
-            "detectable": [asdict(one) for game in _games(report) for one in game.detectable],
+            "certificates": [
+                asdict(certificate) | {"kept": certificate.kept} for game in _games(report) for certificate in game.certificates
+            ],
+            "detectable": [asdict(detectable) for game in _games(report) for detectable in game.detectable],
             "exit_code": code,
-            "folder": None if written is None else str(written),
+            "folder": None if run_folder is None else str(run_folder),
         }
-        print_json(found)
+        print_json(document)
     else:
-        print_plain(*_lines(report, written))
-    if written is not None:
-        reports.refuse_incomplete(failures, written)
+        print_plain(*_lines(report, run_folder))
+    if run_folder is not None:
+        reports.refuse_incomplete(failures, run_folder)
     return code
 
 
@@ -84,9 +86,9 @@ def _attacks(report: AuditReport) -> list[AttackResult]:
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
     from audit.cli.output import document
 
-    found = [f"{report.title}: {IN_WORDS[report.outcome]}"]
+    output = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
-        found += [f"  {verdict.reason}" for verdict in result.verdicts]
+        output += [f"  {verdict.reason}" for verdict in result.verdicts]
     for attack in _attacks(report):
         rates = [
             f"TPR {point.tpr:.1%} at FPR {point.target_fpr:g} ({point.lower:.1%} to {point.upper:.1%})"
@@ -94,39 +96,42 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             if point.tpr is not None and point.lower is not None and point.upper is not None
         ]
         area = f"AUC {attack.auc:.3f} ({attack.auc_lower:.3f} to {attack.auc_upper:.3f})"
-        found.append(f"  {attack.scorer}: {'; '.join([area, *rates])}")
-        found += [f"    {_bound(bound)}" for bound in attack.bounds]
+        output.append(f"  {attack.scorer}: {'; '.join([area, *rates])}")
+        output += [f"    {_bound(bound)}" for bound in attack.bounds]
         if attack.control is not None:
             control = attack.control
             word = "passed" if control.passed else "FAILED"
-            found.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
-    found += [line for game in _games(report) for line in _simulated(game)]
-    found += [f"note: {note}" for note in report.notes]
-    return [*found, *([f"report: {document(folder)}"] if folder is not None else [])]
+            output.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
+    output += [line for game in _games(report) for line in _simulated(game)]
+    output += [f"note: {note}" for note in report.notes]
+    return [*output, *([f"report: {document(folder)}"] if folder is not None else [])]
 
 
 def _bound(bound: LowerBound) -> str:
-    where = f" inside the family '{bound.family}'" if bound.family else ""
+    family = f" inside the family '{bound.family}'" if bound.family else ""
     return (
-        f"{bound.estimator}: epsilon at least {down(bound.epsilon)}{where} at delta {bound.delta:g}, confidence "
+        f"{bound.estimator}: epsilon at least {down(bound.epsilon)}{family} at delta {bound.delta:g}, confidence "
         f"{bound.confidence:.4g}; ceiling {down(bound.ceiling)}"
     )
 
 
 def _simulated(game: GameResult) -> list[str]:
     """What simulated audits of this size say: how often they are wrong, and what they would have caught."""
-    found = [
-        f"  simulated on {one.law}: {one.wrong} of {one.repetitions} audits wrong, a rate of {one.lower:.1%} to "
-        f"{one.upper:.1%}; at most {one.nominal:.1%} promised"
-        f"{'' if one.kept else '; MORE THAN CHANCE EXPLAINS'}"
-        for one in game.certificates
+    output = [
+        f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, a rate of "
+        f"{certificate.lower:.1%} to {certificate.upper:.1%}; at most {certificate.nominal:.1%} promised"
+        f"{'' if certificate.kept else '; MORE THAN CHANCE EXPLAINS'}"
+        for certificate in game.certificates
     ]
-    for caught in game.detectable:
-        what = "nothing at all" if math.isinf(caught.epsilon) else f"a true epsilon from {up(caught.epsilon)}"
-        inside = f" inside the family '{caught.family}'" if caught.family else ""
-        over = f"against a claim of {up(caught.claim)}" if caught.claim > 0 else "for the proof of any leakage"
-        found.append(f"  {caught.estimator}{inside} would have caught, {over}, {what} with {caught.power:.0%} probability")
-    return found
+    for detectable in game.detectable:
+        epsilon_text = "nothing at all" if math.isinf(detectable.epsilon) else f"a true epsilon from {up(detectable.epsilon)}"
+        inside = f" inside the family '{detectable.family}'" if detectable.family else ""
+        over = f"against a claim of {up(detectable.claim)}" if detectable.claim > 0 else "for the proof of any leakage"
+        output.append(
+            f"  {detectable.estimator}{inside} would have caught, {over}, {epsilon_text} with {detectable.power:.0%} "
+            "probability"
+        )
+    return output
 
 
 def _attack(attack: AttackResult) -> dict[str, Any]:

@@ -37,24 +37,24 @@ def _mechanism(result: MechanismResult) -> dict[str, Any]:
     }
 
 
-def _stopping(game: str, watched: Watched) -> dict[str, Any]:
+def _stopping(game: str, stopping: Watched) -> dict[str, Any]:
     return {
         "game": game,
-        "planned_runs": watched.planned,
-        "runs": watched.used,
-        "proved_after": watched.proved,
+        "planned_runs": stopping.planned,
+        "runs": stopping.used,
+        "proved_after": stopping.proved,
         "evidence": [
             {
-                "estimator": one.estimator,
-                "family": one.family,
-                "claim": one.claim.epsilon,
-                "source": one.claim.source,
-                "models": list(one.models),
-                "log_e_value": list(one.log_evidence),
-                "log_threshold": one.threshold,
-                "proved_after": one.proved,
+                "estimator": process.estimator,
+                "family": process.family,
+                "claim": process.claim.epsilon,
+                "source": process.claim.source,
+                "models": list(process.models),
+                "log_e_value": list(process.log_evidence),
+                "log_threshold": process.threshold,
+                "proved_after": process.proved,
             }
-            for one in watched.evidence
+            for process in stopping.evidence
         ],
     }
 
@@ -77,14 +77,14 @@ def _bounds(result: MechanismResult) -> list[LowerBound]:
 
 def lines(report: AuditReport, folder: Path) -> list[str]:
     """At most a dozen lines: verdict, claimed, proven, ceiling, paths."""
-    found = [f"{report.title}: {IN_WORDS[report.outcome]}"]
+    output = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
-        found.append(_line(result, report))
-        found += [f"    {game.name}: {_how(game.watched)}" for game in result.games if game.watched is not None]
-    missed = [gate for gate in report.policy if not gate.met]
-    found += [f"policy gate {gate.gate} not met: found {gate.found}, limit {gate.limit}" for gate in missed[:3]]
-    found += [f"note: {note}" for note in report.notes[:3]]
-    return [*found, f"report: {document(folder)}"]
+        output.append(_line(result, report))
+        output += [f"    {game.name}: {_how(game.watched)}" for game in result.games if game.watched is not None]
+    failures = [gate for gate in report.policy if not gate.met]
+    output += [f"policy gate {gate.gate} not met: found {gate.found}, limit {gate.limit}" for gate in failures[:3]]
+    output += [f"note: {note}" for note in report.notes[:3]]
+    return [*output, f"report: {document(folder)}"]
 
 
 def document(folder: Path) -> Path:
@@ -92,29 +92,31 @@ def document(folder: Path) -> Path:
     return next((folder / name for name in ("report.pdf", "report.json") if (folder / name).is_file()), folder)
 
 
-def _how(watched: Watched) -> str:
-    if watched.proved is None:
-        return f"no proof within {watched.used} runs"
-    return f"proof after {watched.proved} runs; {watched.used} of {watched.planned} trained"
+def _how(stopping: Watched) -> str:
+    if stopping.proved is None:
+        return f"no proof within {stopping.used} runs"
+    return f"proof after {stopping.proved} runs; {stopping.used} of {stopping.planned} trained"
 
 
 def _line(result: MechanismResult, report: AuditReport) -> str:
-    claimed = "no claim"
+    claim_text = "no claim"
     if result.claims:
         tightest = min(result.claims, key=lambda claim: claim.epsilon)
-        claimed = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
+        claim_text = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
     free = [bound for bound in _bounds(result) if bound.family is None]
     best = max(free, key=_most, default=None)
-    proven = "no bound for any mechanism"
+    bound_text = "no bound for any mechanism"
     if best is not None:
         game = next(game.name for game in result.games if best in game.bounds)
-        proven = f"proven >= {down(best.epsilon)} at {report.confidence:.0%} ({game}; its ceiling {down(best.ceiling)})"
+        bound_text = f"proven >= {down(best.epsilon)} at {report.confidence:.0%} ({game}; its ceiling {down(best.ceiling)})"
     inside = _inside(result)
-    more = ""
+    family_text = ""
     if inside:
-        most = max(inside, key=_most)
-        more = f"; within the family '{most.family}' >= {down(most.epsilon)} (ceiling {down(most.ceiling)})"
-    return f"  {result.name}: {claimed}; {proven}{more}"
+        strongest = max(inside, key=_most)
+        family_text = (
+            f"; within the family '{strongest.family}' >= {down(strongest.epsilon)} (ceiling {down(strongest.ceiling)})"
+        )
+    return f"  {result.name}: {claim_text}; {bound_text}{family_text}"
 
 
 def _most(bound: LowerBound) -> tuple[float, float]:

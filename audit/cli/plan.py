@@ -48,12 +48,12 @@ def plan(
 
     if plot is not None and (not power or plot.suffix not in (".svg", ".png")):
         raise ConfigError(f"--plot {plot} draws the power as .svg or .png; give such a name, and leave out --no-power")
-    asked = violation if power else None
-    return show(configs.load(config, override or ()), as_json=as_json, measure=measure, violation=asked, plot=plot)
+    target_power = violation if power else None
+    return show(configs.load(config, override or ()), as_json=as_json, measure=measure, violation=target_power, plot=plot)
 
 
 def show(
-    resolved: Resolved,
+    config: Resolved,
     *,
     as_json: bool,
     measure: bool,
@@ -64,7 +64,7 @@ def show(
     """The plan of a config on stdout; with `violation` its power, drawn to `plot`. A model's factory may stay uncalled."""
     from audit.experiment import assemble
 
-    rows = figures(assemble.assemble(resolved.config, call_factory=call_factory), measure=measure, violation=violation)
+    rows = figures(assemble.assemble(config.config, call_factory=call_factory), measure=measure, violation=violation)
     if plot is not None:
         plan_power.draw(rows["power"], plot)
     if as_json:
@@ -87,32 +87,32 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     games = line.rehearsed(experiment) if experiment.parameters else []  # a dry run leaves a user's model unmade
     rows = _ceilings(experiment)
     tops = {(row["mechanism"], row["game"], row["estimator"]): row["ceiling"] for row in rows}
-    stated = {
+    claims = {
         recipe.name: line.state(recipe, line.adjacency_of(experiment, recipe), experiment.budget.delta).claims
         for recipe in experiment.recipes
     }
     times = timing.estimate(experiment) if measure else []
-    found = []
+    table = []
     if violation is not None:
-        seconds = {(one.mechanism, one.game): one.seconds for one in times}
-        found = plan_power.powers(experiment, stated, seconds, violation)
-        for row in found:
+        seconds = {(time.mechanism, time.game): time.seconds for time in times}
+        table = plan_power.powers(experiment, claims, seconds, violation)
+        for row in table:
             row["ceiling"] = tops[row["mechanism"], row["game"], row["estimator"]]
     return {
         "models": experiment.models,
         "model_steps": experiment.model_steps,
         "bounds": experiment.budget.comparisons,
         "confidence_each": experiment.budget.level,
-        "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in stated.items()},
+        "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in claims.items()},
         "ceilings": rows,
         "left_out": [f"{game.recipe}, game {game.play.name}: {note}" for game in games for note in game.notes],
-        "power": found,
+        "power": table,
         "stopping": [
             {"mechanism": recipe.name, "game": play.name, "most_runs": play.runs}
             for recipe, play in experiment.pairs
             if play.stops
         ],
-        "timing": [asdict(one) for one in times],
+        "timing": [asdict(time) for time in times],
         "peak_disk_bytes": bytes_needed(experiment) if experiment.parameters else None,
     }
 
@@ -127,16 +127,16 @@ def _ceilings(experiment: Experiment) -> list[dict[str, Any]]:
 
     whole, seed = experiment.budget, experiment.seed.child("plan")
     rows: list[dict[str, Any]] = []
-    known: dict[str, list[LowerBound]] = {}
+    ceilings: dict[str, list[LowerBound]] = {}
     for recipe, play in experiment.pairs:
         planting = plant(experiment.dataset, play, experiment.parameters, seed)
         included = planting.included[: play.runs].ravel()
         rules = rules_of(play, planting, play.access)
         terms = repr((recipe.mechanism, rules, play.estimators, len(included), int(included.sum())))
-        if terms not in known:
+        if terms not in ceilings:
             values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
             scores = Scores(values=values, included=included, game=rules, mechanism=recipe.mechanism)
-            known[terms] = [*bounds(scores, play.estimators, delta=whole.delta, confidence=whole.level, seed=seed)]
+            ceilings[terms] = [*bounds(scores, play.estimators, delta=whole.delta, confidence=whole.level, seed=seed)]
         rows += [
             {
                 "mechanism": recipe.name,
@@ -146,7 +146,7 @@ def _ceilings(experiment: Experiment) -> list[dict[str, Any]]:
                 "ceiling": bound.ceiling,
                 "scores": len(included),
             }
-            for bound in known[terms]
+            for bound in ceilings[terms]
         ]
     return rows
 
@@ -156,14 +156,14 @@ def _print(rows: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = stdout_console()
-    most = "up to " if rows["stopping"] else ""
+    qualifier = "up to " if rows["stopping"] else ""
     console.print(
-        f"{most}{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
+        f"{qualifier}{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
         f"each at confidence {rows['confidence_each']:.4f}"
     )
     for name, claims in rows["claims"].items():
-        stated = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
-        print_plain(f"{name}: {stated}")
+        claims_text = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
+        print_plain(f"{name}: {claims_text}")
     table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
     for row in rows["ceilings"]:
         ceiling = down(row["ceiling"])
@@ -187,8 +187,8 @@ def _show_timing(rows: list[dict[str, Any]], console: Any) -> None:
 
     table = Table("mechanism", "game", "models", "measured", "time")
     for row in rows:
-        measured = f"{row['steps']} steps x {row['together']}"
-        table.add_row(row["mechanism"], row["game"], str(row["models"]), measured, _duration(row["seconds"]))
+        steps_text = f"{row['steps']} steps x {row['together']}"
+        table.add_row(row["mechanism"], row["game"], str(row["models"]), steps_text, _duration(row["seconds"]))
     console.print(table)
     console.print(f"training: {_duration(sum(row['seconds'] for row in rows))} on this machine, one job after another")
 

@@ -55,32 +55,32 @@ def run(
     from audit.experiment import naming
     from audit.experiment.ledger_entry import LedgerEntry
 
-    resolved = configs.load(config, override or ())
+    resolution = configs.load(config, override or ())
     if dry_run:
-        return show(resolved, as_json=as_json, measure=False, call_factory=False)
+        return show(resolution, as_json=as_json, measure=False, call_factory=False)
     launch = Launch(
-        resolved=resolved,
-        folder=output or _folder(resolved, resume),
+        resolved=resolution,
+        folder=output or _folder(resolution, resume),
         resume=resume,
         key=None if record_key is None else naming.read_key(record_key),
         entry=LedgerEntry(file=ledger, training=record),
-        formats=resolved.config.output.formats,
+        formats=resolution.config.output.formats,
         watching=_silent if quiet or as_json else _watching,
     )
     return _concluded(launch.go(), as_json)
 
 
-def _folder(resolved: Resolved, resume: bool) -> Path:
+def _folder(resolution: Resolved, resume: bool) -> Path:
     """Return the folder of a run that names none: a new one, or that of the unfinished run of the same config."""
     from audit.execution import store
 
-    directory = Path(resolved.config.output.directory)
+    directory = Path(resolution.config.output.directory)
     if not resume:
-        return store.new_folder(directory, resolved.config.name)
-    unfinished = store.find_unfinished(directory, resolved.sha256)
-    if unfinished is None:
+        return store.new_folder(directory, resolution.config.name)
+    folder = store.find_unfinished(directory, resolution.sha256)
+    if folder is None:
         raise ConfigError(f"no unfinished run of this config under '{directory}'; start one without --resume")
-    return unfinished
+    return folder
 
 
 @contextmanager
@@ -88,9 +88,9 @@ def _watching(experiment: Experiment) -> Iterator[Progress]:
     """Say on stderr what will be trained, and show how far it is."""
     from audit.cli.progress import bar
 
-    most = "up to " if any(play.stops for play in experiment.plays) else ""
+    qualifier = "up to " if any(play.stops for play in experiment.plays) else ""
     print_plain(
-        f"{experiment.name}: {most}{experiment.models} models, {experiment.model_steps:,} model-steps, "
+        f"{experiment.name}: {qualifier}{experiment.models} models, {experiment.model_steps:,} model-steps, "
         f"{experiment.budget.comparisons} bounds that hold together with {experiment.budget.confidence:.0%} confidence",
         file=sys.stderr,
     )
@@ -103,15 +103,15 @@ def _silent(experiment: Experiment) -> Iterator[Progress]:
     yield lambda steps: None
 
 
-def _concluded(finished: Finished, as_json: bool) -> int:
+def _concluded(outcome: Finished, as_json: bool) -> int:
     """Print what came of a run and return its exit code; `OutputError` where a format could not be rendered."""
     from audit.cli import output as screen
     from audit.experiment import report as summary
 
-    code = summary.code(finished.report)
+    code = summary.code(outcome.report)
     if as_json:
-        print_json({**screen.digest(finished.report), "exit_code": code, "folder": str(finished.folder)})
+        print_json({**screen.digest(outcome.report), "exit_code": code, "folder": str(outcome.folder)})
     else:
-        print_plain(*screen.lines(finished.report, finished.folder))
-    finished.refuse_incomplete()
+        print_plain(*screen.lines(outcome.report, outcome.folder))
+    outcome.refuse_incomplete()
     return code

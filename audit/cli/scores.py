@@ -52,8 +52,8 @@ def scores(
     adjacency: Annotated[
         str, typer.Option(help="What a coin decided about a record: add_remove, replace_one or zero_out.")
     ] = "add_remove",
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Use only rows with this value; may repeat.")
+    conditions: Annotated[
+        list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Use only rows with this value; may repeat.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the negative control.")] = 0,
     certificates: Annotated[
@@ -70,7 +70,7 @@ def scores(
 
     if epsilon is not None and delta is None and output is None and claim_epsilon is None:
         question = scores_delta.Question(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
-        columns, included = read_scores(file, score, member, where or [])
+        columns, included = read_scores(file, score, member, conditions or [])
         if len(columns) > 1:
             raise ConfigError("--epsilon takes one --score; for several, give each a confidence that shares the error rate")
         bounds = scores_delta.bounds(next(iter(columns.values())), included, question)
@@ -92,7 +92,7 @@ def scores(
     )
     if output is not None:
         deliver.demand_new(output)
-    columns, included = read_scores(file, score, member, where or [])
+    columns, included = read_scores(file, score, member, conditions or [])
     report = inspection.inspect_scores(_one_or_all(columns), included, settings, game=game, name=file.name)
     return deliver.finish(report, output, as_json, USUAL_FORMATS)
 
@@ -111,29 +111,38 @@ def neighbours(name: str) -> Adjacency:
     return Adjacency(name)
 
 
-def read_scores(path: Path, score: list[str] | None, member: str | None, where: list[str]) -> tuple[dict[str, Array], Array]:
+def read_scores(
+    path: Path, score: list[str] | None, member: str | None, conditions: list[str]
+) -> tuple[dict[str, Array], Array]:
     """Score columns `(n,)` float64 by name, and memberships `(n,)` bool.
 
     Raises:
         DataError: the file is missing or malformed, lacks a column, has two of one name, holds NaN or text, or one side only; a
-            score is the membership itself; or its rows come from several attacks and `where` does not say which to take.
+            score is the membership itself; or its rows come from several attacks and `conditions` does not say which to take.
     """
     from audit.core import score_values
     from audit.data.source import memberships
 
-    columns = _rows(_columns(path), where, path)
+    columns = _rows(_columns(path), conditions, path)
     name = _column(columns, member, MEMBER_NAMES, "membership", path)
     included = memberships(columns[name], f"{path}: {name}")
-    asked = [_column(columns, one, SCORE_NAMES, "score", path) for one in (dict.fromkeys(score) if score else (None,))]
-    if name in asked:
+    score_names = [
+        _column(columns, score_option, SCORE_NAMES, "score", path)
+        for score_option in (dict.fromkeys(score) if score else (None,))
+    ]
+    if name in score_names:
         raise DataError(f"{path}: '{name}' is the membership; a score has to be what an attack gives without seeing it")
-    found = {}
-    for one in asked:
-        found[one] = score_values.on_common_scale([score_values.read(columns[one], f"{path}: scores '{one}'")])
-        _refuse_huge(found[one], f"{path}: scores '{one}'")
-        if len(found[one]) != len(included):
-            raise DataError(f"{path}: {len(found[one])} scores but {len(included)} memberships; expected as many of each")
-    return found, included
+    values = {}
+    for score_name in score_names:
+        values[score_name] = score_values.on_common_scale(
+            [score_values.read(columns[score_name], f"{path}: scores '{score_name}'")]
+        )
+        _refuse_huge(values[score_name], f"{path}: scores '{score_name}'")
+        if len(values[score_name]) != len(included):
+            raise DataError(
+                f"{path}: {len(values[score_name])} scores but {len(included)} memberships; expected as many of each"
+            )
+    return values, included
 
 
 def _refuse_huge(values: Array, name: str) -> None:
@@ -156,41 +165,47 @@ def _columns(path: Path) -> Mapping[str, Any]:
     return {str(name): frame[name].to_numpy() for name in frame.columns}
 
 
-def _column(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...], what: str, path: Path) -> str:
-    names = [asked] if asked else [name for name in usual if name in columns]
+def _column(columns: Mapping[str, Any], column_name: str | None, usual: tuple[str, ...], purpose: str, path: Path) -> str:
+    names = [column_name] if column_name else [name for name in usual if name in columns]
     if len(names) == 1 and names[0] in columns:
         return names[0]
-    found = f"no column '{asked}'" if asked else f"{len(names)} columns that could be the {what} ({', '.join(names) or 'none'})"
+    problem = (
+        f"no column '{column_name}'"
+        if column_name
+        else f"{len(names)} columns that could be the {purpose} ({', '.join(names) or 'none'})"
+    )
     raise DataError(
-        f"{path} has {found}; it holds {_listed(columns)}. Expected one of {', '.join(usual)}, or name it with "
-        f"--{'score' if what == 'score' else 'member'}"
+        f"{path} has {problem}; it holds {_listed(columns)}. Expected one of {', '.join(usual)}, or name it with "
+        f"--{'score' if purpose == 'score' else 'member'}"
     )
 
 
 def _listed(columns: Mapping[str, Any]) -> str:
-    more = len(columns) - MOST_LISTED
-    return ", ".join(list(columns)[:MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    rest = len(columns) - MOST_LISTED
+    return ", ".join(list(columns)[:MOST_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _rows(columns: Mapping[str, Any], where: list[str], path: Path) -> Mapping[str, Any]:
-    """The rows that `where` picks; refuses to pool rows of several attacks, games or mechanisms."""
+def _rows(columns: Mapping[str, Any], conditions: list[str], path: Path) -> Mapping[str, Any]:
+    """The rows that `conditions` picks; refuses to pool rows of several attacks, games or mechanisms."""
     import numpy as np
 
-    for condition in where:
+    for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals:
             raise ConfigError(f"--where is '{condition}'; expected COLUMN=VALUE")
         if name not in columns:
             raise DataError(f"{path} has no column '{name}' (--where); it holds {_listed(columns)}")
-        kept = columns[name].astype(str) == value
-        if not kept.any():
-            there = ", ".join(sorted(set(columns[name].astype(str)))[:8])
-            raise DataError(f"{path} has no row with {name} = {value}; there are {there}")
-        columns = {key: column[kept] for key, column in columns.items()}
+        rows = columns[name].astype(str) == value
+        if not rows.any():
+            values = ", ".join(sorted(set(columns[name].astype(str)))[:8])
+            raise DataError(f"{path} has no row with {name} = {value}; there are {values}")
+        columns = {key: column[rows] for key, column in columns.items()}
     for name in _PARTS:
         if name in columns:
             several = sorted(set(np.asarray(columns[name]).astype(str)))
             if len(several) > 1:
-                shown = ", ".join(several[:8])
-                raise DataError(f"{path} holds scores of several {name}s ({shown}); pick one with --where {name}={several[0]}")
+                examples = ", ".join(several[:8])
+                raise DataError(
+                    f"{path} holds scores of several {name}s ({examples}); pick one with --where {name}={several[0]}"
+                )
     return columns

@@ -261,8 +261,8 @@ class AuditReport:
     def _repr_html_(self) -> str:
         """Return title, outcome, claims beside what was proved, and remarks, for a notebook; every text is escaped."""
         claims = [
-            [name, source, up(epsilon), outcome, "" if proven is None else down(proven), reason]
-            for name, source, epsilon, _, outcome, proven, reason in _verdicts(self.mechanisms)
+            [name, source, up(epsilon), outcome, "" if bound is None else down(bound), reason]
+            for name, source, epsilon, _, outcome, bound, reason in _verdicts(self.mechanisms)
         ]
         bounds = [
             [name, game, attack, estimator, family or "any", down(epsilon), down(ceiling)]
@@ -282,16 +282,16 @@ class AuditReport:
 def _verdicts(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
     for result in mechanisms:
         for verdict in result.verdicts:
-            proven = None if verdict.bound is None else verdict.bound.epsilon
+            bound = None if verdict.bound is None else verdict.bound.epsilon
             claim = verdict.claim
-            yield result.name, claim.source, claim.epsilon, claim.delta, verdict.outcome.value, proven, verdict.reason
+            yield result.name, claim.source, claim.epsilon, claim.delta, verdict.outcome.value, bound, verdict.reason
 
 
 def _bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
     for result in mechanisms:
         for game in result.games:
             together = game.watched.bounds if game.watched is not None else ()
-            for attack, bounds in (*((one.scorer, one.bounds) for one in game.attacks), ("all attacks", together)):
+            for attack, bounds in (*((attack.scorer, attack.bounds) for attack in game.attacks), ("all attacks", together)):
                 for bound in bounds:
                     place = result.name, game.name, attack, bound.estimator, bound.family
                     yield *place, bound.epsilon, bound.delta, bound.confidence, bound.ceiling

@@ -111,14 +111,14 @@ class Federations:
 
     def _coins(self, seed: Seed) -> Array:
         """Return `(rounds, clients + canaries)`: who takes part."""
-        drawn = seed.child("batches").numpy().random((self.rounds, self.plan.clients + len(self.job.canaries)))
-        return np.asarray(drawn < self.rate)
+        coin_draws = seed.child("batches").numpy().random((self.rounds, self.plan.clients + len(self.job.canaries)))
+        return np.asarray(coin_draws < self.rate)
 
     def run(self, progress: Progress) -> TrainedModels:
         """All rounds of all federations."""
         rounds, count, device = self.rounds, self.count, self.served.device
         initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
-        measured = _Measured(
+        measurements = _Measured(
             participants=self.coins.sum(2),
             noise_squares=torch.zeros(count, dtype=torch.float64, device=device),
             largest=torch.zeros(count, device=device),
@@ -129,34 +129,34 @@ class Federations:
             for source in sorted(ROUNDS & self.job.access.released)
         }
         for number in range(rounds):
-            self._round(number, measured, products)
+            self._round(number, measurements, products)
             progress(count)
         return TrainedModels(
             weights=_exported({**self.state, **self.workers.named(self.served)}),
-            executed=self._executed(measured),
+            executed=self._executed(measurements),
             initial=_exported({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
             extra={f"{source}/products": values.cpu().numpy() for source, values in products.items()},
         )
 
-    def _round(self, number: int, measured: _Measured, products: Mapping[str, Tensor]) -> None:
+    def _round(self, number: int, measurements: _Measured, products: Mapping[str, Tensor]) -> None:
         """One round of every federation."""
-        honest = self._clients_sum(number, measured)
-        taken = torch.from_numpy(self.coins[:, number, self.plan.clients :]).to(honest.device)
+        honest = self._clients_sum(number, measurements)
+        canary_mask = torch.from_numpy(self.coins[:, number, self.plan.clients :]).to(honest.device)
         total = honest.clone()
-        norms = self.planted.add_sum(taken & self.included, self.clip_norm, total[:, : self.workers.layout.width])
+        norms = self.planted.add_sum(canary_mask & self.included, self.clip_norm, total[:, : self.workers.layout.width])
         if self.clip_norm is not None:
-            torch.maximum(measured.largest, norms.amax(1) / self.clip_norm, out=measured.largest)
-        noise = self._noise(number, measured)
-        summed = total if self.plan.noise == "central" else total + noise
-        released = total + noise
-        for source, shown in (("sums", summed), ("models", released)):
+            torch.maximum(measurements.largest, norms.amax(1) / self.clip_norm, out=measurements.largest)
+        noise = self._noise(number, measurements)
+        noisy_sum = total if self.plan.noise == "central" else total + noise
+        model_release = total + noise
+        for source, release in (("sums", noisy_sum), ("models", model_release)):
             if source in products:
-                products[source][:, :, number] = self.planted.products((shown - honest)[:, : self.workers.layout.width])
+                products[source][:, :, number] = self.planted.products((release - honest)[:, : self.workers.layout.width])
         if "updates" in products:
-            products["updates"][:, :, number] = self._arriving(taken)
-        self.optimizer.step(self.served, released / max(self.rate * self.plan.clients, 1e-300))
+            products["updates"][:, :, number] = self._arriving(canary_mask)
+        self.optimizer.step(self.served, model_release / max(self.rate * self.plan.clients, 1e-300))
 
-    def _clients_sum(self, number: int, measured: _Measured) -> Tensor:
+    def _clients_sum(self, number: int, measurements: _Measured) -> Tensor:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
         total = torch.zeros_like(self.served)
         federation, client = np.nonzero(self.coins[:, number, : self.plan.clients])
@@ -166,18 +166,20 @@ class Federations:
             part = slice(start, start + self.plan.slots)
             owner = torch.from_numpy(federation[part]).to(device)
             longest = int(real[part].sum(2).max())
-            found = self.workers.updates(
+            updates_found = self.workers.updates(
                 self.served.index_select(0, owner),
                 torch.from_numpy(np.ascontiguousarray(rows[part, :, :longest])).to(device),
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
             )
-            clipped, finite = clipped_updates(found, self.clip_norm, self.weights[torch.from_numpy(client[part]).to(device)])
-            total.index_add_(0, owner, clipped)
-            measured.skipped.index_add_(0, owner, (~finite).long())
+            clipped_sums, finite = clipped_updates(
+                updates_found, self.clip_norm, self.weights[torch.from_numpy(client[part]).to(device)]
+            )
+            total.index_add_(0, owner, clipped_sums)
+            measurements.skipped.index_add_(0, owner, (~finite).long())
             if self.clip_norm is not None:
-                reached = torch.zeros_like(measured.largest)
-                reached.scatter_reduce_(0, owner, clipped.norm(dim=1) / self.clip_norm, "amax")
-                torch.maximum(measured.largest, reached, out=measured.largest)
+                ratios = torch.zeros_like(measurements.largest)
+                ratios.scatter_reduce_(0, owner, clipped_sums.norm(dim=1) / self.clip_norm, "amax")
+                torch.maximum(measurements.largest, ratios, out=measurements.largest)
         return total
 
     def _records_of(self, number: int, federation: Array, client: Array) -> tuple[Array, Array]:
@@ -189,41 +191,45 @@ class Federations:
             own = np.flatnonzero(federation == index)
             if len(own):
                 generator = self.job.seeds[index].child("local", number).numpy()
-                chosen, mask = batches(self.sizes[client[own]], self.plan.local, generator)
-                rows[own, :, : chosen.shape[2]] = np.take_along_axis(self.padded[client[own]][:, None], chosen, axis=2)
+                row_numbers, mask = batches(self.sizes[client[own]], self.plan.local, generator)
+                rows[own, :, : row_numbers.shape[2]] = np.take_along_axis(
+                    self.padded[client[own]][:, None], row_numbers, axis=2
+                )
                 real[own, :, : mask.shape[2]] = mask
         return rows, real
 
-    def _noise(self, number: int, measured: _Measured) -> Tensor:
+    def _noise(self, number: int, measurements: _Measured) -> Tensor:
         """Return the noise of this round on the released sum `(N, width)`, 0 in the padding."""
         noise = torch.zeros_like(self.served)
         if self.private is None:
             return noise
-        drawn = torch.stack([torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]])
-        noise[:, self.workers.columns] = drawn.to(noise.device)
+        normal_draws = torch.stack(
+            [torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]]
+        )
+        noise[:, self.workers.columns] = normal_draws.to(noise.device)
         spread = torch.ones(self.count, device=noise.device)
         if self.plan.noise == "local":
             spread = torch.from_numpy(np.sqrt(self.coins[:, number, : self.plan.clients].sum(1))).to(spread)
         noise *= self.private.noise_multiplier * self.scale * spread[:, None]
-        each = noise.double().square().sum(1) / spread.clamp(min=1).double().square()
-        measured.noise_squares += each
+        noise_square = noise.double().square().sum(1) / spread.clamp(min=1).double().square()
+        measurements.noise_squares += noise_square
         return noise
 
-    def _arriving(self, taken: Tensor) -> Tensor:
+    def _arriving(self, canary_mask: Tensor) -> Tensor:
         """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
-        sent = (taken & self.included).float()
+        mask = (canary_mask & self.included).float()
         deviation = self._update_noise()
         if deviation == 0:
-            return sent
+            return mask
         width, columns = self.workers.layout.width, self.workers.layout.columns()
         for index, stream in enumerate(self.streams["canary noise"]):
             for start in range(0, self.planted.count, _CANARIES_AT_ONCE):
-                few = min(_CANARIES_AT_ONCE, self.planted.count - start)
-                noise = torch.zeros(few, width)
-                noise[:, columns] = torch.randn(few, len(columns), generator=stream) * deviation * self.scale
-                own = self.planted.own_products(noise.to(sent.device), start)
-                sent[index, start : start + few] += own * taken[index, start : start + few]
-        return sent
+                batch = min(_CANARIES_AT_ONCE, self.planted.count - start)
+                noise = torch.zeros(batch, width)
+                noise[:, columns] = torch.randn(batch, len(columns), generator=stream) * deviation * self.scale
+                own = self.planted.own_products(noise.to(mask.device), start)
+                mask[index, start : start + batch] += own * canary_mask[index, start : start + batch]
+        return mask
 
     def _update_noise(self) -> float:
         """Return the noise multiplier of a single update as it arrives."""
@@ -232,22 +238,22 @@ class Federations:
         share = 1.0 if self.plan.noise == "local" else 1 / math.sqrt(self.plan.clients - self.plan.dropped)
         return self.private.noise_multiplier * share
 
-    def _executed(self, measured: _Measured) -> Executed:
+    def _executed(self, measurements: _Measured) -> Executed:
         """Return what was measured; a round without clients has no local noise, and counts as a draw all the same."""
         draws = len(self.workers.columns) * self.rounds if self.private is not None else 0
         multiplier = np.zeros(self.count)
         if draws:
-            lonely = (measured.participants == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
-            counted = np.maximum(draws - lonely * len(self.workers.columns), 1)
-            multiplier = np.sqrt(measured.noise_squares.cpu().numpy() / counted) / self.scale
+            lonely = (measurements.participants == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
+            draw_counts = np.maximum(draws - lonely * len(self.workers.columns), 1)
+            multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / draw_counts) / self.scale
         return Executed(
             steps=self.rounds,
-            batch_sizes=measured.participants,
+            batch_sizes=measurements.participants,
             population=np.full(self.count, self.coins.shape[2]),
             noise_multiplier=multiplier,
             noise_draws=draws,
-            largest_norm=measured.largest.double().cpu().numpy(),
-            skipped=measured.skipped.cpu().numpy(),
+            largest_norm=measurements.largest.double().cpu().numpy(),
+            skipped=measurements.skipped.cpu().numpy(),
         )
 
 
@@ -262,8 +268,8 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
     norms = updates.double().norm(dim=1).to(updates.dtype)
     finite = norms.isfinite()
     factors = weights if clip_norm is None else weights * clip_factors(norms, clip_norm, finite)
-    scaled = updates * factors.unsqueeze(1)
-    return torch.where(finite.unsqueeze(1), scaled, torch.zeros_like(scaled)), finite
+    clipped_rows = updates * factors.unsqueeze(1)
+    return torch.where(finite.unsqueeze(1), clipped_rows, torch.zeros_like(clipped_rows)), finite
 
 
 def _stream(seed: Seed) -> torch.Generator:

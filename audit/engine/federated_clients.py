@@ -74,8 +74,8 @@ def batches(sizes: Array, local: LocalTraining, generator: np.random.Generator) 
         return np.broadcast_to(np.arange(longest), shape), np.broadcast_to(real[:, None], shape)
     width = min(local.batch, longest)
     order = np.where(real[:, None], generator.random(shape), np.inf)
-    chosen = np.argsort(order, axis=2)[:, :, :width]
-    return chosen, np.broadcast_to((np.arange(width) < sizes[:, None])[:, None], chosen.shape)
+    columns = np.argsort(order, axis=2)[:, :, :width]
+    return columns, np.broadcast_to((np.arange(width) < sizes[:, None])[:, None], columns.shape)
 
 
 class Workers:
@@ -123,8 +123,8 @@ class Workers:
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """Return what the rows `(N, width)` hold, name to `(N, ...)`."""
-        named = {slot.name: slot.view(row) for slot in self.layout.slots}
-        return named | {name: part.reshape(len(row), *self.buffers[name]) for name, part in self._parts(row).items()}
+        parameters = {slot.name: slot.view(row) for slot in self.layout.slots}
+        return parameters | {name: part.reshape(len(row), *self.buffers[name]) for name, part in self._parts(row).items()}
 
     def _parts(self, row: Tensor) -> dict[str, Tensor]:
         parts, start = {}, self.layout.width
@@ -144,17 +144,17 @@ class Workers:
         count, missing = len(start), self.slots - len(start)
         if missing:
             rows, real = (torch.cat([part, part.new_zeros(missing, *part.shape[1:])]) for part in (rows, real))
-        models, moved = self.models, models_state(self.models, self.moved)
+        models, buffers = self.models, models_state(self.models, self.moved)
         models.flat[:count] = start[:, : self.layout.width]
         for name, part in self._parts(start).items():
-            moved[name][:count] = part.reshape(count, *self.buffers[name])
+            buffers[name][:count] = part.reshape(count, *self.buffers[name])
         for step in range(self.local.steps):
             gradient = torch.zeros_like(models.flat)
-            chosen, mask = rows[:, step].flatten(), real[:, step]
-            batch = Rows(inputs=self.inputs.index_select(0, chosen), labels=self.labels.index_select(0, chosen), mask=mask)
+            indices, mask = rows[:, step].flatten(), real[:, step]
+            batch = Rows(inputs=self.inputs.index_select(0, indices), labels=self.labels.index_select(0, indices), mask=mask)
             models.add_sum(batch, None, gradient)
             models.flat.sub_(gradient.div_(mask.sum(1, keepdim=True).clamp(min=1)), alpha=self.local.learning_rate)
-        last = torch.cat([models.flat[:count], *(moved[name][:count].reshape(count, -1) for name in self.moved)], dim=1)
+        last = torch.cat([models.flat[:count], *(buffers[name][:count].reshape(count, -1) for name in self.moved)], dim=1)
         return start - last
 
 
@@ -172,20 +172,20 @@ def _moved_buffers(module: nn.Module, inputs: Tensor) -> tuple[str, ...]:
     try:
         with torch.no_grad():
             module(inputs.to(next(module.parameters()).dtype))
-        now = dict(module.named_buffers())
-        return tuple(name for name, old in before.items() if old.is_floating_point() and not torch.equal(old, now[name]))
+        after = dict(module.named_buffers())
+        return tuple(name for name, old in before.items() if old.is_floating_point() and not torch.equal(old, after[name]))
     finally:
         for name, value in module.named_buffers():
             value.copy_(before[name])
 
 
-def _refuse_unfit(module: nn.Module, state: Mapping[str, Tensor], moved: Sequence[str]) -> None:
+def _refuse_unfit(module: nn.Module, state: Mapping[str, Tensor], buffer_names: Sequence[str]) -> None:
     """Raise `UnsupportedMechanism` where clients of several federations could not share kernel launches."""
     if has_random_layers(module):
         raise UnsupportedMechanism("federated training of a model with dropout is not supported; set dropout to 0")
-    trained = {slot.name for slot in Layout.of(module).slots}
+    parameter_names = {slot.name for slot in Layout.of(module).slots}
     for name, value in state.items():
-        if name not in trained and name not in moved and not torch.equal(value, value[:1].expand_as(value)):
+        if name not in parameter_names and name not in buffer_names and not torch.equal(value, value[:1].expand_as(value)):
             raise UnsupportedMechanism(
                 f"'{name}' is not trained and differs between federations; give it fixed values in the model's factory"
             )

@@ -91,18 +91,18 @@ def _parameters(config: Config, dataset: Dataset) -> int:
     return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.classes)
 
 
-def _named(where: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
+def _named(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
     """Plug-ins with a name each: the kind, numbered where it occurs twice."""
-    found: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for index, spec in enumerate(specs):
         try:
             plugin = plugins.build(package, spec)
         except ConfigError as error:
-            raise ConfigError(f"{where}[{index}]: {error}") from error
+            raise ConfigError(f"{location}[{index}]: {error}") from error
         kind = str(spec["kind"]).rsplit(":", maxsplit=1)[-1]
-        same = sum(name == kind or name.startswith(f"{kind} ") for name, _ in found)
-        found.append((f"{kind} {same + 1}" if same else kind, plugin))
-    return found
+        duplicates = sum(name == kind or name.startswith(f"{kind} ") for name, _ in pairs)
+        pairs.append((f"{kind} {duplicates + 1}" if duplicates else kind, plugin))
+    return pairs
 
 
 def _is_foreign(model: Mapping[str, Any]) -> bool:
@@ -142,7 +142,7 @@ def _recipe(
             f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "
             "sample_rate, the chance of each to take part in a step"
         )
-    declared: tuple[Claim, ...] = ()
+    declarations: tuple[Claim, ...] = ()
     if spec.claim is not None:
         delta = config.delta if spec.claim.delta is None else spec.claim.delta
         if delta != config.delta:
@@ -153,7 +153,7 @@ def _recipe(
         noisy = noisy_steps(mechanism)
         if family == "dp_sgd" and noisy is not None:
             family = noisy.family
-        declared = (
+        declarations = (
             Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=spec.claim.source, family=family),
         )
     takes, _ = plugins.keys(plugins.find("audit.optimizers", training.optimizer, "training.optimizer"))
@@ -166,7 +166,7 @@ def _recipe(
         model=config.model,
         optimizer=optimizer,
         accountants=tuple(accountants),
-        declared=declared,
+        declared=declarations,
     )
     return recipe, observers
 
@@ -199,31 +199,31 @@ def _steps(training: Training, rate: float, name: str) -> int:
 
 
 def _adjacency(config: Config, name: str) -> Adjacency:
-    found = {game.adjacency for game in config.games if game.mechanisms is None or name in game.mechanisms}
-    if not found:
+    adjacencies = {game.adjacency for game in config.games if game.mechanisms is None or name in game.mechanisms}
+    if not adjacencies:
         raise ConfigError(f"no game is played on mechanism '{name}'; name it in a game or remove it")
-    if len(found) > 1:
-        raise ConfigError(f"the games of mechanism '{name}' differ in adjacency: {sorted(found)}; use one")
-    return found.pop()
+    if len(adjacencies) > 1:
+        raise ConfigError(f"the games of mechanism '{name}' differ in adjacency: {sorted(adjacencies)}; use one")
+    return adjacencies.pop()
 
 
 def _play(config: Config, spec: GameSpec) -> Play:
-    where = f"games.{spec.name}"
+    location = f"games.{spec.name}"
     access = Access.by_name(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
-    named = _named(f"{where}.estimators", "audit.bounds.estimators", spec.estimators)
+    estimators_by_name = _named(f"{location}.estimators", "audit.bounds.estimators", spec.estimators)
     if spec.stopping != "never":
-        stopping.refuse(where, named, spec.runs, config.execution.models_per_job)
-    estimators = tuple(plugin for _, plugin in named)
+        stopping.refuse(location, estimators_by_name, spec.runs, config.execution.models_per_job)
+    estimators = tuple(plugin for _, plugin in estimators_by_name)
     attacks = []
-    for name, attack in _named(f"{where}.scorers", "attacks.scorers", spec.scorers):
+    for name, attack in _named(f"{location}.scorers", "attacks.scorers", spec.scorers):
         if spec.references < attack.needs.references:
             raise ConfigError(
-                f"{where}: scorer '{name}' needs {attack.needs.references} reference models, "
+                f"{location}: scorer '{name}' needs {attack.needs.references} reference models, "
                 f"the game trains {spec.references}; raise references or choose another scorer"
             )
-        attacks.append(_planned(where, (name, attack), access, estimators, alone=spec.count == 1))
-    recipes = spec.mechanisms if spec.mechanisms is not None else [one.name for one in config.mechanisms]
-    ((_, maker),) = _named(f"{where}.canaries", "attacks.canaries", [spec.canaries])
+        attacks.append(_planned(location, (name, attack), access, estimators, alone=spec.count == 1))
+    recipes = spec.mechanisms if spec.mechanisms is not None else [mechanism.name for mechanism in config.mechanisms]
+    ((_, maker),) = _named(f"{location}.canaries", "attacks.canaries", [spec.canaries])
     return Play(
         name=spec.name,
         access=access,
@@ -260,7 +260,7 @@ def _by_party(recipe: Recipe, observers: Sequence[Observer], plays: Sequence[Pla
     All of them are one training: the same jobs, which are done once and read by every party.
     """
     own = [play for play in plays if recipe.name in play.recipes]
-    accesses = {planned.access for play in own for planned in play.attacks}
+    accesses = {attack.access for play in own for attack in play.attacks}
     parties = []
     for access in sorted(accesses, key=lambda access: (-len(access.released), access.name)):
         event = event_before(observers, access, recipe.mechanism) or recipe.mechanism
@@ -271,16 +271,16 @@ def _by_party(recipe: Recipe, observers: Sequence[Observer], plays: Sequence[Pla
 
 
 def _attacks_of(play: Play, access: Access) -> tuple[PlannedAttack, ...]:
-    return tuple(planned for planned in play.attacks if planned.access == access)
+    return tuple(attack for attack in play.attacks if attack.access == access)
 
 
 def _seen_by(play: Play, access: Access, party: Recipe) -> Play:
     """Return the game as one party plays it, with the estimators that can speak about what it sees."""
     rules = Game(adjacency=play.adjacency, access=access, inclusion=Inclusion.COINS, canaries=play.count)
     attacks = tuple(
-        replace(planned, estimators=_speaking(planned, rules, party, play.name)) for planned in _attacks_of(play, access)
+        replace(attack, estimators=_speaking(attack, rules, party, play.name)) for attack in _attacks_of(play, access)
     )
-    read = {signal for planned in play.attacks for signal in planned.attack.needs.of(play.access.released) or ()}
+    read = {signal for attack in play.attacks for signal in attack.attack.needs.of(play.access.released) or ()}
     return replace(
         play,
         access=access,
@@ -291,14 +291,14 @@ def _seen_by(play: Play, access: Access, party: Recipe) -> Play:
     )
 
 
-def _speaking(planned: PlannedAttack, rules: Game, party: Recipe, game: str) -> tuple[Estimator, ...]:
+def _speaking(planned_attack: PlannedAttack, rules: Game, party: Recipe, game: str) -> tuple[Estimator, ...]:
     """Return the estimators of an attack that can speak about an event; those of DP-SGD have nothing to say without noise.
 
     Raises:
         ConfigError: none of them can.
     """
     speaking = []
-    for estimator in planned.estimators:
+    for estimator in planned_attack.estimators:
         try:
             probe(estimator, rules, party.mechanism, PROBED_DELTA)
         except UnsupportedMechanism:
@@ -312,26 +312,26 @@ def _speaking(planned: PlannedAttack, rules: Game, party: Recipe, game: str) -> 
 
 
 def _planned(
-    where: str, named: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
+    location: str, named_attack: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
 ) -> PlannedAttack:
     """An attack at the smallest_access access that it needs, with the estimators whose assumptions hold there.
 
     Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together they do not.
     """
-    name, attack = named
+    name, attack = named_attack
     level = smallest_access(attack.needs.sources, access)
     if level is None:
-        enough = next((more for more in ACCESS_BY_NAME.values() if attack.needs.sources <= more.released), None)
+        access_needed = next((access for access in ACCESS_BY_NAME.values() if attack.needs.sources <= access.released), None)
         raise ConfigError(
-            f"{where}: scorer '{name}' reads {', '.join(sorted(attack.needs.sources - access.released))}, which the game's "
-            f"access '{access.name}' does not release{f'; {enough.name} does' if enough else ''}: raise access or choose "
-            "another scorer"
+            f"{location}: scorer '{name}' reads {', '.join(sorted(attack.needs.sources - access.released))}, which the game's "
+            f"access '{access.name}' does not release{f'; {access_needed.name} does' if access_needed else ''}: raise access "
+            "or choose another scorer"
         )
     if access.each_release and not level.each_release and not alone:
-        estimators = tuple(one for one in estimators if Assumption.INDEPENDENT_TRIALS not in one.assumes)
+        estimators = tuple(estimator for estimator in estimators if Assumption.INDEPENDENT_TRIALS not in estimator.assumes)
     if not estimators:
         raise ConfigError(
-            f"{where}: scorer '{name}' sees no single step, where canaries of one run are not "
+            f"{location}: scorer '{name}' sees no single step, where canaries of one run are not "
             "independent trials, and every estimator of the game assumes that; add one_run"
         )
     return PlannedAttack(name=name, attack=attack, access=level, estimators=estimators)
@@ -345,29 +345,29 @@ def _check_counts(plays: Sequence[Play]) -> None:
             )
 
 
-def brought_play(settings: Settings, given: Given, models: int, released: Set[str], *, by_coins: bool) -> Play:
+def brought_play(settings: Settings, brought: Given, models: int, signals: Set[str], *, by_coins: bool) -> Play:
     """The game of a model that somebody brought: the attacks asked for, or all that it and its references can serve.
 
     Args:
-        given: the records.
+        brought: the records.
         models: number of them, the target among them.
-        released: what they show.
+        signals: what they show.
         by_coins: whether recorded coins decided what the target was trained on; without them nothing is bounded.
 
     Raises:
         ConfigError: an attack that was asked for cannot be served.
     """
-    proven = settings.proven_by or ()
-    rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(given))
+    provers = settings.proven_by or ()
+    rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(brought))
     estimators = granted_estimators(rules, settings.estimators) if by_coins else ()
     attacks = []
     for name, scorer in brought_scorers(settings).items():
-        why = unserved(scorer, models, released)
-        if why and (settings.scorers is not None or name in proven):
-            raise ConfigError(f"scorer '{name}' {why}: use loss, give references, or `audit run`")
-        if not why:
+        reason = unserved(scorer, models, signals)
+        if reason and (settings.scorers is not None or name in provers):
+            raise ConfigError(f"scorer '{name}' {reason}: use loss, give references, or `audit run`")
+        if not reason:
             level = smallest_access(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL
-            own = estimators if name in proven else ()
+            own = estimators if name in provers else ()
             attacks.append(PlannedAttack(name=name, attack=scorer, access=level, estimators=own))
     return Play(
         name="membership",
@@ -375,8 +375,8 @@ def brought_play(settings: Settings, given: Given, models: int, released: Set[st
         adjacency=Adjacency.ADD_REMOVE,
         runs=1,
         references=models - 1,
-        count=len(given),
-        maker=given,
+        count=len(brought),
+        maker=brought,
         attacks=tuple(attacks),
         estimators=estimators,
     )
@@ -384,8 +384,8 @@ def brought_play(settings: Settings, given: Given, models: int, released: Set[st
 
 def brought_scorers(settings: Settings) -> dict[str, Attack]:
     """Return the scorers that were asked for, or all there are, those whose scores are bounded first."""
-    proven, package = settings.proven_by or (), plugins.FOLDERS["scorers"]
-    names = settings.scorers or (*proven, *(name for name in plugins.names(package) if name not in proven))
+    provers, package = settings.proven_by or (), plugins.FOLDERS["scorers"]
+    names = settings.scorers or (*provers, *(name for name in plugins.names(package) if name not in provers))
     return {name: plugins.build(package, {"kind": name}) for name in names}
 
 

@@ -64,18 +64,18 @@ def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resource
     """
     store, game, together = resources.store, insertion.play, resources.execution.models_per_job
     store.private.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": insertion.planting.included})
-    found = orders(insertion, recipe, resources.dataset, resources.execution)
-    jobs = list(zip(game.portions(together), found, strict=True))
+    order_list = orders(insertion, recipe, resources.dataset, resources.execution)
+    jobs = list(zip(game.portions(together), order_list, strict=True))
     watch = stopping.watch_of(game, rules.stated.claims, rules.budget, game.looks(together))
     scores: list[list[Scores]] = []
 
-    def enough(done: int) -> bool:
+    def enough(count: int) -> bool:
         nonlocal insertion
-        rows = jobs[done - 1][0]
+        rows = jobs[count - 1][0]
         if not watch.ends or rows.start >= game.runs:
             return False
         references = [job for job in jobs if job[0].start >= game.runs]
-        look = part(insertion, [*references, jobs[done - 1]], resources)
+        look = part(insertion, [*references, jobs[count - 1]], resources)
         if scores:  # references, which all looks share, have decided at the first one which attacks there are
             scores.append(attack.scores_of(look))
         else:
@@ -84,26 +84,26 @@ def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resource
             scores.append(first)
         return bool(scores[0]) and watch.proves(stopping.join(scores))
 
-    count = train(found, insertion.planting.canaries, resources, enough)
+    count = train(order_list, insertion.planting.canaries, resources, enough)
     if count < len(jobs):
-        left = sum(len(rows) for rows, _ in jobs[count:])
-        stopping.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, left)
+        spared_runs = sum(len(rows) for rows, _ in jobs[count:])
+        stopping.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared_runs)
     models = part(insertion, jobs[:count], resources)
-    lost = attack.lost(models)
-    last, left_out = ([], {one.name: lost for one in insertion.play.attacks}) if lost else attack.attempt(models)
+    loss = attack.lost(models)
+    last, left_out = ([], {attack.name: loss for attack in insertion.play.attacks}) if loss else attack.attempt(models)
     return concluded(replace(models, insertion=models.insertion.without(left_out)), last, rules, watch)
 
 
 def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: Resources) -> Models:
     """The game as far as these jobs, with the models that each trained, show it."""
-    ordered = sorted(jobs, key=lambda job: job[0].start)
-    rows = np.concatenate([np.arange(rows.start, rows.stop) for rows, _ in ordered])
+    by_start = sorted(jobs, key=lambda job: job[0].start)
+    rows = np.concatenate([np.arange(rows.start, rows.stop) for rows, _ in by_start])
     planting = insertion.planting
     runs = int(np.sum(rows < insertion.play.runs))
     records = planting.canaries.records
     return Models(
         insertion=replace(insertion, planting=replace(planting, included=planting.included[rows], runs=runs)),
-        observed=gather([order.key for _, order in ordered], resources.store),
+        observed=gather([order.key for _, order in by_start], resources.store),
         labels=None if records is None else records.labels,
         first=int(rows[0]),
     )
@@ -111,18 +111,18 @@ def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: R
 
 def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: stopping.Watch) -> Played:
     """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
-    game, observed = models.insertion, models.observed
-    bounded = findings.bound_game(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
+    game, observation = models.insertion, models.observed
+    result = findings.bound_game(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
     checks: tuple[Check, ...] = ()
-    if observed.executed is not None and game.run_event is not None:
-        checks = (*check_executed(game.run_event, observed.executed, rules.checks), check_finite(observed.diverged))
+    if observation.executed is not None and game.run_event is not None:
+        checks = (*check_executed(game.run_event, observation.executed, rules.checks), check_finite(observation.diverged))
     if game.notes:
         value = f"game {game.play.name}: {'; '.join(game.notes)}"
         checks = (*checks, Check(code=f"left-out-{game.play.name}", item="Attacks left out", value=value, status=Status.GAP))
     return Played(
-        result=findings.describe(bounded, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
+        result=findings.describe(result, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
         scores=tuple(scores),
         trajectories=findings.trajectories(models, rules.budget),
         checks=checks,
-        observed=observed,
+        observed=observation,
     )

@@ -35,7 +35,7 @@ class Insertion:
 
     def without(self, left_out: Mapping[str, str]) -> Insertion:
         """The same without these attacks, by name with the reason of each."""
-        attacks = tuple(planned for planned in self.play.attacks if planned.name not in left_out)
+        attacks = tuple(attack for attack in self.play.attacks if attack.name not in left_out)
         notes = tuple(f"'{name}' was left out: {reason}" for name, reason in left_out.items())
         return replace(self, play=replace(self.play, attacks=attacks), notes=(*self.notes, *notes))
 
@@ -66,7 +66,7 @@ class Given:
 
 def insertions(experiment: Experiment) -> list[Insertion]:
     """All games on all recipes, so that one that cannot be played is refused before any other is trained for."""
-    found = []
+    insertion_list = []
     for recipe, play in experiment.pairs:
         seed = experiment.seed.child(f"recipe:{recipe.trained_as}").child(f"game:{play.name}")
         planting = plant(experiment.dataset, play, experiment.parameters, seed)
@@ -74,17 +74,17 @@ def insertions(experiment: Experiment) -> list[Insertion]:
         insertion = Insertion(
             recipe=recipe.name, mechanism=recipe.mechanism, play=play, seed=seed, planting=planting, executed=recipe.executed
         )
-        found.append(insertion)
-    return found
+        insertion_list.append(insertion)
+    return insertion_list
 
 
 def refuse_unfit(play: Play, planting: Planting, mechanism: Event, delta: float) -> None:
     """Raise an error where an estimator assumes more than the game grants, or a game that stops could have no evidence."""
     if play.stops:
         stopping.refuse_unfit(play, rules_of(play, planting, play.access), mechanism, delta)
-    for planned in play.attacks:
-        rules = rules_of(play, planting, planned.access)
-        for estimator in planned.estimators:
+    for attack in play.attacks:
+        rules = rules_of(play, planting, attack.access)
+        for estimator in attack.estimators:
             rules.require(estimator.assumes, type(estimator).__name__)
 
 

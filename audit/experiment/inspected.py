@@ -82,43 +82,43 @@ def concluded(case: Case, settings: Settings) -> Inspection:
     references = len(case.included) - 1
     if settings.proven_by is None:
         settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
-    given = Given(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
-    play = brought_play(settings, given, len(case.included), case.models.released, by_coins=case.by_coins)
-    models, scores = _attacked(case, settings, play, given.canaries)
+    brought = Given(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
+    play = brought_play(settings, brought, len(case.included), case.models.released, by_coins=case.by_coins)
+    models, scores = _attacked(case, settings, play, brought.canaries)
     play = models.insertion.play
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
     )
-    stated, table = Stated(claims=settings.claims), _table(case, settings)
-    rules = game.Rules(stated=stated, budget=budget, records=table)
-    played = game.concluded(models, scores, rules, stopping.watch_of(play, stated.claims, budget))
+    claims, table = Stated(claims=settings.claims), _table(case, settings)
+    rules = game.Rules(stated=claims, budget=budget, records=table)
+    outcome = game.concluded(models, scores, rules, stopping.watch_of(play, claims.claims, budget))
     guard = _guard(case, settings)
     training = judge.Training(
         name=settings.title or case.evidence.name,
         mechanism=None,
-        stated=stated,
+        stated=claims,
         utility=utility.of_sides(models),
         checks=(case.membership, guard.check, *_of_references(references)),
         doubt=BIASED if guard.has_bias else "",
     )
-    result = judge.conclude(training, [played])
+    result = judge.conclude(training, [outcome])
     notes = [BIASED_NOTE] * guard.has_bias + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks, *_low_accuracy(models)]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
         names=table.names,
         included=case.evidence.included,
         labels=case.labels,
-        scores={one.attack: one.values for one in scores},
+        scores={score.attack: score.values for score in scores},
         not_run=_not_run(case, settings, play),
     )
 
 
 def _not_run(case: Case, settings: Settings, play: Play) -> dict[str, str]:
     """The attacks that were skipped, and why."""
-    kept = {planned.name for planned in play.attacks}
-    skipped = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in kept}
-    reasons = {name: unserved(scorer, len(case.included), case.models.released) for name, scorer in skipped.items()}
-    return {name: why or "ranks the records as another attack does" for name, why in reasons.items()}
+    names = {attack.name for attack in play.attacks}
+    omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
+    reasons = {name: unserved(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
+    return {name: reason or "ranks the records as another attack does" for name, reason in reasons.items()}
 
 
 def _attacked(case: Case, settings: Settings, play: Play, canaries: Canaries) -> tuple[Models, list[Scores]]:
@@ -134,15 +134,15 @@ def _attacked(case: Case, settings: Settings, play: Play, canaries: Canaries) ->
         observed=Observed(signals=signals, diverged=np.zeros(len(case.included), bool)),
         labels=case.labels,
     )
-    kept, scores, seen = [], [], set()
+    attacks, scores, orders = [], [], set()
     for planned in play.attacks:
-        found = attack.score(models, planned)
-        order = np.unique(found.values, return_inverse=True)[1].tobytes()
-        if order not in seen or settings.scorers is not None or planned.name in (settings.proven_by or ()):
-            kept.append(planned)
-            scores.append(found)
-        seen.add(order)
-    insertion = replace(models.insertion, play=replace(play, attacks=tuple(kept)))
+        scores_of_attack = attack.score(models, planned)
+        order = np.unique(scores_of_attack.values, return_inverse=True)[1].tobytes()
+        if order not in orders or settings.scorers is not None or planned.name in (settings.proven_by or ()):
+            attacks.append(planned)
+            scores.append(scores_of_attack)
+        orders.add(order)
+    insertion = replace(models.insertion, play=replace(play, attacks=tuple(attacks)))
     return replace(models, insertion=insertion), scores
 
 

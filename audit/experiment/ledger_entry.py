@@ -45,8 +45,8 @@ class LedgerEntry:
             book = ledger_database.record(self.file, release, unless_present=True)
         return replace(report, ledger=ledger.summary(book))
 
-    def _release(self, experiment: Experiment, note: str, when: str = "") -> Release:
-        found = {recipe.name: recipe.mechanism for recipe in experiment.recipes}
-        if self.training not in found:
-            raise ConfigError(f"--record is '{self.training}'; the trainings of this audit are {', '.join(found)}")
-        return Release(name=self.training, event=found[self.training], when=when, note=note)
+    def _release(self, experiment: Experiment, note: str, date: str = "") -> Release:
+        events = {recipe.name: recipe.mechanism for recipe in experiment.recipes}
+        if self.training not in events:
+            raise ConfigError(f"--record is '{self.training}'; the trainings of this audit are {', '.join(events)}")
+        return Release(name=self.training, event=events[self.training], when=date, note=note)

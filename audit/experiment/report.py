@@ -119,16 +119,16 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
     """Rows of the assumptions table that no measurement of this run decides."""
     if not result.claims or result.mechanism is None:
         return ()
-    claim = min(result.claims, key=lambda one: one.epsilon)
+    claim = min(result.claims, key=lambda claim: claim.epsilon)
     adjacencies = {game.game.adjacency for game in result.games}
-    same = adjacencies == {claim.adjacency}
+    agrees = adjacencies == {claim.adjacency}
     rows = [
         Check(code="unit", item="Unit of privacy", value=f"one training {claim.unit}", status=Status.DECLARED),
         Check(
             code="adjacency",
             item="Neighbouring data sets",
             value=f"{claim.adjacency.value.replace('_', ' or ' if claim.adjacency.value == 'add_remove' else ' ')} one record",
-            status=Status.CHECKED if same else Status.FAILED,
+            status=Status.CHECKED if agrees else Status.FAILED,
         ),
         _accountants_agree(result),
         Check(code="release", item="What is released", value=_released(result), status=Status.DECLARED),
@@ -146,41 +146,43 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
 
 
 def _accountants_agree(result: MechanismResult) -> Check:
-    computed = [claim for claim in result.claims if claim.source != "declared" and not claim.source.startswith("declared")]
-    if len(computed) < 2:
+    computed_claims = [
+        claim for claim in result.claims if claim.source != "declared" and not claim.source.startswith("declared")
+    ]
+    if len(computed_claims) < 2:
         return Check(
             code="accountants", item="Second accountant", value="none; the claim stands on one figure", status=Status.GAP
         )
-    low, high = min(c.epsilon for c in computed), max(c.epsilon for c in computed)
-    value = f"{len(computed)} accountants state {low:.3g} to {high:.3g}"
+    low, high = min(c.epsilon for c in computed_claims), max(c.epsilon for c in computed_claims)
+    value = f"{len(computed_claims)} accountants state {low:.3g} to {high:.3g}"
     return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
 
 
 def _released(result: MechanismResult) -> str:
-    most = {game.game.access for game in result.games}
-    if Access.ALL_STEPS in most:
+    accesses = {game.game.access for game in result.games}
+    if Access.ALL_STEPS in accesses:
         return "every noisy step (the strongest release that the claim covers)"
-    return "final weights" if Access.FINAL_WEIGHTS in most else "outputs of the final model"
+    return "final weights" if Access.FINAL_WEIGHTS in accesses else "outputs of the final model"
 
 
 def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
     """Remarks for the cover that a reader of the verdict must not miss."""
-    found = [f"Outside the claim: {text}." for text in frame.unaccounted]
+    lines = [f"Outside the claim: {text}." for text in frame.unaccounted]
     for result in results:
-        found += _inverted(result)
+        lines += _inverted(result)
         for check in result.checks:
             if check.status is Status.FAILED and result.mechanism is not None:
-                found.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
+                lines.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
             if check.code.startswith("left-out-"):
-                found.append(f"{result.name}, {check.value}.")
-        found += [note for game in result.games for note in (*_stopped(result.name, game), *_weak(result.name, game))]
-        skipped = _family_above(result)
-        if skipped is not None:
-            found.append(skipped)
+                lines.append(f"{result.name}, {check.value}.")
+        lines += [note for game in result.games for note in (*_stopped(result.name, game), *_weak(result.name, game))]
+        family_bound = _family_above(result)
+        if family_bound is not None:
+            lines.append(family_bound)
         noisy = None if result.mechanism is None else noisy_steps(result.mechanism)
         if noisy is not None and noisy.noise_multiplier == 0:
-            found.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
-    return tuple(found)
+            lines.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
+    return tuple(lines)
 
 
 def _inverted(result: MechanismResult) -> list[str]:
@@ -197,12 +199,12 @@ def _inverted(result: MechanismResult) -> list[str]:
 
 def _stopped(mechanism: str, game: GameResult) -> list[str]:
     """A remark where training ended at a proof, before all planned runs."""
-    watched = game.watched
-    if watched is None or watched.proved is None:
+    stopping = game.watched
+    if stopping is None or stopping.proved is None:
         return []
     return [
-        f"{mechanism}, game {game.name}: a claim was refuted after {watched.proved} runs; {watched.used} of at most "
-        f"{watched.planned} were trained."
+        f"{mechanism}, game {game.name}: a claim was refuted after {stopping.proved} runs; {stopping.used} of at most "
+        f"{stopping.planned} were trained."
     ]
 
 
@@ -216,13 +218,13 @@ def _weak(mechanism: str, game: GameResult) -> list[str]:
 
 def _family_above(result: MechanismResult) -> str | None:
     """A remark where a bound inside a family that the claim does not assert lies above the claim."""
-    claim = min(result.claims, key=lambda one: one.epsilon, default=None)
+    claim = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     if claim is None or math.isinf(claim.epsilon):
         return None
     over = [bound for bound in _bounds(result) if not claim.can_be_refuted_by(bound) and bound.epsilon > claim.epsilon]
     if not over:
         return None
-    bound = max(over, key=lambda one: one.epsilon)
+    bound = max(over, key=lambda bound: bound.epsilon)
     return (
         f"{result.name}: inside the family '{bound.family}' the scores prove {bound.epsilon:.2f}, above the claimed "
         f"{claim.epsilon:.2f}; the claim does not assert that family, so this alone refutes nothing."
@@ -257,16 +259,16 @@ def _done(games: Sequence[GameResult]) -> str:
     return f"{canaries:,} canaries over {runs} training run(s), scorers {', '.join(names)}"
 
 
-def gates(results: Sequence[MechanismResult], wanted: Mapping[str, Gate]) -> tuple[GateResult, ...]:
+def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate]) -> tuple[GateResult, ...]:
     """Return each policy gate with what was found; over the mechanisms that claim something, else over all."""
     subject = [result for result in results if result.claims] or list(results)
-    figures = {name: gate.found(subject) for name, gate in wanted.items()}
+    figures = {name: gate.found(subject) for name, gate in gates_by_name.items()}
     return tuple(
         GateResult(gate=name, limit=gate.limit, found=figures[name], met=gate.met(figures[name]))
-        for name, gate in wanted.items()
+        for name, gate in gates_by_name.items()
     )
 
 
-def code(found: AuditReport) -> int:
+def code(audit_report: AuditReport) -> int:
     """The exit code of a report."""
-    return judge.exit_code(found.outcome, all(gate.met for gate in found.policy))
+    return judge.exit_code(audit_report.outcome, all(gate.met for gate in audit_report.policy))

@@ -37,13 +37,13 @@ LIMIT_POINTS = 200
 def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple[MechanismResult, ...], tuple[Played, ...]]:
     """What the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     budget, dataset, recipes = experiment.budget, experiment.dataset, experiment.recipes
-    stated = {recipe.name: state(recipe, adjacency_of(experiment, recipe), budget.delta) for recipe in recipes}
-    planned = rehearsed(experiment)
+    claims_by_recipe = {recipe.name: state(recipe, adjacency_of(experiment, recipe), budget.delta) for recipe in recipes}
+    insertions = rehearsed(experiment)
     resources = Resources(dataset=dataset, execution=experiment.execution, store=store, progress=progress)
-    results, everything, trained = [], [], set[str]()
+    results, all_games, trainings = [], [], set[str]()
     for recipe in recipes:
-        claims, games = stated[recipe.name], []
-        for insertion in planned:
+        claims, games = claims_by_recipe[recipe.name], []
+        for insertion in insertions:
             if insertion.recipe == recipe.name:
                 table = table_of(insertion.planting.canaries, dataset, experiment.names)
                 rules = Rules(stated=claims, budget=budget, records=table, checks=experiment.checks)
@@ -56,18 +56,18 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
             utility=utility([game.observed for game in games if game.observed is not None], dataset),
         )
         result = judge.conclude(training, games)
-        results.append(replace(result, models=0) if recipe.trained_as in trained else result)  # models count once
-        trained.add(recipe.trained_as)
-        everything += games
-    return tuple(results), tuple(everything)
+        results.append(replace(result, models=0) if recipe.trained_as in trainings else result)  # models count once
+        trainings.add(recipe.trained_as)
+        all_games += games
+    return tuple(results), tuple(all_games)
 
 
 def rehearsed(experiment: Experiment) -> list[Insertion]:
     """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
-    planned, playing = insertions(experiment), []
+    insertion_list, playing = insertions(experiment), []
     for recipe in experiment.recipes:
         models = untrained_models(recipe, experiment.dataset, experiment.execution.device)
-        own = (insertion for insertion in planned if insertion.recipe == recipe.name)
+        own = (insertion for insertion in insertion_list if insertion.recipe == recipe.name)
         playing += [playable(insertion, steps(recipe.run_event), models) for insertion in own]
     return playing
 
@@ -80,20 +80,22 @@ def adjacency_of(experiment: Experiment, recipe: Recipe) -> Adjacency:
     """
     adjacencies = {play.adjacency for owner, play in experiment.pairs if owner is recipe}
     if len(adjacencies) != 1:
-        found = sorted(adjacency.value for adjacency in adjacencies)
+        adjacency_names = sorted(adjacency.value for adjacency in adjacencies)
         raise ConfigError(
-            f"mechanism '{recipe.name}' is played under adjacencies {found}; expected exactly one for all its games"
+            f"mechanism '{recipe.name}' is played under adjacencies {adjacency_names}; expected exactly one for all its games"
         )
     return adjacencies.pop()
 
 
 def state(recipe: Recipe, adjacency: Adjacency, delta: float) -> Stated:
     """The hypothesis, on paper before anything is trained: what owners and accountants claim."""
-    computed = [one.claim(recipe.mechanism, delta=delta, adjacency=adjacency) for one in recipe.accountants]
-    finite = [claim for claim in computed if math.isfinite(claim.epsilon)]
-    protected = unit(recipe.mechanism)
-    everything = [*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite]
-    claims = tuple(replace(claim, unit=protected) for claim in everything)
+    computed_claims = [
+        accountant.claim(recipe.mechanism, delta=delta, adjacency=adjacency) for accountant in recipe.accountants
+    ]
+    finite = [claim for claim in computed_claims if math.isfinite(claim.epsilon)]
+    protection_unit = unit(recipe.mechanism)
+    all_claims = [*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite]
+    claims = tuple(replace(claim, unit=protection_unit) for claim in all_claims)
     return Stated(claims=claims, limit=limit_curve(recipe.mechanism, adjacency))
 
 

@@ -108,15 +108,15 @@ class Play:
         """The access that decides what a training records."""
         return self.access if self.recorded is None else self.recorded
 
-    def signals(self, released: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
+    def signals(self, source_names: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
         """What is read off every model of which so much is released: all that attacks need, and signals for other figures."""
-        wanted = {signal for one in self.attacks for signal in one.attack.needs.of(released) or ()}
-        return tuple(sorted(wanted | self.others | besides, key=lambda signal: signal.key))
+        needs = {signal for attack in self.attacks for signal in attack.attack.needs.of(source_names) or ()}
+        return tuple(sorted(needs | self.others | besides, key=lambda signal: signal.key))
 
     @property
     def bounds(self) -> int:
         """How many bounds the game has for one recipe."""
-        return len(self.estimators) if self.stops else sum(len(one.estimators) for one in self.attacks)
+        return len(self.estimators) if self.stops else sum(len(attack.estimators) for attack in self.attacks)
 
     @property
     def models(self) -> int:
@@ -193,8 +193,8 @@ class Experiment:
     @property
     def models(self) -> int:
         """Models that are trained, at most; those that several parties see count once."""
-        trained = {(recipe.trained_as, play.name): play.models for recipe, play in self.pairs}
-        return sum(trained.values())
+        model_counts = {(recipe.trained_as, play.name): play.models for recipe, play in self.pairs}
+        return sum(model_counts.values())
 
     @property
     def model_steps(self) -> int:

@@ -48,37 +48,37 @@ def estimate(experiment: Experiment, clock: Callable[[], float] = time.perf_coun
 def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[], float]) -> Timing:
     dataset = experiment.dataset
     planting = plant(dataset, game, experiment.parameters, Seed(experiment.seed.root).child("timing"))
-    shared = (dataset, planting.canaries)
+    context = (dataset, planting.canaries)
     seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
     insertion = Insertion(
         recipe=recipe.name, mechanism=recipe.mechanism, play=game, seed=seed, planting=planting, executed=recipe.executed
     )
-    found = orders(insertion, recipe, dataset, experiment.execution)
-    first, total = max(found, key=lambda order: order.models), event_reading.steps(recipe.run_event)
+    order_list = orders(insertion, recipe, dataset, experiment.execution)
+    first, total = max(order_list, key=lambda order: order.models), event_reading.steps(recipe.run_event)
 
     def seconds(order: Order, steps: int) -> float:
         job = functools.partial(order.job, mechanism=event_reading.first_steps(recipe.run_event, steps))
         start = clock()
-        fit_and_observe(shared, replace(order, job=job), lambda done: None)
+        fit_and_observe(context, replace(order, job=job), lambda steps: None)
         return clock() - start
 
     single = functools.partial(first.job, included=planting.included[:1], seeds=first.job.keywords["seeds"][:1])
     alone = replace(first, job=single, models=1)
-    once = seconds(alone, 1)
-    if once > PATIENCE_SECONDS:  # the first job of a process also loads libraries
-        once = min(once, seconds(alone, 1))
-    if once > PATIENCE_SECONDS or total == 1:
-        return _timing(recipe, game, seconds=once * total * game.models, measured=(1, 1))
-    once, steps, more = seconds(first, 1), 1, 0.0
-    while steps < total and more < TARGET_SECONDS:
+    first_seconds = seconds(alone, 1)
+    if first_seconds > PATIENCE_SECONDS:  # the first job of a process also loads libraries
+        first_seconds = min(first_seconds, seconds(alone, 1))
+    if first_seconds > PATIENCE_SECONDS or total == 1:
+        return _timing(recipe, game, seconds=first_seconds * total * game.models, measurement=(1, 1))
+    first_seconds, steps, extra_seconds = seconds(first, 1), 1, 0.0
+    while steps < total and extra_seconds < TARGET_SECONDS:
         steps = min(total, 8 * steps)
-        more = seconds(first, steps)
-    step = max(0.0, (more - once) / max(steps - 1, 1))
-    fixed = max(0.0, once - step)
+        extra_seconds = seconds(first, steps)
+    step = max(0.0, (extra_seconds - first_seconds) / max(steps - 1, 1))
+    overhead = max(0.0, first_seconds - step)
     jobs = game.models / first.models
-    return _timing(recipe, game, seconds=jobs * (fixed + step * total), measured=(steps, first.models))
+    return _timing(recipe, game, seconds=jobs * (overhead + step * total), measurement=(steps, first.models))
 
 
-def _timing(recipe: Recipe, game: Play, *, seconds: float, measured: tuple[int, int]) -> Timing:
-    steps, together = measured
+def _timing(recipe: Recipe, game: Play, *, seconds: float, measurement: tuple[int, int]) -> Timing:
+    steps, together = measurement
     return Timing(mechanism=recipe.name, game=game.name, seconds=seconds, models=game.models, steps=steps, together=together)

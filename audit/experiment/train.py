@@ -44,8 +44,8 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
     content = dataset_digest(dataset) + canaries_digest(canaries)
     initial = fitted_start(recipe.model, dataset, canaries, seed, execution.device)
     signals = play.signals(play.trained_for.released, set() if canaries.are_gradients else {Logits()})
-    copied, looks = with_copies(canaries), checkpoints(play, canaries, event_reading.steps(recipe.run_event))
-    found, running = [], code.digest(execution.foreign)
+    copies, looks = with_copies(canaries), checkpoints(play, canaries, event_reading.steps(recipe.run_event))
+    order_list, running = [], code.digest(execution.foreign)
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(
             TrainingJob,
@@ -59,7 +59,7 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
             start=initial,
             checkpoints=looks,
         )
-        job = make(dataset=dataset, canaries=copied)
+        job = make(dataset=dataset, canaries=copies)
         order = Order(
             key=job_key(job, recipe.trainer, content, signals, running),
             trainer=recipe.trainer,
@@ -70,8 +70,8 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
             foreign=execution.foreign,
             signals=signals,
         )
-        found.append(order)
-    return found
+        order_list.append(order)
+    return order_list
 
 
 def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
@@ -86,24 +86,24 @@ def spread_over(steps: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, round(steps * (i + 1) / CHECKPOINTS)) for i in range(CHECKPOINTS)}))
 
 
-def train(found: Sequence[Order], canaries: Canaries, resources: Resources, enough: Callable[[int], bool]) -> int:
+def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_enough: Callable[[int], bool]) -> int:
     """How many of the jobs count, from the first: all, or as many as were enough.
 
-    Jobs that the store holds are not run again, others are stored as they finish. `enough` is asked in the order of the jobs,
+    Jobs that the store holds are not run again, others are stored as they finish. `is_enough` is asked in the order of jobs,
     so where it ends does not depend on which finished first, or in which process: a job that finished ahead of its turn
     waits, and one behind the end does not count even if it was trained.
 
     Args:
-        found: the jobs in their order.
+        orders: the jobs in their order.
         canaries: that all of them are about.
-        enough: whether the first so many jobs, all of them stored, are enough.
+        is_enough: whether the first so many jobs, all of them stored, are enough.
     """
     store, executor = resources.store, resources.execution.executor
-    lacking = {order.key for order in found if not store.intact(order.key)}
-    missing = [order for order in found if order.key in lacking]
-    ledger = _Steps(total=sum(order.models * order.steps for order in found), progress=resources.progress)
-    ledger(sum(order.models * order.steps for order in found if order.key not in lacking))
-    queue = _InOrder(keys=[order.key for order in found], lacking=lacking, enough=enough)
+    lacking = {order.key for order in orders if not store.intact(order.key)}
+    missing = [order for order in orders if order.key in lacking]
+    ledger = _Steps(total=sum(order.models * order.steps for order in orders), progress=resources.progress)
+    ledger(sum(order.models * order.steps for order in orders if order.key not in lacking))
+    queue = _InOrder(keys=[order.key for order in orders], lacking=lacking, enough=is_enough)
     if queue.advance():
         ledger.close()
         return queue.count

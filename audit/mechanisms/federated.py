@@ -52,11 +52,11 @@ class Federated:
             raise ConfigError(f"clients is {self.clients}; expected at least 1")
         if self.noise not in PLACES:
             raise ConfigError(f"noise is '{self.noise}'; expected one of {', '.join(PLACES)}")
-        given = (self.noise_multiplier is not None) + (self.target_epsilon is not None)
-        if given != (self.noise != "none"):
-            expected = "neither" if self.noise == "none" else "exactly one"
+        options = (self.noise_multiplier is not None) + (self.target_epsilon is not None)
+        if options != (self.noise != "none"):
+            expectation = "neither" if self.noise == "none" else "exactly one"
             raise ConfigError(
-                f"federated training with noise '{self.noise}' takes {expected} of noise_multiplier, target_epsilon"
+                f"federated training with noise '{self.noise}' takes {expectation} of noise_multiplier, target_epsilon"
             )
         if not 0 <= self.dropout < 1 or (self.dropout and self.noise != "distributed"):
             raise ConfigError(f"dropout is {self.dropout:g}; expected 0 to 1, without 1, and 0 unless noise is 'distributed'")
@@ -95,7 +95,7 @@ class Federated:
             return (self.noise_multiplier or 0.0) * math.sqrt(self.replies / self.clients)
         if not setting.accountants:
             raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
-        calibrated = calibration.calibrate_noise(
+        event = calibration.calibrate_noise(
             setting.accountants[0],
             target_epsilon=self.target_epsilon,
             delta=setting.delta,
@@ -104,7 +104,7 @@ class Federated:
             clip_norm=self.clip_norm,
             adjacency=setting.adjacency,
         )
-        return phases(calibrated)[0][0]
+        return phases(event)[0][0]
 
     def observers(self, event: Event) -> tuple[Observer, ...]:
         """Return what the training is to each party, those who see least first.

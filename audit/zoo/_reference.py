@@ -59,7 +59,7 @@ class DpSgdStep:
     """
 
     wrong: ClassVar[str] = ""
-    seen: ClassVar[str] = ""
+    visibility: ClassVar[str] = ""
 
     def __call__(
         self,

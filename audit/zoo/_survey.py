@@ -27,7 +27,7 @@ class Entry:
     Attributes:
         name: of its file.
         wrong: what is wrong, in a sentence; "" for a correct twin.
-        seen: where.
+        visibility: where.
         epsilon: of 1,000 steps at rate 0.01 with the noise that is left, at delta 1e-5; infinite where none is.
         checks: ids of the checks that failed.
         seconds: wall time of all checks.
@@ -35,7 +35,7 @@ class Entry:
 
     name: str
     wrong: str
-    seen: str
+    visibility: str
     epsilon: float
     checks: tuple[str, ...]
     seconds: float
@@ -59,7 +59,7 @@ def survey(names: Sequence[str] = (), progress: Callable[[str], None] = lambda n
             Entry(
                 name=name,
                 wrong=step.wrong,
-                seen=step.seen,
+                visibility=step.visibility,
                 epsilon=epsilon_of(step.effective_noise(NOISE, CLIP_NORM, DIVISOR)),
                 checks=tuple(finding.check for finding in report.failures),
                 seconds=time.perf_counter() - start,
@@ -120,4 +120,4 @@ def page(entries: Sequence[Entry]) -> str:
 def _row(entry: Entry) -> str:
     epsilon = "infinite" if math.isinf(entry.epsilon) else f"{entry.epsilon:.3g}"
     checks = ", ".join(entry.checks) or "none"
-    return f"| `{entry.name}` | {entry.wrong or 'nothing'} | {entry.seen} | {epsilon} | {checks} |\n"
+    return f"| `{entry.name}` | {entry.wrong or 'nothing'} | {entry.visibility} | {epsilon} | {checks} |\n"

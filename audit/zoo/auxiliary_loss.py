@@ -12,7 +12,7 @@ class AuxiliaryLoss(DpSgdStep):
     """An auxiliary term of the loss bypasses the clip."""
 
     wrong = "The gradient of a penalty on activations is added to the sum after clipping."
-    seen = "multi-task losses, router losses of mixtures of experts"
+    visibility = "multi-task losses, router losses of mixtures of experts"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -11,7 +11,7 @@ class BatchStatistics(DpSgdStep):
     """Inputs are standardised by the batch, as batch normalisation does."""
 
     wrong = "Every record enters every other record's gradient through mean and variance of the batch."
-    seen = "BatchNorm left in a model under DP-SGD"
+    visibility = "BatchNorm left in a model under DP-SGD"
 
     def record_gradients(self, params: Tensors, inputs: Tensor, labels: Tensor) -> Tensors:
         """Return gradients at inputs standardised over the batch."""

@@ -15,7 +15,7 @@ class ClassWeights(DpSgdStep):
         "CrossEntropyLoss(weight=...) divides by the weights of the batch: every record moves every other record's "
         "gradient before the clip."
     )
-    seen = "Opacus 1.6.0 in modes hooks and functorch"
+    visibility = "Opacus 1.6.0 in modes hooks and functorch"
 
     def record_gradients(self, params: Tensors, inputs: Tensor, labels: Tensor) -> Tensors:
         """Return each record's gradient of the batch loss, times the batch size."""

@@ -11,7 +11,7 @@ class ClipAfterScaling(DpSgdStep):
     """Gradients of the batch-mean loss are clipped: each is 1/B of what it should be."""
 
     wrong = "Clips gradients that were divided by the realised batch size, then multiplies by it: the bound becomes B times C."
-    seen = "per-record gradients of a mean-reduced loss"
+    visibility = "per-record gradients of a mean-reduced loss"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

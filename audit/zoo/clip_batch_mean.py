@@ -11,7 +11,7 @@ class ClipBatchMean(DpSgdStep):
     """The mean of the batch is clipped to C and multiplied by its size."""
 
     wrong = "Clips after averaging over the batch: one record moves the sum by up to 2 C times the batch size."
-    seen = "home-made training_step of a fine-tuning guide"
+    visibility = "home-made training_step of a fine-tuning guide"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -11,7 +11,7 @@ class ClipBatchSum(DpSgdStep):
     """The sum of the batch is clipped once, not each record."""
 
     wrong = "Clips the summed batch gradient to C: one record replaced can turn it around."
-    seen = "the commonest DP-SGD of blog posts and of language-model generators"
+    visibility = "the commonest DP-SGD of blog posts and of language-model generators"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -11,7 +11,7 @@ class ClipBiasNotCounted(DpSgdStep):
     """Biases are left out of the norm."""
 
     wrong = "Computes the norm over the weights alone; gradients of biases enter unclipped."
-    seen = 'filters such as "no decay for biases" reused for clipping'
+    visibility = 'filters such as "no decay for biases" reused for clipping'
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by."""

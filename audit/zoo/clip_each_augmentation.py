@@ -11,7 +11,7 @@ class ClipEachAugmentation(DpSgdStep):
     """Two augmented copies of each record are clipped separately."""
 
     wrong = "Each augmented copy counts as a record of its own: one record contributes up to 2 C."
-    seen = "augmentation multiplicity without averaging before the clip"
+    visibility = "augmentation multiplicity without averaging before the clip"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

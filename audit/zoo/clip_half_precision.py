@@ -15,7 +15,7 @@ class ClipHalfPrecision(DpSgdStep):
         "Squares overflow in half precision, the norm becomes infinite, and the guard against division by it lets the "
         "gradient pass."
     )
-    seen = "mixed-precision training with norms in the low precision"
+    visibility = "mixed-precision training with norms in the low precision"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by."""

@@ -18,7 +18,7 @@ class ClipMicroBatchMean(DpSgdStep):
         "Clips the mean of a micro-batch and adds the clipped means times their size: the unit of privacy becomes the "
         "micro-batch, with sensitivity up to 2 C per record times its size."
     )
-    seen = "TensorFlow Privacy num_microbatches below the batch size, counted as records"
+    visibility = "TensorFlow Privacy num_microbatches below the batch size, counted as records"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -12,7 +12,7 @@ class ClipNonFinite(DpSgdStep):
     """Gradients that are not finite pass the clip."""
 
     wrong = "A record whose gradient is infinite or NaN enters the sum as it is."
-    seen = "Opacus, FedAvg aggregators, many home-made loops"
+    visibility = "Opacus, FedAvg aggregators, many home-made loops"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

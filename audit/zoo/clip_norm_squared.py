@@ -17,7 +17,7 @@ class ClipNormSquared(DpSgdStep):
         "Uses the squared norm in the clip factor: gradients with norms between C and its root pass unclipped where C "
         "is below 1."
     )
-    seen = "a missing square root"
+    visibility = "a missing square root"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by."""

@@ -15,7 +15,7 @@ class ClipPerTensor(DpSgdStep):
     wrong = (
         "Clips each parameter tensor to C separately and counts C: the joint norm is C times the root of the number of tensors."
     )
-    seen = "torch.nn.utils.clip_grad_norm_ called per parameter"
+    visibility = "torch.nn.utils.clip_grad_norm_ called per parameter"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -9,7 +9,7 @@ class Correct(DpSgdStep):
     """A correct twin: DP-SGD as published."""
 
     wrong = ""
-    seen = "Abadi et al. 2016"
+    visibility = "Abadi et al. 2016"
 
 
 PLUGIN = Correct

@@ -14,7 +14,7 @@ class NoiseBeforeClip(DpSgdStep):
     """The noisy sum is clipped, the gradients are not."""
 
     wrong = "Noise is added first and the result clipped: the clip bounds nothing that one record does."
-    seen = "clip_grad_norm_ after the noise in a training loop"
+    visibility = "clip_grad_norm_ after the noise in a training loop"
 
     def __call__(
         self,

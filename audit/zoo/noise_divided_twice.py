@@ -11,7 +11,7 @@ class NoiseDividedTwice(DpSgdStep):
     """The noise is divided by the batch size twice."""
 
     wrong = "Noise is added to the mean with the deviation of noise that is divided again."
-    seen = "noise scaled by 1/B before it is added to a sum"
+    visibility = "noise scaled by 1/B before it is added to a sum"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -17,7 +17,7 @@ class NoiseEachPiece(DpSgdStep):
         "The noise of a batch grows with its number of pieces, and the accounting knows one: more noise than claimed, "
         "utility lost, the batch size released."
     )
-    seen = "gradient accumulation around a private optimiser"
+    visibility = "gradient accumulation around a private optimiser"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

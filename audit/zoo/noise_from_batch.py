@@ -11,7 +11,7 @@ class NoiseFromBatch(DpSgdStep):
     """The noise is seeded from the batch size."""
 
     wrong = "Equal batches get equal noise: who repeats a query reads the sum."
-    seen = "reproducible seeding by step content"
+    visibility = "reproducible seeding by step content"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

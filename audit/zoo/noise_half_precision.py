@@ -11,7 +11,7 @@ class NoiseHalfPrecision(DpSgdStep):
     """Noise is drawn in float16."""
 
     wrong = "The grid of a half-precision format survives in the release: its gaps depend on the sum."
-    seen = "autocast around the optimiser"
+    visibility = "autocast around the optimiser"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

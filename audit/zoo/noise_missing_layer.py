@@ -11,7 +11,7 @@ class NoiseMissingLayer(DpSgdStep):
     """The last layer gets no noise."""
 
     wrong = "One parameter group is left out of the noise."
-    seen = "heads added after the privacy engine was attached"
+    visibility = "heads added after the privacy engine was attached"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -11,7 +11,7 @@ class NoiseNone(DpSgdStep):
     """No noise is added."""
 
     wrong = "The noise multiplier is never used."
-    seen = "a flag that is not passed on"
+    visibility = "a flag that is not passed on"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

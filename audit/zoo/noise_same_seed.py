@@ -11,7 +11,7 @@ class NoiseSameSeed(DpSgdStep):
     """Every step draws the same noise."""
 
     wrong = "The generator is made anew from one seed in every step: the noise of two steps cancels."
-    seen = "manual_seed in the training step"
+    visibility = "manual_seed in the training step"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

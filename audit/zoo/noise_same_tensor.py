@@ -11,7 +11,7 @@ class NoiseSameTensor(DpSgdStep):
     """All tensors get the same random numbers."""
 
     wrong = "The generator is reset before each tensor: known noise in one reveals the other."
-    seen = "a seed per layer that is the same for all"
+    visibility = "a seed per layer that is the same for all"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

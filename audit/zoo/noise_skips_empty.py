@@ -11,7 +11,7 @@ class NoiseSkipsEmpty(DpSgdStep):
     """An empty batch is skipped, noise and all."""
 
     wrong = "No noise for an empty batch: that it was empty is released."
-    seen = '"if len(batch) == 0: continue"'
+    visibility = '"if len(batch) == 0: continue"'
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -13,7 +13,7 @@ class NoiseSquareRoot(DpSgdStep):
     """The variance is set to sigma."""
 
     wrong = "The standard deviation is the root of what was accounted: variance and deviation confused."
-    seen = "np.random.normal and torch.normal called with a variance"
+    visibility = "np.random.normal and torch.normal called with a variance"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -11,7 +11,7 @@ class NoiseTruncated(DpSgdStep):
     """Normal noise cut off at two deviations, rescaled to the right variance."""
 
     wrong = "Bounded noise: an output outside of its range proves a record with certainty."
-    seen = "torch.nn.init.trunc_normal_ used as a noise source"
+    visibility = "torch.nn.init.trunc_normal_ used as a noise source"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

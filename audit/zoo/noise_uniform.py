@@ -11,7 +11,7 @@ class NoiseUniform(DpSgdStep):
     """Uniform noise of the right variance."""
 
     wrong = "Bounded noise: an output outside of its range proves a record with certainty."
-    seen = "torch.rand in place of torch.randn"
+    visibility = "torch.rand in place of torch.randn"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -11,7 +11,7 @@ class NoiseWithoutClipNorm(DpSgdStep):
     """The noise is not multiplied by C."""
 
     wrong = "Noise has standard deviation sigma instead of sigma times C: too little wherever C is above 1."
-    seen = "a missing factor; clip norm changed later"
+    visibility = "a missing factor; clip norm changed later"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -9,7 +9,7 @@ class RealisedNormaliser(DpSgdStep):
     """The noisy sum is divided by the realised batch size."""
 
     wrong = "The divisor depends on the data: a record changes what all others are divided by."
-    seen = "Opacus issues 571 and 819; averaging in most loops"
+    visibility = "Opacus issues 571 and 819; averaging in most loops"
 
     def normaliser(self, count: int, divisor: float) -> float:
         """Return the realised batch size."""

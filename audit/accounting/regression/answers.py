@@ -51,7 +51,7 @@ def collect(
     seconds: float,
     fresh: bool = False,
     ask: bool = True,
-    told: Callable[[Case], None] | None = None,
+    progress: Callable[[Case], None] | None = None,
 ) -> Run:
     """The judged answers of one subject: those kept in the folder as far as they fit, the others asked for now.
 
@@ -61,35 +61,35 @@ def collect(
     Args:
         seconds: of CPU for a case.
         fresh: whether to ask everything again.
-        told: is told of each case before it is asked.
+        progress: is told of each case before it is asked.
     """
     cases, path = suite.load(), folder / f"{re.sub('[^a-z0-9]+', '-', spec)}.json"
-    kept = {} if fresh else _read(path)
+    cache = {} if fresh else _read(path)
     accountant = resolve.subject(spec)
     side = resolve.side_of(accountant)
     source, absent = _source(accountant) if ask else ("", "nobody was asked here, and nothing is kept")
     if not source:
-        if not kept:
+        if not cache:
             return Run(spec=spec, name=name, side=side, absent=absent)
-        found = {case.id: _decode(kept["answers"][case.id]) for case in cases if _fits(kept, case, kept["source"], 0.0)}
-        return _judged(spec, name, kept["source"], side, float(kept["seconds"]), cases, found)
-    seconds = max(seconds, float(kept["seconds"])) if kept else seconds  # never less than was given before
-    found = {}
+        answers = {case.id: _decode(cache["answers"][case.id]) for case in cases if _fits(cache, case, cache["source"], 0.0)}
+        return _judged(spec, name, cache["source"], side, float(cache["seconds"]), cases, answers)
+    seconds = max(seconds, float(cache["seconds"])) if cache else seconds  # never less than was given before
+    answers = {}
     for count, case in enumerate(cases):
-        known = _fits(kept, case, source, seconds)
-        if told is not None and not known:
-            told(case)
-        found[case.id] = _decode(kept["answers"][case.id]) if known else suite.ask(accountant, case, seconds=seconds)
-        if count % _SAVE_EVERY == 0 and not known:
-            _write(path, spec, source, seconds, cases, found)
-    _write(path, spec, source, seconds, cases, found)
-    return _judged(spec, name, source, side, seconds, cases, found)
+        reusable = _fits(cache, case, source, seconds)
+        if progress is not None and not reusable:
+            progress(case)
+        answers[case.id] = _decode(cache["answers"][case.id]) if reusable else suite.ask(accountant, case, seconds=seconds)
+        if count % _SAVE_EVERY == 0 and not reusable:
+            _write(path, spec, source, seconds, cases, answers)
+    _write(path, spec, source, seconds, cases, answers)
+    return _judged(spec, name, source, side, seconds, cases, answers)
 
 
 def _judged(
-    spec: str, name: str, source: str, side: Side, seconds: float, cases: Sequence[Case], found: Mapping[str, Answer]
+    spec: str, name: str, source: str, side: Side, seconds: float, cases: Sequence[Case], answers: Mapping[str, Answer]
 ) -> Run:
-    results = tuple(suite.settle(case, found[case.id], side) for case in cases if case.id in found)
+    results = tuple(suite.settle(case, answers[case.id], side) for case in cases if case.id in answers)
     return Run(spec=spec, name=name, source=source, side=side, seconds=seconds, results=results)
 
 
@@ -103,23 +103,23 @@ def _source(accountant: Accountant) -> tuple[str, str]:
 
 
 def question(case: Case) -> str:
-    asked = [[encode(one.event), plain(one.delta), str(one.adjacency)] for one in case.asks]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    questions = [[encode(ask.event), plain(ask.delta), str(ask.adjacency)] for ask in case.asks]
+    return hashlib.sha256(json.dumps(questions, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _fits(kept: Mapping[str, Any], case: Case, source: str, seconds: float) -> bool:
-    if not kept or kept["source"] != source or case.id not in kept["answers"]:
+def _fits(cache: Mapping[str, Any], case: Case, source: str, seconds: float) -> bool:
+    if not cache or cache["source"] != source or case.id not in cache["answers"]:
         return False
-    answer = kept["answers"][case.id]
-    return bool(answer["question"] == question(case) and (answer.get("failure") != "late" or kept["seconds"] >= seconds))
+    answer = cache["answers"][case.id]
+    return bool(answer["question"] == question(case) and (answer.get("failure") != "late" or cache["seconds"] >= seconds))
 
 
-def _decode(stored: Mapping[str, Any]) -> Answer:
+def _decode(row: Mapping[str, Any]) -> Answer:
     return Answer(
-        epsilons=tuple(number(one) for one in stored["epsilons"]),
-        failure=stored.get("failure", ""),
-        message=stored.get("message", ""),
-        seconds=stored["seconds"],
+        epsilons=tuple(number(epsilon) for epsilon in row["epsilons"]),
+        failure=row.get("failure", ""),
+        message=row.get("message", ""),
+        seconds=row["seconds"],
     )
 
 
@@ -128,25 +128,25 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        stored = json.loads(path.read_text())
+        cache = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the answers {path}: {error}; remove the file to run the cases again") from error
-    if not isinstance(stored, dict) or not {"source", "seconds", "answers"} <= stored.keys():
+    if not isinstance(cache, dict) or not {"source", "seconds", "answers"} <= cache.keys():
         raise DataError(f"{path} holds no answers to the battery; remove the file to run the cases again")
-    return stored
+    return cache
 
 
-def _write(path: Path, spec: str, source: str, seconds: float, cases: Sequence[Case], found: Mapping[str, Answer]) -> None:
+def _write(path: Path, spec: str, source: str, seconds: float, cases: Sequence[Case], answers: Mapping[str, Answer]) -> None:
     """One line a case, so that a change shows as one."""
     head = {"subject": spec, "source": source, "seconds": seconds}
     lines = []
     for case in cases:
-        if case.id not in found:
+        if case.id not in answers:
             continue
-        one = found[case.id]
-        row: dict[str, Any] = {"question": question(case), "epsilons": [plain(value) for value in one.epsilons]}
-        if one.failure:
-            row |= {"failure": one.failure, "message": one.message[:200]}
-        lines.append(f"  {json.dumps(case.id)}: {json.dumps({**row, 'seconds': round(one.seconds, 3)})}")
+        answer = answers[case.id]
+        row: dict[str, Any] = {"question": question(case), "epsilons": [plain(value) for value in answer.epsilons]}
+        if answer.failure:
+            row |= {"failure": answer.failure, "message": answer.message[:200]}
+        lines.append(f"  {json.dumps(case.id)}: {json.dumps({**row, 'seconds': round(answer.seconds, 3)})}")
     text = json.dumps(head)[:-1] + ', "answers": {\n' + ",\n".join(lines) + "\n}}\n"
     files.write(path, text.encode())

@@ -43,9 +43,9 @@ class Design:
     nonmembers: int
 
     @classmethod
-    def of(cls, ranked: Memberships) -> Design:
+    def of(cls, ranking: Memberships) -> Design:
         """Return the design of a ranking."""
-        return cls(members=int(ranked.sum()), nonmembers=int((~ranked).sum()))
+        return cls(members=int(ranking.sum()), nonmembers=int((~ranking).sum()))
 
     @property
     def scores(self) -> int:
@@ -53,7 +53,7 @@ class Design:
         return self.members + self.nonmembers
 
 
-def bound(ranked: Memberships, pairs: Pairs, significance: float) -> tuple[float, int]:
+def bound(ranking: Memberships, pairs: Pairs, significance: float) -> tuple[float, int]:
     """The end of the initial interval of refuted parameters, and the index of the count that tells most there (or -1).
 
     Two tests share the error rate: the rank tests and the simulated one, whose statistic is fixed on each step of a ladder of
@@ -62,7 +62,7 @@ def bound(ranked: Memberships, pairs: Pairs, significance: float) -> tuple[float
     Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, for independent scores,
         identically distributed on each side. Never rises with delta, with confidence or where members move down.
     """
-    design, right, slope = Design.of(ranked), right_guesses(ranked), pairs(1.0)[0]
+    design, right, slope = Design.of(ranking), right_guesses(ranking), pairs(1.0)[0]
     edges, level = ladder(design), (1 - RANKS) * significance
 
     def pair(epsilon: float) -> tuple[float, float]:
@@ -71,14 +71,14 @@ def bound(ranked: Memberships, pairs: Pairs, significance: float) -> tuple[float
     def rejects(first: int, last: int) -> bool:
         return _refuted(design, _limits(design, right, range(first, last)), pair(float(edges[last])), level)
 
-    refuted = _begin(ranked, pairs, significance) * slope
-    step = _last_edge(rejects, int(np.searchsorted(edges, refuted, side="right")) - 1, len(edges) - 1)
-    refuted = max(refuted, float(edges[step]))
+    statistic = _begin(ranking, pairs, significance) * slope
+    step = _last_edge(rejects, int(np.searchsorted(edges, statistic, side="right")) - 1, len(edges) - 1)
+    statistic = max(statistic, float(edges[step]))
     if step < len(edges) - 1:
         parts = [pair(epsilon) for epsilon in np.linspace(edges[step], edges[step + 1], PARTS + 1).tolist()]
         last = _last_part(design, _limits(design, right, range(step, step + 1)), parts, level)
-        refuted = max(refuted, parts[last][0])
-    return refuted / slope, int(np.argmax(excess(right, refuted, design))) if refuted > 0 else -1
+        statistic = max(statistic, parts[last][0])
+    return statistic / slope, int(np.argmax(excess(right, statistic, design))) if statistic > 0 else -1
 
 
 def _last_edge(rejects: Callable[[int, int], bool], begin: int, end: int) -> int:
@@ -101,36 +101,38 @@ def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]],
     pair that is kept never will: only the others are counted anew.
     """
     blocks = range(_blocks(level))
-    settled = [_reached(design, parts[0], limits, block) for block in blocks]
-    open_rows = [np.flatnonzero(_reached(design, parts[-1], limits, block) & ~settled[block]) for block in blocks]
-    counts_settled = [int(rows.sum()) for rows in settled]
+    settled_rows = [_reached(design, parts[0], limits, block) for block in blocks]
+    open_rows = [np.flatnonzero(_reached(design, parts[-1], limits, block) & ~settled_rows[block]) for block in blocks]
+    counts_settled = [int(rows.sum()) for rows in settled_rows]
     first, last = 0, len(parts) - 1
     while last - first > 1:
         middle = (first + last) // 2
-        reached = [(_right_guesses(design, *parts[middle], block, open_rows[block]) >= limits).any(axis=1) for block in blocks]
-        now = [count + int(rows.sum()) for count, rows in zip(counts_settled, reached, strict=True)]
-        refuted = _significant(now, level)
-        open_rows = [rows[~hit if refuted else hit] for rows, hit in zip(open_rows, reached, strict=True)]
-        first, last, counts_settled = (middle, last, now) if refuted else (first, middle, counts_settled)
+        exceedances = [
+            (_right_guesses(design, *parts[middle], block, open_rows[block]) >= limits).any(axis=1) for block in blocks
+        ]
+        counts_after = [count + int(rows.sum()) for count, rows in zip(counts_settled, exceedances, strict=True)]
+        is_refuted = _significant(counts_after, level)
+        open_rows = [rows[~hit if is_refuted else hit] for rows, hit in zip(open_rows, exceedances, strict=True)]
+        first, last, counts_settled = (middle, last, counts_after) if is_refuted else (first, middle, counts_settled)
     return first
 
 
-def refutes(ranked: Memberships, epsilon: float, delta: float, significance: float) -> bool:
+def refutes(ranking: Memberships, epsilon: float, delta: float, significance: float) -> bool:
     """Whether one of the tests of `bound` refutes (epsilon, delta)-DP; less delta is refuted wherever more is."""
-    design = Design.of(ranked)
+    design = Design.of(ranking)
     edges = ladder(design)
     if epsilon >= edges[-1]:
         return False
     curve = tradeoff_curves.epsilon_delta(epsilon, delta)
-    if rank_exact.refutes(rank_exact.precedence_tests(ranked, RATIO), curve, significance=RANKS * significance):
+    if rank_exact.refutes(rank_exact.precedence_tests(ranking, RATIO), curve, significance=RANKS * significance):
         return True
     step = int(np.searchsorted(edges, epsilon, side="right")) - 1
-    limits = _limits(design, right_guesses(ranked), range(step, step + 1))
+    limits = _limits(design, right_guesses(ranking), range(step, step + 1))
     return _refuted(design, limits, (epsilon, delta), (1 - RANKS) * significance)
 
 
-def _begin(ranked: Memberships, pairs: Pairs, significance: float) -> float:
-    tests = rank_exact.precedence_tests(ranked, RATIO)
+def _begin(ranking: Memberships, pairs: Pairs, significance: float) -> float:
+    tests = rank_exact.precedence_tests(ranking, RATIO)
     return rank_exact.bound(
         tests,
         lambda parameter: tradeoff_curves.epsilon_delta(*pairs(parameter)),
@@ -142,39 +144,39 @@ def _begin(ranked: Memberships, pairs: Pairs, significance: float) -> float:
 
 def _limits(design: Design, right: Counts, steps: range) -> Counts:
     """`(J,)` right guesses that are as surprising as what was seen: the least at each count, over the statistics of `steps`."""
-    edges, each = ladder(design), counts(design.scores)
+    edges, guesses = ladder(design), counts(design.scores)
     centres = ((edges[:-1] + edges[1:]) / 2)[steps.start : steps.stop, None]
-    seen = excess(right, centres, design).max(axis=1, keepdims=True) - ROUNDING
-    low, high = (np.broadcast_to(count, (len(steps), len(each))) for count in (right, 2 * each + 1))
+    statistic = excess(right, centres, design).max(axis=1, keepdims=True) - ROUNDING
+    low, high = (np.broadcast_to(count, (len(steps), len(guesses))) for count in (right, 2 * guesses + 1))
     while (low < high).any():
         middle = (low + high) // 2
-        reached = excess(np.minimum(middle, 2 * each), centres, design) >= seen
-        low, high = np.where(reached, low, np.minimum(middle + 1, high)), np.where(reached, middle, high)
+        exceedances = excess(np.minimum(middle, 2 * guesses), centres, design) >= statistic
+        low, high = np.where(exceedances, low, np.minimum(middle + 1, high)), np.where(exceedances, middle, high)
     return np.asarray(low.min(axis=0))
 
 
 def _refuted(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
     """Whether it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
-    reached: list[int] = []
+    exceedances: list[int] = []
     for block in range(_blocks(level)):
-        reached.append(int(_reached(design, pair, limits, block).sum()))
-        if block == 0 and not _significant(reached, max(level, SMALL)):
+        exceedances.append(int(_reached(design, pair, limits, block).sum()))
+        if block == 0 and not _significant(exceedances, max(level, SMALL)):
             return False
-    return _significant(reached, level)
+    return _significant(exceedances, level)
 
 
 def _blocks(level: float) -> int:
     return 1 if level >= SMALL else pair_draws.BLOCKS
 
 
-def _significant(reached: list[int], level: float) -> bool:
+def _significant(exceedances: list[int], level: float) -> bool:
     """Whether so many draws of each block are few enough.
 
     More blocks refute only what the first of them refutes at the finest level that it serves: tests are nested.
     """
-    if (1 + reached[0]) / (1 + pair_draws.ROWS) > max(level, SMALL):
+    if (1 + exceedances[0]) / (1 + pair_draws.ROWS) > max(level, SMALL):
         return False
-    return (1 + sum(reached)) / (1 + pair_draws.ROWS * len(reached)) <= level
+    return (1 + sum(exceedances)) / (1 + pair_draws.ROWS * len(exceedances)) <= level
 
 
 def _reached(design: Design, pair: tuple[float, float], limits: Counts, block: int) -> Rows:
@@ -204,16 +206,16 @@ def counts(scores: int) -> Counts:
     return np.unique(np.rint(np.geomspace(1, half, min(half, COUNTS))).astype(np.int64))
 
 
-def right_guesses(ranked: Memberships) -> Counts:
+def right_guesses(ranking: Memberships) -> Counts:
     """`(J,)`: members among the k highest and nonmembers among the k lowest, for each of `counts`.
 
     >>> right_guesses(np.array([True, False, True, False])).tolist()
     [2, 2]
     """
-    each = counts(len(ranked))
-    above = np.concatenate([[0], np.cumsum(ranked, dtype=np.int64)])
-    below = np.concatenate([[0], np.cumsum(~ranked[::-1], dtype=np.int64)])
-    return np.asarray(above[each] + below[each])
+    guesses = counts(len(ranking))
+    above = np.concatenate([[0], np.cumsum(ranking, dtype=np.int64)])
+    below = np.concatenate([[0], np.cumsum(~ranking[::-1], dtype=np.int64)])
+    return np.asarray(above[guesses] + below[guesses])
 
 
 def excess(right: Counts, epsilon: float | Array, design: Design) -> Array:
@@ -222,15 +224,15 @@ def excess(right: Counts, epsilon: float | Array, design: Design) -> Array:
     A top guess counts as right with log odds `epsilon + log(members / nonmembers)`, one at the bottom with `epsilon` less that;
     half a guess is taken off for continuity. Grows with the right guesses and falls with epsilon, whatever the scores' law.
     """
-    each, lean = counts(design.scores).astype(np.float64), math.log(design.members / design.nonmembers)
-    mean = np.maximum((right - 0.5) / each, 1e-12)  # of two guesses, one at either end
+    guesses, lean = counts(design.scores).astype(np.float64), math.log(design.members / design.nonmembers)
+    mean = np.maximum((right - 0.5) / guesses, 1e-12)  # of two guesses, one at either end
     turn = 2 * math.cosh(lean) * (1 - mean)  # their fitted odds solve (2 - mean) odds^2 + turn odds = mean
     root = np.sqrt(turn**2 + 4 * mean * (2 - mean))
-    fitted = np.log(np.where(mean < 1, 2 * mean / (np.abs(turn) + root), (np.abs(turn) + root) / (2 * (2 - mean))))
-    deviance = mean * (fitted - epsilon)
+    log_ratio = np.log(np.where(mean < 1, 2 * mean / (np.abs(turn) + root), (np.abs(turn) + root) / (2 * (2 - mean))))
+    deviance = mean * (log_ratio - epsilon)
     for sign in (1.0, -1.0):
-        deviance -= np.logaddexp(0.0, fitted + sign * lean) - np.logaddexp(0.0, epsilon + sign * lean)
-    return np.asarray(np.sign(fitted - epsilon) * np.sqrt(2 * each * np.maximum(deviance, 0.0)))
+        deviance -= np.logaddexp(0.0, log_ratio + sign * lean) - np.logaddexp(0.0, epsilon + sign * lean)
+    return np.asarray(np.sign(log_ratio - epsilon) * np.sqrt(2 * guesses * np.maximum(deviance, 0.0)))
 
 
 @functools.lru_cache(maxsize=128)
@@ -247,8 +249,8 @@ def _right_guesses(design: Design, epsilon: float, delta: float, block: int, row
     members, nonmembers = pair_draws.block(design.members, design.nonmembers, block)
     if rows is not None:
         members, nonmembers = members.only(rows), nonmembers.only(rows)
-    each = counts(design.scores)
-    cuts = np.concatenate([each, design.scores - each])
+    guesses = counts(design.scores)
+    cuts = np.concatenate([guesses, design.scores - guesses])
     above = pair_draws.members_on_top(members, nonmembers, cuts, functools.partial(tradeoff.tpr_allowed, epsilon, delta))
-    in_top, in_rest = above[:, : len(each)], above[:, len(each) :]
-    return np.asarray(in_top + each - (design.members - in_rest))
+    in_top, in_rest = above[:, : len(guesses)], above[:, len(guesses) :]
+    return np.asarray(in_top + guesses - (design.members - in_rest))

@@ -76,15 +76,15 @@ def members_on_top(members: OrderStatistics, nonmembers: OrderStatistics, cuts: 
     """`(rows, cuts)` members among so many highest scores, or more where ranks are left out; never fewer for a larger curve."""
     row_of_member, row_of_nonmember = (np.arange(len(side.values))[:, None] * len(side.ranks) for side in (members, nonmembers))
     kept_from = np.searchsorted(nonmembers.ranks, np.arange(nonmembers.size + 1))  # index of the first rank kept from each on
-    least = np.zeros((len(members.values), len(cuts)), dtype=np.int64)  # so many of the ranks kept stand on top
-    most = np.full_like(least, len(members.ranks))
+    lowest = np.zeros((len(members.values), len(cuts)), dtype=np.int64)  # so many of the ranks kept stand on top
+    highest = np.full_like(lowest, len(members.ranks))
     for _ in range(len(members.ranks).bit_length()):
-        tried = (least + most + 1) // 2
-        index = np.maximum(tried - 1, 0)
+        middle = (lowest + highest + 1) // 2
+        index = np.maximum(middle - 1, 0)
         behind = cuts - members.ranks[index] + 1  # the nonmember that has to stand behind this member
         place = nonmembers.values.take(row_of_nonmember + kept_from[np.clip(behind, 1, nonmembers.size)])
         ahead = members.values.take(row_of_member + index) <= curve(place)
-        holds = (tried == 0) | (behind > nonmembers.size) | ((behind > 0) & ahead)
-        least, most = np.where(holds, tried, least), np.where(holds, most, tried - 1)
+        holds = (middle == 0) | (behind > nonmembers.size) | ((behind > 0) & ahead)
+        lowest, highest = np.where(holds, middle, lowest), np.where(holds, highest, middle - 1)
     following = np.append(members.ranks, members.size + 1)
-    return np.asarray(np.minimum(following[least] - 1, cuts))
+    return np.asarray(np.minimum(following[lowest] - 1, cuts))
