@@ -65,7 +65,7 @@ def run(
 
     resolved = _resolved(config, overrides or {})
     if resume and output is None:
-        raise ConfigError("resume goes on with the run in 'output', and no output is given")
+        raise ConfigError("resume continues the run in 'output', but no output is given")
     with nullcontext(Path(output)) if output is not None else _passing() as folder:
         launch = Launch(
             resolved=resolved,
