@@ -104,7 +104,7 @@ def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
         optimizer={"kind": "adam", "learning_rate": 1e-3},
         access=Access.FINAL_MODEL,
     )
-    trained = SgdTrainer().fit(job, lambda done: None)
+    trained = SgdTrainer().fit(job, lambda done: None).models
     return observe.logits(MODEL, trained.weights, pool.inputs, CLASSES)
 
 

@@ -60,7 +60,7 @@ def observed(
         optimizer={"kind": "sgd", "learning_rate": 0.5},
         access=Access.ALL_STEPS,
     )
-    trained = plugins.build("audit.trainers", {"kind": "dpsgd"}).fit(job, lambda steps: None)
+    trained = plugins.build("audit.trainers", {"kind": "dpsgd"}).fit(job, lambda steps: None).models
     if trained.products is None or trained.initial is None:
         raise SystemExit("the trainer recorded no products")
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}

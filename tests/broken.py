@@ -9,15 +9,16 @@ import numpy as np
 from audit import plugins
 from audit.core.event_reading import noisy_steps
 from audit.core.events import dp_sgd
-from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
+from audit.core.training import Executed, Progress, TrainingJob
+from audit.engine.subject import Ensemble
 
 
-def honest(job: TrainingJob, progress: Progress, **changes: float) -> TrainedModels:
+def honest(job: TrainingJob, progress: Progress, **changes: float) -> Ensemble:
     """The job run by the real trainer, on a mechanism that differs from the accounted one."""
     noisy = noisy_steps(job.mechanism)
     assert noisy is not None
     mechanism = dp_sgd(**{**asdict(noisy), **changes})
-    trained: TrainedModels = plugins.build("audit.trainers", {"kind": "dpsgd"}).fit(replace(job, mechanism=mechanism), progress)
+    trained: Ensemble = plugins.build("audit.trainers", {"kind": "dpsgd"}).fit(replace(job, mechanism=mechanism), progress)
     return trained
 
 
@@ -27,20 +28,20 @@ class HalfNoise:
 
     admits: bool = True
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         assert job.noisy is not None
         trained = honest(job, progress, noise_multiplier=job.noisy.noise_multiplier / 2)
         if self.admits:
             return trained
         told: Executed = replace(trained.executed, noise_multiplier=trained.executed.noise_multiplier * 2)
-        return replace(trained, executed=told)
+        return trained.changed(executed=told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwiceTheRate:
     """Samples every record twice as often as was accounted for, as if accumulation steps had been forgotten."""
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         return honest(job, progress, sample_rate=2 * job.sample_rate)
 
 
@@ -48,11 +49,11 @@ class TwiceTheRate:
 class FixedBatches:
     """Reports the batches of a shuffled loader: always the same size."""
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         trained = honest(job, progress)
         size = round(job.sample_rate * float(np.mean(trained.executed.population)))
         told = replace(trained.executed, batch_sizes=np.full_like(trained.executed.batch_sizes, size))
-        return replace(trained, executed=told)
+        return trained.changed(executed=told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +62,10 @@ class LosesModels:
 
     rows: list[int]
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
-        trained: TrainedModels = plugins.build("audit.trainers", {"kind": "sgd"}).fit(job, progress)
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
+        trained: Ensemble = plugins.build("audit.trainers", {"kind": "sgd"}).fit(job, progress)
         lost = [model for model, seed in enumerate(job.seeds) if seed.path[-1] in {f"model[{row}]" for row in self.rows}]
         weights = {name: np.array(value) for name, value in trained.weights.items()}
         for value in weights.values():
             value[lost] = np.nan
-        return replace(trained, weights=weights)
+        return trained.changed(weights=weights)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit import plugins
 from audit.cli.kinds import KINDS, guess_kind
 from audit.cli.printing import AsJson
 from audit.cli.references import Options, read_references
@@ -45,7 +46,8 @@ def model(
     ] = None,
     target: Annotated[Path | None, typer.Option(help="The trained model, or a file with its predictions.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help=f"Kind of target: {', '.join(KINDS)}. Default: by the suffix of the file.")
+        str | None,
+        typer.Option(help=f"Kind of target: {', '.join(KINDS)}, or package.module:Class. Default: by the suffix."),
     ] = None,
     members: Annotated[Path | None, typer.Option(help="Records that the model was trained on: npz with x and y.")] = None,
     nonmembers: Annotated[Path | None, typer.Option(help="Records that it was not trained on: npz with x and y.")] = None,
@@ -119,8 +121,9 @@ def model(
         **deliver.origin(device),
     )
     target_kind = kind or guess_kind(target, factory is not None)
-    if target_kind not in KINDS:
-        raise ConfigError(f"--kind is '{target_kind}'; expected one of {', '.join(KINDS)}")
+    if factory is not None or ":" in target_kind:
+        _find_own_code()
+    plugins.find(plugins.FOLDERS["targets"], target_kind, "--kind")  # one that is not there is named before the folder is made
     folder = output or store.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
     settings = replace(settings, model=_description(target, target_kind))
@@ -132,8 +135,6 @@ def model(
         | {"arguments": _arguments(arguments)},
         limits=common | {"seconds": batch_seconds, "memory_gib": memory_gib},
     )
-    if factory is not None:
-        _find_own_code()
     reference_models = (
         None if references is None else read_references(references, None if target_kind == "predictions" else kind, options)
     )
@@ -223,7 +224,7 @@ class Sides:
 
 
 def _find_own_code() -> None:
-    """Let a factory be imported from where the user works: it is the user's own."""
+    """Let a factory or a class be imported from where the user works: it is the user's own."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
@@ -233,7 +234,6 @@ def _predictions(
 ) -> Inspection:
     import numpy as np
 
-    from audit import plugins
     from audit.experiment import inspection
 
     paths = {"path": target, "members": members, "nonmembers": nonmembers}
@@ -253,7 +253,6 @@ def _predictions(
 
 
 def _module(target: Path | None, kind: str, options: Options, sides: Sides, settings: Settings) -> Inspection:
-    from audit import plugins
     from audit.experiment import inspection
 
     if target is None or sides.members is None or sides.nonmembers is None:

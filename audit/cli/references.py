@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from audit import plugins
 from audit.cli.kinds import guess_kind
 from audit.core.errors import DataError
 
@@ -27,8 +28,11 @@ class Options:
     limits: dict[str, Any]
 
     def of(self, kind: str) -> dict[str, Any]:
-        """Those for files of this kind."""
-        return self.weights if kind == "state_dict" else self.limits
+        """Those for files of this kind; of a third party's, `package.module:Class`, the ones that the class takes."""
+        if ":" not in kind:
+            return self.weights if kind == "state_dict" else self.limits
+        keys, _ = plugins.keys(plugins.find(plugins.FOLDERS["targets"], kind, "--kind"))
+        return {name: value for name, value in (self.limits | self.weights).items() if name in keys}
 
 
 def read_references(path: Path, kind: str | None, options: Options) -> References:
@@ -60,8 +64,6 @@ def read_references(path: Path, kind: str | None, options: Options) -> Reference
 
 
 def _models(folder: Path, kind: str | None, options: Options) -> list[Any]:
-    from audit import plugins
-
     files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != MEMBERSHIP)
     if not files:
         raise DataError(f"{folder} holds no model beside {MEMBERSHIP}; expected one file for each row of its 'included'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -17,7 +17,7 @@ from audit.core.game_results import GameResult
 from audit.core.observers import Observer
 from audit.core.results import AuditReport, Check, MechanismResult
 from audit.core.seeds import Seed
-from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
+from audit.core.training import Executed, Progress, TrainingJob
 from audit.core.views import Scores, View
 
 Result = TypeVar("Result")
@@ -28,13 +28,40 @@ Side = Literal["upper", "lower", "estimate"]
 class Trainer(Protocol):
     """Trains the models of a job as the mechanism says."""
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels: ...
+    def fit(self, job: TrainingJob, progress: Progress) -> Subject: ...
 
 
 class CanaryMaker(Protocol):
     """Makes `count` canaries from the pool. `parameters` is the number of trainable parameters of the model."""
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries: ...
+
+
+class Subject(Protocol):
+    """N trained things that can be asked: trained here, brought by somebody, or known by their recorded outputs alone.
+
+    Attributes:
+        released: what they show (`audit.core.access`).
+        weights: parameter name to `(N, ...)`, which a run keeps; empty where nobody knows them.
+        executed: what their trainer measured of itself; None where somebody else trained them.
+    """
+
+    @property
+    def released(self) -> frozenset[str]: ...
+
+    @property
+    def weights(self) -> Mapping[str, Array]: ...
+
+    @property
+    def executed(self) -> Executed | None: ...
+
+    def __len__(self) -> int: ...
+
+    def outputs(self, inputs: Array) -> Array:
+        """`(N, n, classes)` for `n` records."""
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
+        """Signals of the canaries, by their keys, each with a leading axis of models; without those that they lack."""
 
 
 class Models(Protocol):

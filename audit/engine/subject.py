@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ObservationError
 from audit.core.protocols import Signal
-from audit.core.training import TrainedModels, TrainingJob
+from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.engine import observe
 
 
@@ -22,13 +24,28 @@ class Ensemble:
     """
 
     def __init__(self, job: TrainingJob, models: TrainedModels) -> None:
-        self._job, self._models = job, models
+        self._job, self.models = job, models
         probe = job.dataset.test.inputs[:2]
         self._reader = observe.EnsembleReader(job.model, models.weights, probe, job.dataset.classes, device=job.device)
         self._inside: tuple[Records, observe.Representations | None] | None = None
 
+    @property
+    def released(self) -> frozenset[str]:
+        """All that the job's access releases."""
+        return self._job.access.released
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The last weights, parameter name to `(N, ...)`."""
+        return self.models.weights
+
+    @property
+    def executed(self) -> Executed:
+        """What the trainer measured of itself."""
+        return self.models.executed
+
     def __len__(self) -> int:
-        return len(next(iter(self._models.weights.values())))
+        return len(next(iter(self.models.weights.values())))
 
     @property
     def classes(self) -> int:
@@ -44,15 +61,19 @@ class Ensemble:
         """`(N, n, classes)` outputs in evaluation mode."""
         return self._reader.outputs(inputs)
 
+    def changed(self, **changes: Any) -> Ensemble:
+        """The same with other fields of `models`, for trainers that wrap another."""
+        return Ensemble(self._job, replace(self.models, **changes))
+
     def alone(self, model: int) -> Ensemble:
         """One of the models."""
-        weights = {name: value[model : model + 1] for name, value in self._models.weights.items()}
-        return Ensemble(self._job, TrainedModels(weights=weights, executed=self._models.executed))
+        weights = {name: value[model : model + 1] for name, value in self.models.weights.items()}
+        return Ensemble(self._job, TrainedModels(weights=weights, executed=self.models.executed))
 
     def checkpoints(self) -> Sequence[Ensemble]:
         """The models as they were after each of the job's checkpoints."""
-        execution = self._models.executed
-        checkpoints = self._models.checkpoints
+        execution = self.models.executed
+        checkpoints = self.models.checkpoints
         return [Ensemble(self._job, TrainedModels(weights=weights, executed=execution)) for weights in checkpoints]
 
     def gradient_norms(self, records: Records) -> Array:
@@ -71,9 +92,9 @@ class Ensemble:
         Raises:
             ObservationError: the trainer recorded none.
         """
-        if self._models.products is None:
+        if self.models.products is None:
             raise ObservationError("the trainer recorded no gradient products; this game needs all steps")
-        return self._models.products
+        return self.models.products
 
     def round_products(self, source: str) -> Array:
         """`(N, m, rounds)` inner products of canary clients with what a party of a federated training saw in each round.
@@ -84,7 +105,7 @@ class Ensemble:
         Raises:
             ObservationError: the trainer recorded none.
         """
-        recorded = self._models.extra.get(f"{source}/products")
+        recorded = self.models.extra.get(f"{source}/products")
         if recorded is None:
             raise ObservationError(
                 f"the trainer recorded no canary clients in the {source} of each round; only trainer 'federated' does so"
@@ -93,6 +114,6 @@ class Ensemble:
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)` inner products of first minus last weights with gradient canaries; None without the first ones."""
-        if self._models.initial is None:
+        if self.models.initial is None:
             return None
-        return np.asarray(observe.weight_products(self._models.initial, self._models.weights, canaries))
+        return np.asarray(observe.weight_products(self.models.initial, self.models.weights, canaries))

@@ -11,7 +11,8 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError, DataError
-from audit.core.protocols import Signal
+from audit.core.protocols import Signal, Subject
+from audit.core.training import Executed
 
 _FEWEST = float(np.finfo(np.float32).tiny)
 _FROM_PROBABILITIES = (
@@ -90,6 +91,16 @@ class Recorded:
         """What they show."""
         return frozenset({"losses"}) if self.logits is None else frozenset({"labels", "losses", "outputs"})
 
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """Nobody knows them."""
+        return {}
+
+    @property
+    def executed(self) -> Executed | None:
+        """Nobody here trained them."""
+        return None
+
     def __len__(self) -> int:
         return len(self.logits) if self.logits is not None else len(np.asarray(self.losses))
 
@@ -151,13 +162,24 @@ def query_model(target: Any, inputs: Array, labels: Array) -> tuple[Array, list[
 def _query(target: Any) -> Callable[[Array], Array]:
     if hasattr(target, "logits"):
         return lambda inputs: np.asarray(target.logits(inputs))
+    if hasattr(target, "outputs") and hasattr(target, "released"):
+        return _alone(target)
     if hasattr(target, "parameters") and hasattr(target, "modules"):
         from audit.engine.inference import ModuleTarget
 
         return ModuleTarget(module=target).logits
     if callable(target):
         return lambda inputs: np.asarray(target(inputs))
-    raise ConfigError(f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, or a Target")
+    raise ConfigError(
+        f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, a Target or a Subject"
+    )
+
+
+def _alone(subject: Subject) -> Callable[[Array], Array]:
+    """The outputs of a subject of one model, such as a trainer of this project gives."""
+    if len(subject) != 1:
+        raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
+    return lambda inputs: np.asarray(subject.outputs(inputs))[0]
 
 
 def _as_logits(outputs: Array, labels: Array) -> tuple[Array, list[str]]:

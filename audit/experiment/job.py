@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from audit.core.data import Array, Canaries, Dataset
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, ObservationError
 from audit.core.protocols import Signal, Trainer
 from audit.core.training import Progress, TrainingJob
 from audit.core.version import __version__
@@ -70,18 +70,17 @@ def fit_and_observe(
             f"a worker's code (digest {own[:12]}) is not the driver's ({order.code[:12]}); "
             f"install the same version of {modules} on every machine"
         )
-    from audit.engine.subject import Ensemble
-
     dataset, canaries = context
     job = order.job(dataset=dataset, canaries=with_copies(canaries))
     if device is not None:
         job = replace(job, device=device)
-    models = order.trainer.fit(job, progress)
-    subject = Ensemble(job, models)
-    value: dict[str, Array] = {f"weights/{name}": array for name, array in models.weights.items()}
+    subject = order.trainer.fit(job, progress)
+    if subject.executed is None:
+        raise ObservationError(f"trainer {type(order.trainer).__name__} measured nothing of what it did; give Subject.executed")
+    value: dict[str, Array] = {f"weights/{name}": array for name, array in subject.weights.items()}
     value["test_logits"] = subject.outputs(dataset.test.inputs)
     value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
-    for name, value_of in asdict(models.executed).items():
+    for name, value_of in asdict(subject.executed).items():
         value[f"executed/{name}"] = np.asarray(value_of)
     return _isolate(value)
 

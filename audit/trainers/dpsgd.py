@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.core.errors import UnsupportedMechanism
-from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.core.training import Progress, TrainingJob
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.schedule import Settings
+from audit.engine.subject import Ensemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class DpSgdTrainer:
             quantile=Quantile(target=self.quantile, rate=self.clip_rate, count_noise=self.count_noise),
         )
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
 
         Raises:
@@ -75,7 +76,7 @@ class DpSgdTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'dpsgd' clips and adds noise but the job demands {job.mechanism}; use trainer 'sgd'"
             )
-        return train(job, progress, self._settings(), self._technique())
+        return Ensemble(job, train(job, progress, self._settings(), self._technique()))
 
 
 PLUGIN = DpSgdTrainer

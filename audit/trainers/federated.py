@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
-from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.core.training import Progress, TrainingJob
 from audit.engine.federated import Federations, Plan
 from audit.engine.federated_clients import SPLITS, LocalTraining
+from audit.engine.subject import Ensemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class FederatedTrainer:
             slots=self.slots,
         )
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
 
         Raises:
@@ -80,7 +81,7 @@ class FederatedTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"
             )
-        return Federations(job, self._plan()).run(progress)
+        return Ensemble(job, Federations(job, self._plan()).run(progress))
 
 
 PLUGIN = FederatedTrainer

@@ -21,6 +21,7 @@ from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.optimizing import PlainOptimizer, optimizer_of
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.subject import Ensemble
 from audit.models.build import refuse_mixing_layers, starting
 
 
@@ -40,7 +41,7 @@ class OpacusTrainer:
         if self.per_sample not in ("hooks", "functorch"):
             raise ConfigError(f"opacus.per_sample is '{self.per_sample}'; expected 'hooks' or 'functorch'")
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
 
         Raises:
@@ -67,7 +68,7 @@ class OpacusTrainer:
         for model in range(len(job.seeds)):
             parts.append(_SingleModel(job, job.noisy, model, wrap, DPOptimizer).run())
             progress(job.steps)
-        return join(parts)
+        return Ensemble(job, join(parts))
 
 
 class _SingleModel:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import is_non_private
-from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.core.training import Progress, TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.schedule import Settings
+from audit.engine.subject import Ensemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class SgdTrainer:
     def _technique(self) -> Technique:
         return Technique(copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging)
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
 
         Raises:
@@ -56,7 +57,7 @@ class SgdTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'sgd' trains without privacy but the job demands {job.mechanism}; use trainer 'dpsgd'"
             )
-        return train(job, progress, self._settings(), self._technique())
+        return Ensemble(job, train(job, progress, self._settings(), self._technique()))
 
 
 PLUGIN = SgdTrainer

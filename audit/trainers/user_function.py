@@ -16,6 +16,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import training_tensors
 from audit.engine.device import find_device
+from audit.engine.subject import Ensemble
 from audit.models.build import seeded_stream, starting
 
 
@@ -40,7 +41,7 @@ class UserFunction:
         if self.function.count(":") != 1:
             raise ConfigError(f"user_function.function is '{self.function}'; expected 'package.module:callable'")
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
 
         Raises:
@@ -70,7 +71,7 @@ class UserFunction:
             progress(job.steps)
         count = len(job.seeds)
         unknown = np.zeros(count)
-        return TrainedModels(
+        models = TrainedModels(
             weights={name: np.stack([state[name] for state in states]) for name in states[0]},
             executed=Executed(
                 steps=0,
@@ -83,6 +84,7 @@ class UserFunction:
                 measured=False,
             ),
         )
+        return Ensemble(job, models)
 
     def _loaded(self) -> Callable[..., Any]:
         function: Callable[..., Any] = plugins.foreign(self.function, "user_function")

@@ -46,7 +46,7 @@ def federations() -> tuple[Ensemble, Canaries]:
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2, unit="client")
     data, model = cases.dataset(IMAGES), {"kind": "mlp", "hidden": [6]}
     job = cases.job(mechanism, canaries=units, data=data, model=model, access=Access.EACH_UPDATE)
-    return Ensemble(job, FederatedTrainer(clients=4, local_steps=1).fit(job, cases.silent)), units
+    return FederatedTrainer(clients=4, local_steps=1).fit(job, cases.silent), units
 
 
 FEDERATED = {"update_products", "sum_products", "model_products"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from audit.cli.app import answer
@@ -87,7 +88,7 @@ class Phases:  # a trainer, which executes it phase by phase
             trained = trainer.fit(replace(job, mechanism=part, start=start), progress)
             start = {name: value[0] for name, value in trained.weights.items()}
         executed = replace(trained.executed, steps=job.steps, measured=True)
-        return replace(trained, executed=executed)
+        return trained.changed(executed=executed)
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,17 @@ class MostModels:  # a policy gate
 
     def met(self, found):
         return found is not None and found <= self.limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:  # a subject: a linear model whose weights stand in a text file
+    path: str
+    batch_size: int = 16
+
+    def logits(self, inputs):
+        weights = np.loadtxt(self.path)
+        parts = [inputs[start : start + self.batch_size] @ weights for start in range(0, len(inputs), self.batch_size)]
+        return np.concatenate(parts)
 
 
 class Names:  # a report format
@@ -196,6 +208,21 @@ def test_an_audit_runs_with_a_plug_in_of_each_kind(package: Path) -> None:
     assert gate == {"gate": "their_audit.parts:MostModels", "limit": 1.0, "found": 2.0, "met": False}
     assert (folder / "names.txt").read_text() == "plain\nphased"
     assert not (folder / "report.pdf").exists()
+
+
+def test_a_model_is_read_by_a_subject_of_somebody_else(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(2)
+    np.savetxt(package / "model.txt", random.normal(size=(4, 3)))
+    for name in ("members", "nonmembers"):
+        np.savez(package / f"{name}.npz", x=random.normal(size=(40, 4)), y=np.arange(40) % 3)
+    options = ["--target", "model.txt", "--members", "members.npz", "--nonmembers", "nonmembers.npz", "--scorer", "loss"]
+    paths = [str(package / option) if option.endswith(("npz", "txt")) else option for option in options]
+    command = ["model", *paths, "-o", str(package / "run"), "--kind"]
+    assert answer([*command, "their_audit.parts:Stord"]) == 2
+    assert "cannot load 'their_audit.parts:Stord'" in capsys.readouterr().err and not (package / "run").exists()
+    assert answer([*command, "their_audit.parts:Stored"]) == 0
+    report = json.loads((package / "run" / "report.json").read_text())
+    assert "(their_audit.parts:Stored, sha256 " in report["model"] and report["data"]["classes"] == 3
 
 
 @pytest.mark.parametrize(

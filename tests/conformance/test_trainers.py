@@ -54,8 +54,8 @@ def test_refuses_a_mechanism_that_it_does_not_execute(made: tuple[Trainer, Event
 
 def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
-    first, second = (trainer.fit(cases.job(mine), cases.silent) for _ in range(2))
-    other = trainer.fit(cases.job(mine, seed=9), cases.silent)
+    first, second = (trainer.fit(cases.job(mine), cases.silent).models for _ in range(2))
+    other = trainer.fit(cases.job(mine, seed=9), cases.silent).models
     for name, value in first.weights.items():
         np.testing.assert_array_equal(value, second.weights[name])
         assert (value != other.weights[name]).any()
@@ -87,8 +87,8 @@ def test_canaries_with_coin_zero_leave_no_trace(made: tuple[Trainer, Event, Even
     swapped = Canaries(kind="other", description="", records=cases.records((5,), 12, 99))
     inputs = np.array(swapped.records.inputs) * 100
     swapped = Canaries(kind="other", description="", records=replace(swapped.records, inputs=inputs))
-    first, second = trainer.fit(out, cases.silent), trainer.fit(replace(out, canaries=swapped), cases.silent)
-    third = trainer.fit(replace(job, canaries=swapped, included=~out.included), cases.silent)
+    first, second = trainer.fit(out, cases.silent).models, trainer.fit(replace(out, canaries=swapped), cases.silent).models
+    third = trainer.fit(replace(job, canaries=swapped, included=~out.included), cases.silent).models
     for name, value in first.weights.items():
         np.testing.assert_allclose(value, second.weights[name], rtol=1e-6, atol=1e-7)
         assert not np.allclose(value, third.weights[name], rtol=1e-3)
@@ -105,7 +105,7 @@ def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Even
         else Canaries(kind="dirac", description="", coordinates=np.arange(0, 50, 5), orthogonal=True)
     )
     job = cases.job(mine, canaries=canaries, models=12)
-    done = trainer.fit(job, cases.silent)
+    done = trainer.fit(job, cases.silent).models
     assert done.products is not None
     sums = done.products.astype(float).sum(2)
     inside, outside = sums[job.included], sums[~job.included]
@@ -122,7 +122,7 @@ def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Even
 
 def test_final_weights_come_with_the_first_ones(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
-    done = trainer.fit(cases.job(mine, access=Access.FINAL_WEIGHTS), cases.silent)
+    done = trainer.fit(cases.job(mine, access=Access.FINAL_WEIGHTS), cases.silent).models
     assert done.initial is not None
     assert all(np.shape(value) == np.shape(done.weights[name]) for name, value in done.initial.items())
     assert any((value != done.weights[name]).any() for name, value in done.initial.items())
@@ -143,8 +143,8 @@ def test_our_engine_equals_opacus(name: str, per_sample: str) -> None:
     spec, shape = cases.MODELS[name]
     mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=0.5, sample_rate=0.25, steps=6)
     job = cases.job(mechanism, model=spec, data=cases.dataset(shape), models=2)
-    ours = plugins.build(PACKAGE, {"kind": "dpsgd"}).fit(job, cases.silent)
-    theirs = plugins.build(PACKAGE, {"kind": "opacus", "per_sample": per_sample}).fit(job, cases.silent)
+    ours = plugins.build(PACKAGE, {"kind": "dpsgd"}).fit(job, cases.silent).models
+    theirs = plugins.build(PACKAGE, {"kind": "opacus", "per_sample": per_sample}).fit(job, cases.silent).models
     np.testing.assert_array_equal(ours.executed.batch_sizes, theirs.executed.batch_sizes)
     for parameter, value in ours.weights.items():
         np.testing.assert_allclose(value, theirs.weights[parameter], rtol=1e-5, atol=1e-5, err_msg=parameter)

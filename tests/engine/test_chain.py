@@ -344,9 +344,9 @@ def test_memory_is_guarded() -> None:
 
 def test_the_trainers_take_the_option() -> None:
     job = cases.job(NOISY)
-    assert same(DpSgdTrainer(compile="on").fit(job, cases.silent), train(job, cases.silent, ON))
+    assert same(DpSgdTrainer(compile="on").fit(job, cases.silent).models, train(job, cases.silent, ON))
     plain = replace(job, mechanism=sgd(sample_rate=0.3, steps=4))
-    assert same(SgdTrainer(compile="on").fit(plain, cases.silent), train(plain, cases.silent, ON))
+    assert same(SgdTrainer(compile="on").fit(plain, cases.silent).models, train(plain, cases.silent, ON))
     for trainer in (DpSgdTrainer, SgdTrainer):
         with pytest.raises(ConfigError, match="compile is 'yes'; expected one of off, auto, on"):
             trainer(compile="yes")

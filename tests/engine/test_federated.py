@@ -97,7 +97,7 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
 )
 def test_clients_in_slots_are_a_plain_loop_over_clients(noise: float | None, rate: float, options: dict[str, Any]) -> None:
     given, plan = job(noise=noise, rate=rate), trainer(**options)
-    done = plan.fit(given, cases.silent)
+    done = plan.fit(given, cases.silent).models
     for model in range(2):
         for name, value in loop(given, plan, model).items():
             np.testing.assert_allclose(done.weights[name][model], value, rtol=0, atol=1e-6, err_msg=name)
@@ -107,7 +107,7 @@ def test_one_client_with_one_full_step_is_central_training() -> None:
     given = job(noise=None, rounds=6, optimizer={"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9})
     options = {"clients": 1, "local_steps": 1, "local_batch": None, "local_learning_rate": 1.0, "split": "uniform"}
     plan = trainer(noise="none", **options)
-    done, data = plan.fit(given, cases.silent), given.dataset
+    done, data = plan.fit(given, cases.silent).models, given.dataset
     module = starting(given.model, (5,), data.classes, given.seeds[0].child("init"), None)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9)
     for _ in range(6):
@@ -122,7 +122,7 @@ def test_one_client_with_one_full_step_is_central_training() -> None:
 def test_a_federation_does_not_depend_on_its_neighbours_or_slots() -> None:
     given = job(noise=1.0, rate=0.5, canaries=6)
     alone = replace(given, seeds=given.seeds[1:], included=given.included[1:])
-    both, one = trainer(slots=2).fit(given, cases.silent), trainer(slots=5).fit(alone, cases.silent)
+    both, one = trainer(slots=2).fit(given, cases.silent).models, trainer(slots=5).fit(alone, cases.silent).models
     for name, value in one.weights.items():
         np.testing.assert_allclose(both.weights[name][1], value[0], rtol=0, atol=1e-6)
     for name, value in one.extra.items():
@@ -176,15 +176,19 @@ def test_scalars_and_statistics_are_clipped_with_the_rest_and_get_noise() -> Non
     given = job(model=SCALED, rounds=1, clip_norm=0.3, optimizer=plain)
     plan = trainer(local_batch=None, local_learning_rate=0.05)
     done, free = (
-        plan.fit(given, cases.silent),
-        replace(plan, noise="none").fit(replace(given, mechanism=sgd(sample_rate=1.0, steps=1, unit="client")), cases.silent),
+        plan.fit(given, cases.silent).models,
+        replace(plan, noise="none")
+        .fit(replace(given, mechanism=sgd(sample_rate=1.0, steps=1, unit="client")), cases.silent)
+        .models,
     )
     for model in range(2):
         far, near = moved(free, model), moved(done, model)
         assert far["normal.running_var"] > 10, "statistics of large activations are most of an update"
         assert 0.25 < np.linalg.norm(list(near.values())) <= 0.3 + 1e-6
         assert near["scale"] > 0
-    noisy = plan.fit(replace(given, mechanism=cases.varied(given.mechanism, noise_multiplier=5.0, unit="client")), cases.silent)
+    noisy = plan.fit(
+        replace(given, mechanism=cases.varied(given.mechanism, noise_multiplier=5.0, unit="client")), cases.silent
+    ).models
     assert all(moved(noisy, 0)[name] > 3 * moved(done, 0)[name] for name in ("scale", "normal.running_mean"))
     np.testing.assert_array_equal(noisy.weights["normal.num_batches_tracked"], 0)
 
@@ -196,7 +200,7 @@ def test_an_update_that_is_not_finite_leaves_the_others_alone() -> None:
     inputs[rows] = np.nan
     broken = replace(data, train=replace(data.train, inputs=inputs))
     given, options = job(data=broken, rounds=1), {"local_batch": None}
-    done = trainer(**options).fit(given, cases.silent)
+    done = trainer(**options).fit(given, cases.silent).models
     assert all(np.isfinite(value).all() for value in done.weights.values())
     np.testing.assert_array_equal(done.executed.skipped, 1)
 
@@ -204,7 +208,7 @@ def test_an_update_that_is_not_finite_leaves_the_others_alone() -> None:
 def test_the_denominator_does_not_count_replies() -> None:
     """At rate 0.5 the sum is divided by half of the clients, however many come."""
     given, plan = job(rate=0.5, rounds=1, clip_norm=1e-3), trainer()
-    done = plan.fit(given, cases.silent)
+    done = plan.fit(given, cases.silent).models
     replies = np.array(
         [(seed.child("batches").numpy().random((1, CLIENTS + 1)) < 0.5)[0, :CLIENTS].sum() for seed in given.seeds]
     )
@@ -229,7 +233,7 @@ def test_the_denominator_does_not_count_replies() -> None:
 def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: dict[str, float]) -> None:
     """Inner products are the coin plus noise of that size, for each of 40 canaries in 6 rounds of 2 federations."""
     given = job(noise=None if noise == "none" else 2.0, rounds=6, canaries=40)
-    done = trainer(noise=noise, dropped=2 if noise == "distributed" else 0).fit(given, cases.silent)
+    done = trainer(noise=noise, dropped=2 if noise == "distributed" else 0).fit(given, cases.silent).models
     for source, deviation in seen.items():
         residuals = (done.extra[f"{source}/products"] - given.included[:, :, None]).ravel()
         if deviation == 0:
@@ -245,7 +249,7 @@ def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: di
 
 def test_sampled_canaries_are_seen_in_the_rounds_that_they_take_part_in() -> None:
     given = job(noise=0.0, rate=0.4, rounds=5, canaries=30)
-    done = trainer(noise="local").fit(given, cases.silent)
+    done = trainer(noise="local").fit(given, cases.silent).models
     for model, seed in enumerate(given.seeds):
         coins = seed.child("batches").numpy().random((5, CLIENTS + 30)) < 0.4
         expected = coins[:, CLIENTS:].T & given.included[model][:, None]
@@ -291,5 +295,5 @@ def test_what_it_cannot_train_is_refused() -> None:
     with pytest.raises(ConfigError, match="local_steps 0"):
         trainer(local_steps=0)
     units = Canaries(kind="dirac", description="", coordinates=np.arange(3), orthogonal=True)
-    done = trainer().fit(replace(job(), canaries=units, included=np.ones((2, 3), dtype=bool)), cases.silent)
+    done = trainer().fit(replace(job(), canaries=units, included=np.ones((2, 3), dtype=bool)), cases.silent).models
     np.testing.assert_allclose(done.extra["updates/products"], 1.0)
