@@ -254,7 +254,7 @@ def _draws(module: nn.Module, records: Tensor) -> tuple[tuple[str, ...], tuple[s
     steady = without_dropout(module)
     with HeldDraws() as draws:
         _try_forward(steady, records)
-    return tuple(sorted(draws.drawn)), tuple(sorted(draws.free))
+    return tuple(sorted(draws.random_operations)), tuple(sorted(draws.free))
 
 
 def without_dropout(module: nn.Module) -> nn.Module:
