@@ -69,13 +69,13 @@ def answers(report: AuditReport) -> tuple[Answer, ...]:
     levels: dict[Access, list[tuple[GameResult, AttackResult]]] = {}
     for game, attack in _attacks(subject):
         levels.setdefault(attack.access or game.game.access, []).append((game, attack))
-    ordered = sorted(levels, key=lambda access: len(access.released))
-    return tuple(_answer(subject, access, [attack for _, attack in levels[access]]) for access in ordered)
+    accesses = sorted(levels, key=lambda access: len(access.released))
+    return tuple(_answer(subject, access, [attack for _, attack in levels[access]]) for access in accesses)
 
 
 def _subject(report: AuditReport) -> MechanismResult | None:
     head = headline.headline(report)
-    return head.mechanism if head is not None else next((one for one in report.mechanisms if one.games), None)
+    return head.mechanism if head is not None else next((mechanism for mechanism in report.mechanisms if mechanism.games), None)
 
 
 def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackResult]]:
@@ -84,16 +84,16 @@ def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackRes
 
 def _answer(mechanism: MechanismResult, access: Access, attacks: list[AttackResult]) -> Answer:
     free = [bound for bound in headline.placed(mechanism) if bound.access == access and bound.bound.family is None]
-    proven = headline.strongest(free)
-    named = [attack for attack in attacks if proven is not None and attack.scorer == proven.attack]
-    rate = _finest(named) or _finest(attacks)
+    strongest = headline.strongest(free)
+    attack_list = [attack for attack in attacks if strongest is not None and attack.scorer == strongest.attack]
+    rate = _finest(attack_list) or _finest(attacks)
     if mechanism.outcome is Outcome.INVALID:
         strength = Strength.VOID
-    elif proven is not None:
-        strength = _of_bound(proven.bound.epsilon)
+    elif strongest is not None:
+        strength = _of_bound(strongest.bound.epsilon)
     else:
         strength = max((_of_bands(attack) for attack in attacks), key=list(Strength)[::-1].index)
-    return Answer(mechanism=mechanism, access=access, strength=strength, proven=proven, rate=rate)
+    return Answer(mechanism=mechanism, access=access, strength=strength, proven=strongest, rate=rate)
 
 
 def _of_bound(epsilon: float) -> Strength:
@@ -103,8 +103,8 @@ def _of_bound(epsilon: float) -> Strength:
 def _of_bands(attack: AttackResult) -> Strength:
     """The strength where membership is a split: how far the simultaneous band of the ROC lies above chance."""
     curve = attack.roc
-    least = 1 / max(curve.nonmembers, 1)
-    ratio = max((low / max(fpr, least) for fpr, low in zip(curve.fpr, curve.lower, strict=True) if fpr < 1), default=0.0)
+    smallest = 1 / max(curve.nonmembers, 1)
+    ratio = max((low / max(fpr, smallest) for fpr, low in zip(curve.fpr, curve.lower, strict=True) if fpr < 1), default=0.0)
     if ratio >= math.exp(CLEAR):
         return Strength.YES
     return Strength.LITTLE if ratio > 1 or attack.auc_lower > 0.5 else Strength.NOT_SHOWN
@@ -118,9 +118,9 @@ def _finest(attacks: list[AttackResult]) -> Rate | None:
     pairs = [Rate(attack=attack, point=point) for attack in attacks for point in attack.tpr_at if point.tpr is not None]
     solid = [pair for pair in pairs if pair.attack.roc.nonmembers * pair.point.target_fpr >= EXPECTED]
     targets = [pair.point.target_fpr for pair in solid]
-    chosen = min(targets) if targets else max((pair.point.target_fpr for pair in pairs), default=0.0)
+    target = min(targets) if targets else max((pair.point.target_fpr for pair in pairs), default=0.0)
     return max(
-        (pair for pair in pairs if pair.point.target_fpr == chosen), key=lambda pair: pair.point.tpr or 0.0, default=None
+        (pair for pair in pairs if pair.point.target_fpr == target), key=lambda pair: pair.point.tpr or 0.0, default=None
     )
 
 
@@ -190,16 +190,16 @@ def stronger(report: AuditReport) -> Stronger | None:
     claim = headline.tightest(subject)
     free = [place for place in headline.placed(subject) if place.bound.family is None]
     widest = max(free, key=lambda place: place.bound.ceiling, default=None)
-    coins = needed = 0
+    coins = coins_needed = 0
     if claim is not None and widest is not None and widest.bound.ceiling < claim.epsilon:
         coins = widest.game.game.canaries * widest.game.game.runs
-        needed = needed_coins(claim.epsilon, widest.bound.confidence)
+        coins_needed = needed_coins(claim.epsilon, widest.bound.confidence)
     records = max(min(attack.roc.members, attack.roc.nonmembers) for _, attack in _attacks(subject))
     counts = [game.game.references for game in subject.games if game.game.access in (Access.FINAL_MODEL, Access.LABEL_ONLY)]
     return Stronger(
         epsilon=claim.epsilon if claim is not None else 0.0,
         coins=coins,
-        needed=needed,
+        needed=coins_needed,
         records=records,
         references=max(counts, default=None),
     )

@@ -89,26 +89,28 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
     claim = verdict.claim
     able = [place.bound for place in headline.admissible(claim, mechanism)]
     free = _largest([bound for bound in able if bound.family is None])
-    judged = [verdict.bound] if verdict.bound is not None and verdict.bound.family is not None else []
-    inside = _largest(judged or [bound for bound in able if bound.family is not None])
-    kept = [bound for bound in (free, inside) if bound is not None]
+    bounds = [verdict.bound] if verdict.bound is not None and verdict.bound.family is not None else []
+    inside = _largest(bounds or [bound for bound in able if bound.family is not None])
+    bounds_named = [bound for bound in (free, inside) if bound is not None]
     figures = (
         ("claimed_epsilon", claim.epsilon),
-        *(figure for bound in kept for figure in _figures(bound)),
+        *(figure for bound in bounds_named for figure in _figures(bound)),
         ("delta", claim.delta),
     )
-    proven = "; ".join(_proof(bound) for bound in kept) or "nothing proven"
+    proof = "; ".join(_proof(bound) for bound in bounds_named) or "nothing proven"
     states = {Outcome.CONSISTENT: State.HOLDS, Outcome.VIOLATED: State.FAILS, Outcome.INVALID: State.FAILS}
     yield Finding(
         rule="AU001",
         subject=mechanism.name,
         title=f"claim of {claim.source}",
         state=states.get(verdict.outcome, State.OPEN),
-        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, {proven}; {verdict.reason}",
+        message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, {proof}; {verdict.reason}",
         figures=figures,
     )
     reach = "; ".join(
-        f"{down(bound.ceiling)} {_scope(bound)}" for bound in kept if bound.ceiling == max(other.ceiling for other in able)
+        f"{down(bound.ceiling)} {_scope(bound)}"
+        for bound in bounds_named
+        if bound.ceiling == max(source.ceiling for source in able)
     )
     yield Finding(
         rule="AU002",

@@ -39,8 +39,8 @@ def of_target(game: GameResult) -> Outliers | None:
     if not game.attacks or game.game.runs != 1:
         return None
     curve = headline.leading(game).roc
-    members = sorted((one for one in game.records if one.member), key=lambda one: (one.fpr, one.rank))
-    above = [round(one.fpr * curve.nonmembers) for one in members]
+    members = sorted((record for record in game.records if record.member), key=lambda record: (record.fpr, record.rank))
+    above = [round(member.fpr * curve.nonmembers) for member in members]
     kept = 0
     for place, count in enumerate(above, start=1):
         if (count + 1) / (curve.nonmembers + 1) <= SIGNIFICANCE * place / curve.members:
@@ -50,14 +50,18 @@ def of_target(game: GameResult) -> Outliers | None:
     )
 
 
-def of_models(found: Evaluation, canaries: int) -> tuple[RecordSpread, ...]:
+def of_models(evaluation: Evaluation, canaries: int) -> tuple[RecordSpread, ...]:
     """Records found in more of the models trained on them than a nonmember is, at the same false positive rate.
 
     Guarantee: a record whose scores in those models are drawn as those of nonmembers, anew for each model, is named with
         probability at most `SIGNIFICANCE / canaries` (binomial tail), so any such record with at most `SIGNIFICANCE`.
     """
     limit = SIGNIFICANCE / max(canaries, 1)
-    return tuple(one for one in found.records if tail(round(one.found * one.targets), one.targets, found.at_fpr) <= limit)
+    return tuple(
+        record
+        for record in evaluation.records
+        if tail(round(record.found * record.targets), record.targets, evaluation.at_fpr) <= limit
+    )
 
 
 def tail(successes: int, trials: int, probability: float) -> float:
@@ -73,5 +77,5 @@ def tail(successes: int, trials: int, probability: float) -> float:
     return min(1.0, math.fsum(math.exp(value) for value in logs))
 
 
-def _log_choose(total: int, chosen: int) -> float:
-    return math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)
+def _log_choose(total: int, size: int) -> float:
+    return math.lgamma(total + 1) - math.lgamma(size + 1) - math.lgamma(total - size + 1)

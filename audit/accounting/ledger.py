@@ -47,9 +47,9 @@ class Release:
     spent: float | None = None
     source: str = ""
 
-    def is_again(self, other: Release) -> bool:
+    def is_again(self, release: Release) -> bool:
         """Whether the other one is the same release: name, event and remark, whenever it was recorded."""
-        return (self.name, self.event, self.note) == (other.name, other.event, other.note)
+        return (self.name, self.event, self.note) == (release.name, release.event, release.note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +120,8 @@ class Ledger:
                 f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.6g} of it is left. "
                 "Take fewer steps, more noise, or raise the budget on purpose"
             )
-        recorded = replace(release, spent=total.epsilon, source=total.source)
-        return replace(self, releases=(*self.releases, recorded))
+        entry = replace(release, spent=total.epsilon, source=total.source)
+        return replace(self, releases=(*self.releases, entry))
 
     def most_repeats(self, accountant: Accountant, event: Event, *, limit: int = 1_000_000) -> int:
         """How often a planned release can be made within the budget, from below."""

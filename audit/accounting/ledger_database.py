@@ -126,7 +126,7 @@ def record(path: Path, release: Release, *, unless_present: bool = False) -> Led
     return _extended(path, with_release)
 
 
-def change_budget(path: Path, budget: float, *, when: str, note: str) -> Ledger:
+def change_budget(path: Path, budget: float, *, moment: str, note: str) -> Ledger:
     """Return the ledger after its budget was changed on purpose, which stays on record with its reason.
 
     Raises:
@@ -137,10 +137,10 @@ def change_budget(path: Path, budget: float, *, when: str, note: str) -> Ledger:
 
     def with_budget(ledger: Ledger) -> tuple[Ledger, str, dict[str, Any]]:
         after = replace(ledger, budget_epsilon=budget)
-        spent = max((release.spent or 0.0 for release in ledger.releases), default=0.0)
-        if spent > budget:
-            raise ConfigError(f"a budget of {budget:g} is below what is spent already, {spent:.6g}")
-        return after, ledger_entries.BUDGET, {"budget_epsilon": plain(budget), "when": when, "note": note}
+        total = max((release.spent or 0.0 for release in ledger.releases), default=0.0)
+        if total > budget:
+            raise ConfigError(f"a budget of {budget:g} is below what is spent already, {total:.6g}")
+        return after, ledger_entries.BUDGET, {"budget_epsilon": plain(budget), "when": moment, "note": note}
 
     return _extended(path, with_budget)
 
@@ -228,11 +228,11 @@ def _append(database: sqlite3.Connection, entries: Sequence[tuple[str, Mapping[s
 
 
 def _flush(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def _read(database: sqlite3.Connection, path: Path) -> Book:

@@ -26,10 +26,10 @@ def verified(rows: Sequence[tuple[int, str, str, str]], path: Path) -> tuple[str
     """The hashes of all entries, which are those of an unbroken chain."""
     hashes: list[str] = []
     for place, (position, kind, body, digest) in enumerate(rows, start=1):
-        expected = chained(hashes[-1] if hashes else "", place, kind, body)
-        if position != place or digest != expected:
+        digest_expected = chained(hashes[-1] if hashes else "", place, kind, body)
+        if position != place or digest != digest_expected:
             raise DataError(f"{path}: entry {place} ({kind}) or one before it was changed or removed after it was recorded")
-        hashes.append(expected)
+        hashes.append(digest_expected)
     return tuple(hashes)
 
 
@@ -77,12 +77,12 @@ def release_body(release: Release) -> dict[str, Any]:
 
 
 def _release(body: Mapping[str, Any]) -> Release:
-    spent = body["spent"]
+    total = body["spent"]
     return Release(
         name=body["name"],
         event=decode(body["event"]),
         when=body["when"],
         note=body["note"],
-        spent=None if spent is None else float(number(spent)),
+        spent=None if total is None else float(number(total)),
         source=body["source"],
     )

@@ -63,22 +63,22 @@ def run(
     from audit.experiment import naming
     from audit.experiment.ledger_entry import LedgerEntry
 
-    resolved = _resolved(config, overrides or {})
+    resolution = _resolved(config, overrides or {})
     if resume and output is None:
         raise ConfigError("resume continues the run in 'output', but no output is given")
     with nullcontext(Path(output)) if output is not None else _passing() as folder:
         launch = Launch(
-            resolved=resolved,
+            resolved=resolution,
             folder=folder,
             resume=resume,
             key=None if record_key is None else naming.read_key(Path(record_key)),
             entry=LedgerEntry(file=None if ledger is None else Path(ledger), training=record),
-            formats=resolved.config.output.formats if output is not None else (),
+            formats=resolution.config.output.formats if output is not None else (),
             watching=lambda experiment: nullcontext(progress or _quiet),
         )
-        finished = launch.go()
-    finished.refuse_incomplete()
-    return finished.report
+        outcome = launch.go()
+    outcome.refuse_incomplete()
+    return outcome.report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +137,8 @@ class Launch:
         with _log_in(store.folder / "audit.log") as close_log:
             LOG.info("epsilon-audit %s, config %s, sha256 %s", __version__, self.resolved.config.name, self.resolved.sha256)
             try:
-                report, played, seconds = self._audited(store)
-                return self._written(report, played, store, seconds, close_log)
+                report, outcomes, seconds = self._audited(store)
+                return self._written(report, outcomes, store, seconds, close_log)
             except AuditError as error:
                 LOG.error("%s", error)
                 store.abandon()
@@ -152,7 +152,7 @@ class Launch:
         from audit.experiment import run as line
         from audit.experiment.disk import bytes_needed
 
-        started = time.monotonic()
+        start = time.monotonic()
         names = naming.RecordKey(store.record_key(self.key))
         experiment = replace(assemble.assemble(self.resolved.config), names=names)
         running = sources(experiment.execution.foreign)
@@ -162,13 +162,13 @@ class Launch:
         store.ensure_space(bytes_needed(experiment))
         LOG.info("%d models at most, %d model-steps", experiment.models, experiment.model_steps)
         with self.watching(experiment) as progress:
-            results, played = line.run(experiment, store, progress)
-        LOG.info("all games played after %.0f s", time.monotonic() - started)
+            results, outcomes = line.run(experiment, store, progress)
+        LOG.info("all games played after %.0f s", time.monotonic() - start)
         report = summary.report(results, _frame(self.resolved, experiment, store.created))
-        return self.entry.settled(report, experiment), played, time.monotonic() - started
+        return self.entry.settled(report, experiment), outcomes, time.monotonic() - start
 
     def _written(
-        self, report: AuditReport, played: tuple[Played, ...], store: Store, seconds: float, close_log: Callable[[], None]
+        self, report: AuditReport, playeds: tuple[Played, ...], store: Store, seconds: float, close_log: Callable[[], None]
     ) -> Finished:
         """Fill the folder and give it its name. What other formats are made from is written first."""
         import reports
@@ -176,46 +176,46 @@ class Launch:
 
         files = reports.render(report, ("json",))
         files["config.resolved.yaml"] = self.resolved.text.encode()
-        files["scores.parquet"] = tables.scores_parquet(report, played)
+        files["scores.parquet"] = tables.scores_parquet(report, playeds)
         files["environment.json"] = tables.environment(report, seconds)
         for name, content in files.items():
             store.write(name, content)
-        others, failures = reports.attempt(report, [name for name in self.formats if name != "json"])
-        for name, content in others.items():
+        outputs, failures = reports.attempt(report, [name for name in self.formats if name != "json"])
+        for name, content in outputs.items():
             store.write(name, content)
-        LOG.info("outcome %s; written: %s", report.outcome, ", ".join(sorted([*files, *others])))
+        LOG.info("outcome %s; written: %s", report.outcome, ", ".join(sorted([*files, *outputs])))
         close_log()  # its checksum is taken next
         return Finished(report=report, folder=store.finish(), failures=tuple(failures))
 
 
-def _frame(resolved: Resolved, experiment: Experiment, created: str) -> Any:
+def _frame(resolution: Resolved, experiment: Experiment, time: str) -> Any:
     """What the report says besides its results."""
     from audit.core.results import Engagement
     from audit.engine import device
     from audit.experiment import provenance
     from audit.experiment import report as summary
 
-    config = resolved.config
+    config = resolution.config
     text, threads = device.describe(experiment.execution.device)
     return summary.Frame(
         kind="run",
         title=config.title or experiment.name,
-        created=created,
+        created=time,
         budget=experiment.budget,
         data=summary.data_summary(experiment.dataset),
         model=summary.model_name(experiment.recipes[0].model, experiment.parameters),
         gates=config.policy.gates,
         classes=experiment.classes,
         unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
-        config=resolved.text,
-        origins=resolved.origins,
-        settings=resolved.given,
-        config_lines=resolved.lines,
+        config=resolution.text,
+        origins=resolution.origins,
+        settings=resolution.given,
+        config_lines=resolution.lines,
         engagement=Engagement(**owner_words) if any((owner_words := config.about.model_dump()).values()) else None,
         provenance=provenance.provenance(
             command=f"audit run {config.name}",
             seed=config.seed,
-            config_sha256=resolved.sha256,
+            config_sha256=resolution.sha256,
             device=text,
             threads=threads,
         ),
@@ -231,15 +231,15 @@ def _resolved(config: str | Path | Mapping[str, Any], overrides: Mapping[str, An
     return configs.load(str(config), changes)
 
 
-def _json(value: Any, where: str) -> str:
+def _json(value: Any, location: str) -> str:
     """Return a value of a config as JSON, which is YAML; arrays of one number and paths are taken as what they hold."""
 
-    def plain(other: Any) -> Any:
-        if isinstance(other, Path):
-            return str(other)
-        if hasattr(other, "item"):
-            return other.item()
-        raise ConfigError(f"{where} holds a {type(other).__name__}; expected text, numbers, lists and mappings")
+    def plain(item: Any) -> Any:
+        if isinstance(item, Path):
+            return str(item)
+        if hasattr(item, "item"):
+            return item.item()
+        raise ConfigError(f"{location} holds a {type(item).__name__}; expected text, numbers, lists and mappings")
 
     return json.dumps(value, default=plain)
 

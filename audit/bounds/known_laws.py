@@ -42,9 +42,9 @@ def tried(families: Collection[str | None], mechanism: Event | None, copies: int
     On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most. With
     `copies` a law is that of all copies together.
     """
-    nothing, flat = Law(kind="null", delta=delta), Law(kind="flat", parameter=FLAT * copies, delta=delta)
+    null, flat = Law(kind="null", delta=delta), Law(kind="flat", parameter=FLAT * copies, delta=delta)
     laws = [
-        KnownLaw(name=nothing.name, epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=nothing.draw),
+        KnownLaw(name=null.name, epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=null.draw),
         KnownLaw(name=flat.name, epsilon=FLAT, families=(None,), draw=flat.draw),
     ]
     if "gdp" in families:
@@ -53,9 +53,9 @@ def tried(families: Collection[str | None], mechanism: Event | None, copies: int
         laws.append(
             KnownLaw(name=f"Gaussian, mu {gaussian.parameter:g}", epsilon=truth, families=(None, "gdp"), draw=gaussian.draw)
         )
-    claimed = noisy_steps(mechanism)
-    if "dp_sgd" in families and claimed is not None and copies == 1:
-        settings = claimed.noise_multiplier, claimed.sample_rate, claimed.steps
+    step_noise = noisy_steps(mechanism)
+    if "dp_sgd" in families and step_noise is not None and copies == 1:
+        settings = step_noise.noise_multiplier, step_noise.sample_rate, step_noise.steps
         draw = functools.partial(score_distributions.of_curve, dp_sgd_curve.sgd(*settings))
         truth = dp_sgd_curve.epsilon_floor(*settings, delta)
         laws.append(KnownLaw(name="DP-SGD as claimed", epsilon=truth, families=("dp_sgd",), draw=draw))

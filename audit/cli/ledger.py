@@ -68,15 +68,15 @@ def record(
     scale: Scale = None,
     times: Times = 1,
     event: EventFile = None,
-    when: Annotated[str, typer.Option(help="Time of the release in ISO 8601. Default: now.")] = "",
+    date: Annotated[str, typer.Option("--when", help="Time of the release in ISO 8601. Default: now.")] = "",
     note: Annotated[str, typer.Option(help="Note to keep with the release.")] = "",
     as_json: AsJson = False,
 ) -> int:
     """Record a release. Exit code 1, and nothing is recorded, if it would exceed the budget."""
     from audit.accounting import ledger, ledger_database
 
-    found = _event(noise, rate, steps, records, scale, times, event)
-    book = ledger_database.record(file, ledger.Release(name=name, event=found, when=_moment(when), note=note))
+    planned_event = _event(noise, rate, steps, records, scale, times, event)
+    book = ledger_database.record(file, ledger.Release(name=name, event=planned_event, when=_moment(date), note=note))
     return _say(ledger.summary(book), as_json)
 
 
@@ -96,20 +96,20 @@ def plan(
     from audit.accounting import ledger_database
     from audit.core.events import words
 
-    found = _event(noise, rate, steps, records, scale, times, event)
+    planned_event = _event(noise, rate, steps, records, scale, times, event)
     book = ledger_database.load(file)
     accountant = book.ask()
-    total = book.total_claim(accountant, (found,)).epsilon
+    total = book.total_claim(accountant, (planned_event,)).epsilon
     fits = total <= book.budget_epsilon
-    most = book.most_repeats(accountant, found, limit=10_000)
+    repeats = book.most_repeats(accountant, planned_event, limit=10_000)
     if as_json:
         before = book.total_claim(accountant).epsilon if book.releases else 0.0
-        print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": most})
+        print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": repeats})
     else:
         verdict = "fits" if fits else "does NOT fit"
-        often = f"at least {most:,} times" if most == 10_000 else f"{most:,} times"
+        often = f"at least {repeats:,} times" if repeats == 10_000 else f"{repeats:,} times"
         print_plain(
-            f"{words(found)} {verdict}: it would bring the total to epsilon {up(total, DIGITS)} "
+            f"{words(planned_event)} {verdict}: it would bring the total to epsilon {up(total, DIGITS)} "
             f"of {book.budget_epsilon:g} at delta {book.delta:g}; it could be done {often} within the budget"
         )
     return 0 if fits else 1
@@ -138,13 +138,13 @@ def budget(
     file: File,
     epsilon: Annotated[float, typer.Argument(help="Epsilon that may be spent in total, from now on.")],
     note: Annotated[str, typer.Option(help="Reason, kept with the change.")],
-    when: Annotated[str, typer.Option(help="Time of the change in ISO 8601. Default: now.")] = "",
+    date: Annotated[str, typer.Option("--when", help="Time of the change in ISO 8601. Default: now.")] = "",
     as_json: AsJson = False,
 ) -> int:
     """Change the budget on purpose; the change and its reason stay in the ledger."""
     from audit.accounting import ledger, ledger_database
 
-    return _say(ledger.summary(ledger_database.change_budget(file, epsilon, when=_moment(when), note=note)), as_json)
+    return _say(ledger.summary(ledger_database.change_budget(file, epsilon, moment=_moment(date), note=note)), as_json)
 
 
 @app.command()
@@ -157,14 +157,14 @@ def verify(
     from audit.accounting import ledger_database
 
     book = ledger_database.read(file)
-    known = seal is None or seal in book.hashes
+    is_present = seal is None or seal in book.hashes
     if as_json:
-        print_json({"entries": len(book.hashes), "seal": book.seal, "known": known})
-    elif known:
+        print_json({"entries": len(book.hashes), "seal": book.seal, "known": is_present})
+    elif is_present:
         print_plain(f"{len(book.hashes)} in an unbroken chain (settings, budgets, releases); the seal is {book.seal}")
     else:
         print_plain(f"the seal {seal} is not part of the history: entries before it were changed or removed")
-    return 0 if known else 1
+    return 0 if is_present else 1
 
 
 @app.command("import")
@@ -199,26 +199,26 @@ def _event(
         "--records and --scale": (records, scale),
         "--event": (event,),
     }
-    given = [name for name, values in groups.items() if any(value is not None for value in values)]
-    if len(given) != 1 or any(value is None for value in groups[given[0]]):
+    forms = [name for name, values in groups.items() if any(value is not None for value in values)]
+    if len(forms) != 1 or any(value is None for value in groups[forms[0]]):
         raise ConfigError(f"a release is described by {'; or by '.join(groups)}: one of them, whole")
     if times < 1:
         raise ConfigError(f"--times is {times}; expected at least 1")
     if records is not None and scale is not None:
         return ledger.accuracy_release("metric", records=records, scale=scale, times=times).event
     if noise is not None and rate is not None and steps is not None:
-        one: Event = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+        example: Event = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     else:
-        one = _read(event) if event is not None else dp_sgd(noise_multiplier=0, clip_norm=1, sample_rate=1, steps=0)
-    return one if times == 1 else Repeated(mechanism=one, count=times)
+        example = _read(event) if event is not None else dp_sgd(noise_multiplier=0, clip_norm=1, sample_rate=1, steps=0)
+    return example if times == 1 else Repeated(mechanism=example, count=times)
 
 
 def _read(path: Path) -> Event:
     from audit.core.event_forms import decode
 
     try:
-        stored = files.read_json(path)
-        return decode(stored)
+        tree = files.read_json(path)
+        return decode(tree)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
             f'cannot read an event from {path}: {error}; expected JSON such as {{"kind": "Gaussian", "noise_multiplier": 2.0}}'
@@ -237,20 +237,26 @@ def _moment(text: str) -> str:
 
 
 def _say(book: BudgetLedger, as_json: bool) -> int:
-    spent = book.releases[-1].epsilon if book.releases else 0.0
-    left = max(0.0, book.budget - spent)
+    total = book.releases[-1].epsilon if book.releases else 0.0
+    rest = max(0.0, book.budget - total)
     if as_json:
         rows = [
-            {"name": one.name, "when": one.when, "mechanism": one.mechanism, "note": one.note, "spent_after": one.epsilon}
-            for one in book.releases
+            {
+                "name": release.name,
+                "when": release.when,
+                "mechanism": release.mechanism,
+                "note": release.note,
+                "spent_after": release.epsilon,
+            }
+            for release in book.releases
         ]
         print_json({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
-                "spent": spent, "remaining": left, "releases": rows})  # fmt: skip
+                "spent": total, "remaining": rest, "releases": rows})  # fmt: skip
     else:
-        for one in book.releases:
-            remark = f" ({one.note})" if one.note else ""
-            print_plain(f"{one.when:26} {up(one.epsilon, DIGITS):>10}  {one.name}: {one.mechanism}{remark}")
-        spending = f"{up(spent, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
+        for release in book.releases:
+            remark = f" ({release.note})" if release.note else ""
+            print_plain(f"{release.when:26} {up(release.epsilon, DIGITS):>10}  {release.name}: {release.mechanism}{remark}")
+        spending = f"{up(total, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
         cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
-        print_plain(f"{cost} ({book.accountant}); {down(left, DIGITS)} is left")
-    return 0 if spent <= book.budget else 1
+        print_plain(f"{cost} ({book.accountant}); {down(rest, DIGITS)} is left")
+    return 0 if total <= book.budget else 1

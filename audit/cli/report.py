@@ -60,32 +60,32 @@ def report(
     return 0
 
 
-def _with_ledger(found: AuditReport, file: Path | None, output: Path | None) -> AuditReport:
+def _with_ledger(audit_report: AuditReport, file: Path | None, output: Path | None) -> AuditReport:
     """The report with another ledger in it; a run's own folder keeps what was written when it ended."""
     from audit.accounting import ledger, ledger_database
 
     if file is None:
-        return found
+        return audit_report
     if output is None:
         raise ConfigError("--ledger makes another report; name a folder for it with --output")
-    return replace(found, ledger=ledger.summary(ledger_database.load(file)))
+    return replace(audit_report, ledger=ledger.summary(ledger_database.load(file)))
 
 
 def _rendered(
-    found: AuditReport, formats: Sequence[str] | None, asked: tuple[str, str | None], extra: Sequence[str] = ()
+    audit_report: AuditReport, formats: Sequence[str] | None, request: tuple[str, str | None], extra: Sequence[str] = ()
 ) -> dict[str, bytes]:
     """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
     import reports
     from reports.editions.external import external
 
-    edition, title = asked
+    edition, title = request
     if edition == INTERNAL and title is not None:
         raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
     if edition == INTERNAL:
-        return reports.render(found, (*(formats or USUAL_FORMATS), *extra))
+        return reports.render(audit_report, (*(formats or USUAL_FORMATS), *extra))
     if edition != EXTERNAL:
         raise ConfigError(f"there is no edition '{edition}'; choose {INTERNAL} or {EXTERNAL}")
-    files = reports.render(external(found, title), (*(formats or ("pdf", "json")), *extra))
+    files = reports.render(external(audit_report, title), (*(formats or ("pdf", "json")), *extra))
     return {f"{Path(name).with_suffix('')}-{EXTERNAL}{Path(name).suffix}": content for name, content in files.items()}
 
 
@@ -94,14 +94,16 @@ def verify(
     as_json: AsJson = False,
 ) -> int:
     """Check hashes and schema, render again and compare every byte. Exit code 1 if anything differs."""
-    found = load(source)
-    problems = _problems(source, found)
+    audit_report = load(source)
+    problems = _problems(source, audit_report)
     if as_json:
-        print_json({"report": found.id, "verified": not problems, "problems": problems})
+        print_json({"report": audit_report.id, "verified": not problems, "problems": problems})
     else:
         for line in problems:
             print_plain(f"differs: {line}")
-        print_plain(f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {found.id}, schema {found.schema}")
+        print_plain(
+            f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {audit_report.id}, schema {audit_report.schema}"
+        )
     return FAILED if problems else 0
 
 
@@ -115,9 +117,9 @@ def diff(
     from reports import diff as comparison
 
     before, after = load(old), load(new)
-    found = comparison.changes(before, after)
-    _show(found, before, after, as_json)
-    if comparison.regressed(found):
+    differences = comparison.changes(before, after)
+    _show(differences, before, after, as_json)
+    if comparison.regressed(differences):
         return FAILED
     return judge.exit_code(after.outcome, all(gate.met for gate in after.policy))
 
@@ -140,52 +142,54 @@ def load(source: Path) -> AuditReport:
     return json.from_json(pdf.attached(content) if content.startswith(b"%PDF-") else content)
 
 
-def _problems(source: Path, found: AuditReport) -> list[str]:
+def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     import reports
     from audit.execution import store
     from reports.formats import json
 
     if source.is_dir():
         problems = store.verify_folder(source)
-        named = {line.partition(":")[0] for line in problems}
-        fresh = {name: content for name, content in reports.render(found).items() if name not in named}
+        names = {line.partition(":")[0] for line in problems}
+        fresh = {name: content for name, content in reports.render(audit_report).items() if name not in names}
         return problems + [
-            f"{name}: {why}" for name, content in fresh.items() if (why := _compare(source / name, content, found))
+            f"{name}: {problem}"
+            for name, content in fresh.items()
+            if (problem := _compare(source / name, content, audit_report))
         ]
     if source.read_bytes().startswith(b"%PDF-"):
-        why = _compare(source, reports.render(found, ("pdf",))[PDF], found)
+        problem = _compare(source, reports.render(audit_report, ("pdf",))[PDF], audit_report)
     else:
-        why = _compare(source, json.to_json(found), None)
-    return [f"{source.name}: {why}"] if why else []
+        problem = _compare(source, json.to_json(audit_report), None)
+    return [f"{source.name}: {problem}"] if problem else []
 
 
-def _compare(path: Path, expected: bytes, found: AuditReport | None) -> str:
+def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:
     """Why a file is not what the report renders to, "" where it is. Other versions of the renderers draw other bytes."""
     if not path.is_file():
         return "missing"
-    if path.read_bytes() == expected:
+    if path.read_bytes() == content:
         return ""
-    moved = _renderers(found) if found else []
-    return f"not what report.json renders to here ({', '.join(moved)})" if moved else "not what report.json renders to"
+    packages = _renderers(audit_report) if audit_report else []
+    return f"not what report.json renders to here ({', '.join(packages)})" if packages else "not what report.json renders to"
 
 
-def _renderers(found: AuditReport) -> list[str]:
+def _renderers(audit_report: AuditReport) -> list[str]:
     """The rendering libraries whose version differs from the one that wrote the report."""
     from importlib.metadata import version
 
-    then = dict(found.provenance.packages)
-    names = [name for name in ("typst", "matplotlib") if name in then and then[name] != version(name)]
-    return [f"{name} {version(name)} here, {then[name]} there" for name in names]
+    versions = dict(audit_report.provenance.packages)
+    names = [name for name in ("typst", "matplotlib") if name in versions and versions[name] != version(name)]
+    return [f"{name} {version(name)} here, {versions[name]} there" for name in names]
 
 
-def _show(found: Sequence[Change], before: AuditReport, after: AuditReport, as_json: bool) -> None:
+def _show(changes: Sequence[Change], before: AuditReport, after: AuditReport, as_json: bool) -> None:
     if as_json:
-        rows = [{"weight": one.weight.value, "subject": one.subject, "text": one.text} for one in found]
+        rows = [{"weight": change.weight.value, "subject": change.subject, "text": change.text} for change in changes]
         print_json({"old": before.id, "new": after.id, "changes": rows})
         return
-    for one in found:
-        print_plain(f"{one.weight.value:<6} {one.subject + ': ' if one.subject else ''}{one.text}")
-    print_plain(f"{before.id} to {after.id}: {len(found)} difference{'' if len(found) == 1 else 's'}")
+    for change in changes:
+        print_plain(f"{change.weight.value:<6} {change.subject + ': ' if change.subject else ''}{change.text}")
+    print_plain(f"{before.id} to {after.id}: {len(changes)} difference{'' if len(changes) == 1 else 's'}")
 
 
 def _refresh_sums(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -193,9 +197,9 @@ def _refresh_sums(folder: Path, files: Mapping[str, bytes]) -> None:
     from audit.execution import store
 
     lines = (folder / store.SUMS).read_text().splitlines()
-    listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines if line)}
-    listed |= {name: store.file_sha256(folder / name) for name in files}
-    _write(folder / store.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(listed.items())).encode())
+    checksums = {name: digest for digest, _, name in (line.partition("  ") for line in lines if line)}
+    checksums |= {name: store.file_sha256(folder / name) for name in files}
+    _write(folder / store.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
 
 
 def _write(path: Path, content: bytes) -> None:

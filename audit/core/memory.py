@@ -27,11 +27,11 @@ def machine() -> int:
     return min(limits)
 
 
-def refuse(needed: float, what: str, advice: str) -> None:
+def refuse(size: float, purpose: str, advice: str) -> None:
     """Nothing, or `ConfigError` where so many bytes are more than this machine has."""
-    if needed > machine():
+    if size > machine():
         own = text(machine())
-        raise ConfigError(f"{what} would take {text(needed)} of memory, more than the {own} of this machine; {advice}")
+        raise ConfigError(f"{purpose} would take {text(size)} of memory, more than the {own} of this machine; {advice}")
 
 
 def text(size: float) -> str:

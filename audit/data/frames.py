@@ -67,20 +67,22 @@ def _refuse_large_parquet(content: bytes, place: Path) -> None:
     """Raise `DataError` where a Parquet file says that it holds more columns, or more cells, than can be read."""
     import pyarrow.parquet
 
-    told = pyarrow.parquet.read_metadata(io.BytesIO(content))
-    _refuse_wide(told.num_columns, place)
-    size = 8 * told.num_rows * told.num_columns
+    metadata = pyarrow.parquet.read_metadata(io.BytesIO(content))
+    _refuse_wide(metadata.num_columns, place)
+    size = 8 * metadata.num_rows * metadata.num_columns
     if 2 * size > memory.machine():
-        raise DataError(f"{place} holds {told.num_rows:,} rows of {told.num_columns} columns, more than fit into memory")
+        raise DataError(
+            f"{place} holds {metadata.num_rows:,} rows of {metadata.num_columns} columns, more than fit into memory"
+        )
 
 
 def _unpacked(content: bytes, place: Path) -> bytes:
     """The text in a gzip file, or `DataError` where it is more than fits into memory."""
-    most = memory.machine() // 4
+    limit = memory.machine() // 4
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-        text = file.read(most + 1)
-    if len(text) > most:
-        raise DataError(f"{place} unpacks to more than {memory.text(most)}, a quarter of this machine's memory")
+        text = file.read(limit + 1)
+    if len(text) > limit:
+        raise DataError(f"{place} unpacks to more than {memory.text(limit)}, a quarter of this machine's memory")
     return text
 
 

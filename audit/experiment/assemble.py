@@ -345,11 +345,11 @@ def _check_counts(plays: Sequence[Play]) -> None:
             )
 
 
-def brought_play(settings: Settings, brought: Given, models: int, signals: Set[str], *, by_coins: bool) -> Play:
+def brought_play(settings: Settings, records_given: Given, models: int, signals: Set[str], *, by_coins: bool) -> Play:
     """The game of a model that somebody brought: the attacks asked for, or all that it and its references can serve.
 
     Args:
-        brought: the records.
+        records_given: the records.
         models: number of them, the target among them.
         signals: what they show.
         by_coins: whether recorded coins decided what the target was trained on; without them nothing is bounded.
@@ -358,7 +358,9 @@ def brought_play(settings: Settings, brought: Given, models: int, signals: Set[s
         ConfigError: an attack that was asked for cannot be served.
     """
     provers = settings.proven_by or ()
-    rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(brought))
+    rules = Game(
+        adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(records_given)
+    )
     estimators = granted_estimators(rules, settings.estimators) if by_coins else ()
     attacks = []
     for name, scorer in brought_scorers(settings).items():
@@ -375,8 +377,8 @@ def brought_play(settings: Settings, brought: Given, models: int, signals: Set[s
         adjacency=Adjacency.ADD_REMOVE,
         runs=1,
         references=models - 1,
-        count=len(brought),
-        maker=brought,
+        count=len(records_given),
+        maker=records_given,
         attacks=tuple(attacks),
         estimators=estimators,
     )
@@ -389,12 +391,12 @@ def brought_scorers(settings: Settings) -> dict[str, Attack]:
     return {name: plugins.build(package, {"kind": name}) for name in names}
 
 
-def unserved(scorer: Attack, models: int, released: Set[str]) -> str:
+def unserved(scorer: Attack, models: int, names: Set[str]) -> str:
     """Return why a scorer cannot be run on so many models, target included, of which so much is released; "" if it can."""
-    if scorer.needs.references < models and scorer.needs.of(released) is not None:
+    if scorer.needs.references < models and scorer.needs.of(names) is not None:
         return ""
     signals = ", ".join(sorted(signal.key for signal in scorer.needs.signals))
     return (
         f"needs {scorer.needs.references} reference models and {signals}; what was given shows "
-        f"{', '.join(sorted(released))} of {models - 1} references"
+        f"{', '.join(sorted(names))} of {models - 1} references"
     )

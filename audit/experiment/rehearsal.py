@@ -107,7 +107,7 @@ def rehearse(insertion: Insertion, steps: int, models: Ensemble) -> Rehearsal:
     """
     play, planting = insertion.play, insertion.planting
     signals = play.signals(play.trained_for.released, set())
-    references = min(play.references, max(REFERENCES, *(planned.attack.needs.references for planned in play.attacks)))
+    references = min(play.references, max(REFERENCES, *(attack.attack.needs.references for attack in play.attacks)))
     numbers = sum(signal.size(models.classes, steps) for signal in signals) * (1 + references)
     limit = min(SCORED, max(RECORDS, NUMBERS // max(numbers, 1)))
     limit = QUERIED if any(signal.source == "label_queries" for signal in signals) else limit
@@ -123,10 +123,10 @@ def rehearse(insertion: Insertion, steps: int, models: Ensemble) -> Rehearsal:
         ).read(signals, canaries)
     except ObservationError as error:
         raise ConfigError(f"games.{play.name}: {error}") from error
-    repeated = np.concatenate([[0], 1 + np.arange(references) % (MODELS - 1)])
+    rows_of = np.concatenate([[0], 1 + np.arange(references) % (MODELS - 1)])
     return Rehearsal(
         insertion=insertion,
-        signals={name: value[repeated] for name, value in values_by_signal.items()},
+        signals={name: value[rows_of] for name, value in values_by_signal.items()},
         canaries=canaries,
         rows=rows,
         references=references,

@@ -21,8 +21,8 @@ def refuse(experiment: Experiment) -> None:
                 f"games.{play.name} trains {play.models:,} models for {steps:,} steps each; expected at most {MOST_MODELS:,} "
                 f"models and {MOST_STEPS:,} steps"
             )
-        for what, size in _parts(experiment, recipe, play).items():
-            memory.refuse(size, f"games.{play.name}, mechanism {recipe.name}: {what}", _ADVICE[what])
+        for purpose, size in _parts(experiment, recipe, play).items():
+            memory.refuse(size, f"games.{play.name}, mechanism {recipe.name}: {purpose}", _ADVICE[purpose])
 
 
 _COINS, _MODEL, _JOB = "the coins of all models", "one model while it trains", "what is kept of the models of one job"
@@ -39,9 +39,9 @@ def _parts(experiment: Experiment, recipe: Recipe, play: Play) -> dict[str, floa
     together = min(experiment.execution.models_per_job, play.models)
     signals = sum(signal.size(classes, steps) for signal in play.signals(play.trained_for.released, set()))
     outputs = len(experiment.dataset.test) * max(classes, 1)
-    each = experiment.parameters + play.count * signals + outputs + 2 * steps
+    numbers = experiment.parameters + play.count * signals + outputs + 2 * steps
     return {
         _COINS: COIN * play.models * play.count,
         _MODEL: FLOAT * COPIES * experiment.parameters,
-        _JOB: FLOAT * together * each,
+        _JOB: FLOAT * together * numbers,
     }

@@ -50,7 +50,7 @@ class Bar:
     def claim(self) -> Claim | None:
         """The tightest finite claim."""
         finite = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
-        return min(finite, key=lambda one: one.epsilon, default=None)
+        return min(finite, key=lambda claim: claim.epsilon, default=None)
 
 
 def overview(report: AuditReport) -> Plan:
@@ -86,8 +86,8 @@ def access(mechanism: MechanismResult) -> Plan:
     bars = [_level(mechanism, en.LEVELS.get(level, level.words), found) for level, found in headline.levels(mechanism).items()]
     descriptions = []
     for bar in bars:
-        most = max((bound.epsilon for bound in bar.bounds), default=0.0)
-        descriptions.append(f"{bar.name}: {_spoken(bar)}" + (f", {_part(most, claim)} of the claim" if claim else ""))
+        highest = max((bound.epsilon for bound in bar.bounds), default=0.0)
+        descriptions.append(f"{bar.name}: {_spoken(bar)}" + (f", {_part(highest, claim)} of the claim" if claim else ""))
     return Plan(
         name=_plots.file_name("access", mechanism.name),
         caption=f"What each adversary can show of {mechanism.name}, by what it sees of the training. Red: the ε that its "
@@ -147,10 +147,10 @@ def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
     axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
-    proven = [bound.epsilon for bar in bars for bound in bar.bounds]
-    held = [value for value in (*proven, *(c.epsilon for bar in bars for c in bar.claims)) if math.isfinite(value)]
+    epsilons = [bound.epsilon for bar in bars for bound in bar.bounds]
+    levels = [value for value in (*epsilons, *(c.epsilon for bar in bars for c in bar.claims)) if math.isfinite(value)]
     reach = [bound.ceiling for bar in bars for bound in bar.bounds if math.isfinite(bound.ceiling)]
-    top = min(max([1.0, *held, *reach]) * 1.03, MOST_EMPTY * max([1.0, *held]))
+    top = min(max([1.0, *levels, *reach]) * 1.03, MOST_EMPTY * max([1.0, *levels]))
     axes.set_xlim(0, top)
     axes.set_ylim(-0.55, len(bars) - 0.45)
     for place, bar in enumerate(bars):

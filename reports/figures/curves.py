@@ -26,10 +26,12 @@ def roc(report: AuditReport, name: str) -> str:
 
 
 def _svg(game: GameResult) -> str:
-    least = 1 / max(2, *(attack.roc.nonmembers for attack in game.attacks))
-    marks = "".join(_tick(10.0**power, least) for power in range(math.ceil(math.log10(least)), 1))
-    chance = f'<path d="M{_x(least, least)},{_y(least, least)}L{_x(1, least)},{_y(1, least)}" stroke="#5b6670" '
-    lines = "".join(_curve(attack, least, place) for place, attack in enumerate(game.attacks))
+    smallest = 1 / max(2, *(attack.roc.nonmembers for attack in game.attacks))
+    marks = "".join(_tick(10.0**power, smallest) for power in range(math.ceil(math.log10(smallest)), 1))
+    chance = (
+        f'<path d="M{_x(smallest, smallest)},{_y(smallest, smallest)}L{_x(1, smallest)},{_y(1, smallest)}" stroke="#5b6670" '
+    )
+    lines = "".join(_curve(attack, smallest, place) for place, attack in enumerate(game.attacks))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" width="{WIDTH:g}" font-size="13" '
         f'font-family="sans-serif" fill="#1b2733">{marks}{chance}stroke-dasharray="4 4" fill="none"/>{lines}'
@@ -39,16 +41,16 @@ def _svg(game: GameResult) -> str:
     )
 
 
-def _x(fpr: float, least: float) -> float:
-    return round(LEFT + (WIDTH - LEFT - 12) * (1 - math.log(max(fpr, least)) / math.log(least)), 1)
+def _x(fpr: float, smallest: float) -> float:
+    return round(LEFT + (WIDTH - LEFT - 12) * (1 - math.log(max(fpr, smallest)) / math.log(smallest)), 1)
 
 
-def _y(tpr: float, least: float) -> float:
-    return round(12 + (HEIGHT - BOTTOM - 12) * math.log(max(tpr, least)) / math.log(least), 1)
+def _y(tpr: float, smallest: float) -> float:
+    return round(12 + (HEIGHT - BOTTOM - 12) * math.log(max(tpr, smallest)) / math.log(smallest), 1)
 
 
-def _tick(value: float, least: float) -> str:
-    x, y, text = _x(value, least), _y(value, least), percent(value, max(0, -round(math.log10(value)) - 2))
+def _tick(value: float, smallest: float) -> str:
+    x, y, text = _x(value, smallest), _y(value, smallest), percent(value, max(0, -round(math.log10(value)) - 2))
     return (
         f'<path d="M{x},12V{HEIGHT - BOTTOM:g}M{LEFT:g},{y}H{WIDTH - 12:g}" stroke="#d9dee3" fill="none"/>'
         f'<text x="{x}" y="{HEIGHT - BOTTOM + 18:g}" text-anchor="middle">{text}</text>'
@@ -56,22 +58,24 @@ def _tick(value: float, least: float) -> str:
     )
 
 
-def _curve(attack: AttackResult, least: float, place: int) -> str:
+def _curve(attack: AttackResult, smallest: float, place: int) -> str:
     """One attack: its line, its name at its end, and points that say their rates."""
-    points = [(fpr, tpr) for fpr, tpr in zip(attack.roc.fpr, attack.roc.tpr, strict=True) if fpr >= least and tpr >= least]
+    points = [
+        (fpr, tpr) for fpr, tpr in zip(attack.roc.fpr, attack.roc.tpr, strict=True) if fpr >= smallest and tpr >= smallest
+    ]
     points = points[:: max(1, math.ceil(len(points) / MOST_POINTS))] + points[-1:]
     if not points:
         return ""
     colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
-    path = "L".join(f"{_x(fpr, least)},{_y(tpr, least)}" for fpr, tpr in points)
+    path = "L".join(f"{_x(fpr, smallest)},{_y(tpr, smallest)}" for fpr, tpr in points)
     name = escape(attack.scorer)
     spots = "".join(
-        f'<circle class="hover" cx="{_x(fpr, least)}" cy="{_y(tpr, least)}" r="6"><title>{name}: finds '
+        f'<circle class="hover" cx="{_x(fpr, smallest)}" cy="{_y(tpr, smallest)}" r="6"><title>{name}: finds '
         f"{percent(tpr)} of the members "
         f"at {percent(fpr)} false positives (guessing: {percent(fpr)})</title></circle>"
         for fpr, tpr in points
     )
-    x, y = _x(points[0][0], least), _y(points[0][1], least)
+    x, y = _x(points[0][0], smallest), _y(points[0][1], smallest)
     return (
         f'<path d="M{path}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}" fill="none"/>'
         f'<text x="{x + 6}" y="{y - 6 - 14 * place}" fill="{colour}">{name}</text>{spots}'

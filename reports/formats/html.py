@@ -68,8 +68,8 @@ class Html:
 def document(report: AuditReport) -> str:
     """The whole page as text."""
     parts = [part for part in sections(report) if not any(isinstance(block, page.Contents) for block in part.blocks)]
-    named = [part for part in parts if part.title and part.level == 1]
-    links = "".join(f'<li><a href="#{_anchor(part, parts)}">{escape(part.title)}</a></li>' for part in named)
+    top_sections = [part for part in parts if part.title and part.level == 1]
+    links = "".join(f'<li><a href="#{_anchor(part, parts)}">{escape(part.title)}</a></li>' for part in top_sections)
     body = "".join(_section(part, parts, report) for part in parts[1:])
     return (
         f'<!doctype html><html lang="{chosen()}"><head><meta charset="utf-8">'
@@ -86,8 +86,8 @@ def document(report: AuditReport) -> str:
 def summary(report: AuditReport) -> str:
     """The first page without its drawing, as a fragment for a notebook."""
     first = sections(report)[0].blocks
-    kept = [block for block in first if not isinstance(block, page.Figure | page.Signature)]
-    return f'<div class="audit-report">{"".join(_block(block, 3, report) for block in kept)}</div>'
+    blocks = [block for block in first if not isinstance(block, page.Figure | page.Signature)]
+    return f'<div class="audit-report">{"".join(_block(block, 3, report) for block in blocks)}</div>'
 
 
 def _anchor(part: Section, parts: list[Section]) -> str:
@@ -133,11 +133,13 @@ def _heading(block: page.Heading, level: int, *_: Any) -> str:
 def _table(block: page.Table, *_: Any) -> str:
     side = ['class="right"' if column.right else "" for column in block.columns]
     head = "".join(
-        f'<th scope="col" {one}><button type="button">{escape(column.title)}</button></th>' if column.title else "<td></td>"
-        for column, one in zip(block.columns, side, strict=True)
+        f'<th scope="col" {attribute}><button type="button">{escape(column.title)}</button></th>'
+        if column.title
+        else "<td></td>"
+        for column, attribute in zip(block.columns, side, strict=True)
     )
     rows = "".join(
-        f"<tr>{''.join(f'<td {one}>{_inline(cell)}</td>' for cell, one in zip(row, side, strict=True))}</tr>"
+        f"<tr>{''.join(f'<td {attribute}>{_inline(cell)}</td>' for cell, attribute in zip(row, side, strict=True))}</tr>"
         for row in block.rows
     )
     caption = f"<caption>{escape(block.caption)}</caption>" if block.caption else ""
@@ -146,8 +148,8 @@ def _table(block: page.Table, *_: Any) -> str:
 
 def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
     drawing = curves.roc(report, block.name) or _drawn(figures.drawings(report)[block.name].svg, block.name)
-    labelled = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(block.alt)}"', 1)
-    return f"<figure>{labelled}<figcaption>{escape(block.caption)}</figcaption></figure>"
+    labels = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(block.alt)}"', 1)
+    return f"<figure>{labels}<figcaption>{escape(block.caption)}</figcaption></figure>"
 
 
 def _drawn(svg: bytes, name: str) -> str:
@@ -161,17 +163,17 @@ def _drawn(svg: bytes, name: str) -> str:
 
 def _numbers(block: page.Numbers, *_: Any) -> str:
     cards = "".join(
-        f'<div class="card"><span class="{one.tone.value}">{escape(one.label)}<b>{escape(one.value)}</b></span>'
-        f"{escape(one.detail)}</div>"
-        for one in block.items
+        f'<div class="card"><span class="{item.tone.value}">{escape(item.label)}<b>{escape(item.value)}</b></span>'
+        f"{escape(item.detail)}</div>"
+        for item in block.items
     )
     return f'<div class="cards">{cards}</div>'
 
 
 def _verdict(block: page.Verdict, *_: Any) -> str:
-    said = "".join(f"<p>{_inline(text)}</p>" for text in block.text)
+    text = "".join(f"<p>{_inline(text)}</p>" for text in block.text)
     return (
-        f'<div class="answer"><em>{escape(block.question)}</em><strong class="word">{escape(block.word)}</strong>{said}</div>'
+        f'<div class="answer"><em>{escape(block.question)}</em><strong class="word">{escape(block.word)}</strong>{text}</div>'
     )
 
 

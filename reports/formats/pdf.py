@@ -111,8 +111,8 @@ def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **optio
     with tempfile.TemporaryDirectory(prefix="audit-report-") as folder:
         root = Path(folder)
         (root / "figures").mkdir()
-        drawn = any(isinstance(block, Figure) for page in pages for block in page.blocks)
-        for drawing in figures.drawings(report).values() if drawn else ():
+        has_figures = any(isinstance(block, Figure) for page in pages for block in page.blocks)
+        for drawing in figures.drawings(report).values() if has_figures else ():
             (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
         if whole:
             (root / report_json.FILE).write_bytes(report_json.to_json(report))
@@ -159,9 +159,9 @@ def _block(block: Block) -> dict[str, Any]:
             rows = [[_text(cell) for cell in row] for row in block.rows]
             return kind | {"caption": block.caption, "columns": columns, "rows": rows, "small": block.small}
         case Facts():
-            return kind | {"items": [[name, _text(said)] for name, said in block.items]}
+            return kind | {"items": [[name, _text(text)] for name, text in block.items]}
         case Verdict():
-            return kind | dataclasses.asdict(block) | {"text": [_text(said) for said in block.text]}
+            return kind | dataclasses.asdict(block) | {"text": [_text(text) for text in block.text]}
         case Paragraph():
             return kind | dataclasses.asdict(block) | {"text": _text(block.text)}
         case Items():

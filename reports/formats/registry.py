@@ -30,25 +30,27 @@ class Registry:
 
 def record(report: AuditReport) -> dict[str, Any]:
     """The record: tier 2 where something is claimed, else tier 1."""
-    claimed = [(one, claim) for one in headline.ordered(report) if (claim := headline.tightest(one)) is not None]
+    claims = [
+        (mechanism, claim) for mechanism in headline.ordered(report) if (claim := headline.tightest(mechanism)) is not None
+    ]
     deployment: dict[str, Any] = {"basic": _basic(report)}
-    if claimed:
-        deployment |= _claimed(*claimed[0])
+    if claims:
+        deployment |= _claimed(*claims[0])
     deployment["administrative"] = {
         "registry_authors": [(report.engagement.auditor if report.engagement else "") or OPEN],
         "notes": f"Drafted from audit report {report.id}. An audit can contradict a claim; it cannot prove one.",
     }
     slug = re.sub(r"[^a-z0-9]+", "_", report.title.lower()).strip("_") or "model"
-    return {"url_slug": slug, "status": "Draft", "tier": 2 if claimed else 1, "deployment": deployment}
+    return {"url_slug": slug, "status": "Draft", "tier": 2 if claims else 1, "deployment": deployment}
 
 
 def _basic(report: AuditReport) -> dict[str, Any]:
-    given = report.engagement
+    engagement = report.engagement
     return {
-        "name": (given.system if given else "") or report.title,
-        "data_curators": [(given.owner if given else "") or OPEN],
+        "name": (engagement.system if engagement else "") or report.title,
+        "data_curators": [(engagement.owner if engagement else "") or OPEN],
         "description": f"{report.model}. Data: {report.data.name if report.data else OPEN}.",
-        "intended_use": (given.purpose if given else "") or OPEN,
+        "intended_use": (engagement.purpose if engagement else "") or OPEN,
         "data_product_type": "Machine learning model",
         "data_product_region": OPEN,
         "publication_date": report.created[:10],

@@ -52,10 +52,10 @@ def annex(report: AuditReport) -> Section:
     """The mapping as a section of its own."""
     rows: list[tuple[Text, ...]] = []
     for requirement in REQUIREMENTS:
-        shown = requirement.judge(report)
-        place = requirement.section if shown in (Shown.SHOWN, Shown.PARTLY) else ""
+        state = requirement.judge(report)
+        place = requirement.section if state in (Shown.SHOWN, Shown.PARTLY) else ""
         cell: Text = (f"{place}, ", Mono(requirement.field)) if place else "none"
-        rows.append((requirement.number, requirement.asks, requirement.source, cell, Mark(shown.value, TONES[shown])))
+        rows.append((requirement.number, requirement.asks, requirement.source, cell, Mark(state.value, TONES[state])))
     table = Table(
         caption=say("annex.caption"),
         columns=(
@@ -88,18 +88,20 @@ def _if(condition: Callable[[AuditReport], bool], otherwise: Shown = Shown.NOT_S
     return lambda report: Shown.SHOWN if condition(report) else otherwise
 
 
-def _always(shown: Shown) -> Callable[[AuditReport], Shown]:
-    return lambda _: shown
+def _always(state: Shown) -> Callable[[AuditReport], Shown]:
+    return lambda _: state
 
 
 def _check(code: str) -> Callable[[AuditReport], Shown]:
     """Shown where a check of that code passed, partly where it was declared or is a gap, else not shown."""
 
     def judged(report: AuditReport) -> Shown:
-        found = [check.status for one in report.mechanisms for check in one.checks if check.code.startswith(code)]
-        if not found:
+        statuses = [
+            check.status for mechanism in report.mechanisms for check in mechanism.checks if check.code.startswith(code)
+        ]
+        if not statuses:
             return Shown.NOT_SHOWN
-        return Shown.SHOWN if all(status is Status.CHECKED for status in found) else Shown.PARTLY
+        return Shown.SHOWN if all(status is Status.CHECKED for status in statuses) else Shown.PARTLY
 
     return judged
 
@@ -109,7 +111,7 @@ def _any_bound(report: AuditReport) -> bool:
 
 
 def _several_accountants(report: AuditReport) -> Shown:
-    counts = [len(one.claims) for one in report.mechanisms if one.claims]
+    counts = [len(mechanism.claims) for mechanism in report.mechanisms if mechanism.claims]
     return Shown.NOT_SHOWN if not counts else Shown.SHOWN if min(counts) > 1 else Shown.PARTLY
 
 
@@ -126,8 +128,8 @@ def _threat(report: AuditReport) -> Shown:
 
 
 def _utility(report: AuditReport) -> Shown:
-    measured = [bool(one.claims) for one in report.mechanisms if one.utility]
-    return Shown.NOT_SHOWN if not measured else Shown.SHOWN if {True, False} <= set(measured) else Shown.PARTLY
+    has_claims = [bool(mechanism.claims) for mechanism in report.mechanisms if mechanism.utility]
+    return Shown.NOT_SHOWN if not has_claims else Shown.SHOWN if {True, False} <= set(has_claims) else Shown.PARTLY
 
 
 def _worst(report: AuditReport) -> Shown:
@@ -138,7 +140,7 @@ def _worst(report: AuditReport) -> Shown:
 
 
 def _finite_claim(report: AuditReport) -> bool:
-    return any(math.isfinite(claim.epsilon) for one in report.mechanisms for claim in one.claims)
+    return any(math.isfinite(claim.epsilon) for mechanism in report.mechanisms for claim in mechanism.claims)
 
 
 def _signed(report: AuditReport) -> Shown:
@@ -146,8 +148,14 @@ def _signed(report: AuditReport) -> Shown:
 
 
 def _valid(report: AuditReport) -> Shown:
-    given = _engagement(report)
-    return Shown.SHOWN if given.valid_until and given.next_audit else Shown.PARTLY if given.valid_until else Shown.NOT_SHOWN
+    engagement = _engagement(report)
+    return (
+        Shown.SHOWN
+        if engagement.valid_until and engagement.next_audit
+        else Shown.PARTLY
+        if engagement.valid_until
+        else Shown.NOT_SHOWN
+    )
 
 
 def _dpia(report: AuditReport) -> Shown:
@@ -169,7 +177,7 @@ REQUIREMENTS = (
         "All parameters, so that others can convert",
         f"{NIST} 2.3, 2.5",
         (TRAINING, "mechanisms.mechanism"),
-        _if(lambda report: any(one.mechanism is not None and one.claims for one in report.mechanisms)),
+        _if(lambda report: any(mechanism.mechanism is not None and mechanism.claims for mechanism in report.mechanisms)),
     ),
     _row(4, "Every ε with its δ", f"{NIST} 2.5", (TRAINING, "claims.delta"), _if(_claims)),
     _row(5, "What the claim is worth", f"{NIST} 2.2", (TRAINING, "tpr_at.allowed"), _if(_finite_claim)),
@@ -190,7 +198,7 @@ REQUIREMENTS = (
         "Scope, number and power of the tests",
         "EDPB Opinion 28/2024, 55",
         ("Game", "games.detectable"),
-        _if(lambda report: any(game.detectable for one in report.mechanisms for game in one.games), Shown.PARTLY),
+        _if(lambda report: any(game.detectable for mechanism in report.mechanisms for game in mechanism.games), Shown.PARTLY),
     ),
     _row(
         15,
@@ -214,7 +222,7 @@ REQUIREMENTS = (
         "Leakage per group",
         f"{NIST} 3.3",
         ("Game", "groups"),
-        _if(lambda report: any(game.groups for one in report.mechanisms for game in one.games)),
+        _if(lambda report: any(game.groups for mechanism in report.mechanisms for game in mechanism.games)),
     ),
     _row(19, "Utility with and without DP", f"{NIST} 3.2", ("Utility", "mechanisms.utility"), _utility),
     _row(20, "Description, necessity, risks, measures", "GDPR 35(7)", (WORDS, "mechanisms"), _dpia),

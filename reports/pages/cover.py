@@ -172,9 +172,9 @@ def _proven(report: AuditReport, mechanism: MechanismResult, source: Placed | No
     bound = source.bound
     label = "ε inside a family, at least" if bound.family else "Proven ε, at least"
     detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {source.attack}"
-    other = _other(mechanism, source)
-    if other is not None:
-        detail += f". {_capital(_scope(other.bound))}: {down(other.bound.epsilon)}"
+    counterpart = _other(mechanism, source)
+    if counterpart is not None:
+        detail += f". {_capital(_scope(counterpart.bound))}: {down(counterpart.bound.epsilon)}"
     if void:
         return Number(label="Not proven: the audit is void", value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
     return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
@@ -182,18 +182,18 @@ def _proven(report: AuditReport, mechanism: MechanismResult, source: Placed | No
 
 def _other_ceiling(head: Headline) -> str:
     """The ceiling of the other bound that the second number names."""
-    other = _other(head.mechanism, head.proven)
-    return "" if other is None else f"; {down(other.bound.ceiling)} {_scope(other.bound)}"
+    counterpart = _other(head.mechanism, head.proven)
+    return "" if counterpart is None else f"; {down(counterpart.bound.ceiling)} {_scope(counterpart.bound)}"
 
 
-def _other(mechanism: MechanismResult, proven: Placed | None) -> Placed | None:
+def _other(mechanism: MechanismResult, source: Placed | None) -> Placed | None:
     """The bound beside the proven one: for any mechanism where that is inside a family, else a larger one inside a family."""
-    if proven is None:
+    if source is None:
         return None
-    if proven.bound.family:
+    if source.bound.family:
         return headline.free(mechanism)
     inside = headline.in_family(mechanism)
-    return inside if inside is not None and inside.bound.epsilon > proven.bound.epsilon else None
+    return inside if inside is not None and inside.bound.epsilon > source.bound.epsilon else None
 
 
 def _scope(bound: LowerBound) -> str:
@@ -241,23 +241,23 @@ def identity(report: AuditReport) -> Table:
         data = report.data
         sizes = [f"{count(n)} {word}" for n, word in ((data.train, "train"), (data.pool, "pool"), (data.test, "test")) if n]
         rows.append(("Data", f"{data.name} ({data.source}): {', '.join(sizes)}"))
-    started = report.created.replace("T", " ").replace("Z", " UTC")
-    rows.append(("Report", (Mono(report.id), f", started {started}, audit {report.provenance.version}")))
+    start = report.created.replace("T", " ").replace("Z", " UTC")
+    rows.append(("Report", (Mono(report.id), f", started {start}, audit {report.provenance.version}")))
     rows += _engagement(report)
     return Table(caption="", columns=(Column(title="Subject", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))
 
 
 def _engagement(report: AuditReport) -> list[tuple[Text, ...]]:
     """What the owner declares of the audit; the release context is named as missing where nobody states it."""
-    given = report.engagement or Engagement()
+    engagement = report.engagement or Engagement()
     statements = {
-        "System": given.system,
-        "Owner": given.owner,
-        "Purpose": given.purpose,
-        "Release context": given.release_context or "not declared",
-        "Auditor": given.auditor,
-        "Reviewer": given.reviewer,
-        "Valid until": given.valid_until,
-        "Next audit": given.next_audit,
+        "System": engagement.system,
+        "Owner": engagement.owner,
+        "Purpose": engagement.purpose,
+        "Release context": engagement.release_context or "not declared",
+        "Auditor": engagement.auditor,
+        "Reviewer": engagement.reviewer,
+        "Valid until": engagement.valid_until,
+        "Next audit": engagement.next_audit,
     }
     return [(name, value) for name, value in statements.items() if value]

@@ -45,13 +45,13 @@ NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 %
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
-    trainings = [one for mechanism in headline.ordered(report) for one in of_mechanism(report, mechanism)]
-    covered = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
+    trainings = [block for mechanism in headline.ordered(report) for block in of_mechanism(report, mechanism)]
+    coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
     pages = (
         Section(title="", blocks=cover(report)),
         Section(title="", blocks=(Contents(title=say("contents")),), new_page=True),
         summary(report),
-        Section(title=say("attack_classes"), blocks=covered, level=2),
+        Section(title=say("attack_classes"), blocks=coverage, level=2),
         *trainings,
         *ledger(report),
         utility(report),
@@ -222,20 +222,20 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
 
 def _records(game: GameResult) -> list[Block]:
     """Members of the one target that stand out more than chance allows, with the test; nothing where models say more."""
-    found = outliers.of_target(game) if game.records else None
-    if found is None or (game.evaluation is not None and game.evaluation.records):
+    result = outliers.of_target(game) if game.records else None
+    if result is None or (game.evaluation is not None and game.evaluation.records):
         return []
     test = (
-        f"the rank of each of {count(found.tested)} members among {count(found.nonmembers)} nonmembers; Benjamini and "
+        f"the rank of each of {count(result.tested)} members among {count(result.nonmembers)} nonmembers; Benjamini and "
         f"Hochberg, at most {percent(outliers.SIGNIFICANCE, 0)} of those named by chance"
     )
     head = Heading(text="Records that stand out")
-    if not found.records:
+    if not result.records:
         return [head, Paragraph(text=f"No member stands out more than chance allows ({test}).")]
     return [
         head,
-        Paragraph(text=f"{plural(len(found.records), 'member')} stand out more than chance allows ({test}). {en.INTERNAL}"),
-        game_tables.records(found),
+        Paragraph(text=f"{plural(len(result.records), 'member')} stand out more than chance allows ({test}). {en.INTERNAL}"),
+        game_tables.records(result),
     ]
 
 

@@ -28,16 +28,16 @@ _SEEN = {
 
 def verdict(report: AuditReport) -> Verdict:
     """The answer for the least access that was tried, and in a word for those who see more."""
-    every = answer.answers(report)
-    if not every:
+    all_answers = answer.answers(report)
+    if not all_answers:
         return Verdict(
             question=say("question.none"), word=say("answer.no answer"), text=(say("answer.nothing"),), tone=Tone.PLAIN
         )
-    first, more = every[0], every[1:]
+    first, further = all_answers[0], all_answers[1:]
     paragraphs: list[Text] = [_joined(sentences(report, first))]
-    for other in more:
-        said = say("answer.other", question=question(other.access), strength=say(f"answer.{other.strength.value}"))
-        paragraphs.append((Strong(said), " ", _joined(sentences(report, other))))
+    for answer_item in further:
+        text = say("answer.other", question=question(answer_item.access), strength=say(f"answer.{answer_item.strength.value}"))
+        paragraphs.append((Strong(text), " ", _joined(sentences(report, answer_item))))
     return Verdict(
         question=question(first.access),
         word=say(f"answer.{first.strength.value}"),
@@ -46,8 +46,8 @@ def verdict(report: AuditReport) -> Verdict:
     )
 
 
-def _joined(said: tuple[str, ...]) -> str:
-    return " ".join(sentence for sentence in said if sentence)
+def _joined(sentences: tuple[str, ...]) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def question(access: Access) -> str:
@@ -56,18 +56,22 @@ def question(access: Access) -> str:
     return say(f"question.{key}") if key else say("question.other", what=access.words)
 
 
-def sentences(report: AuditReport, found: Answer) -> tuple[str, ...]:
+def sentences(report: AuditReport, answer: Answer) -> tuple[str, ...]:
     """The rate with chance beside it, and what is proven."""
-    if found.strength is Strength.VOID:
-        reasons = [one.reason for one in found.mechanism.verdicts if one.outcome is found.mechanism.outcome and one.reason]
-        return (say("answer.void", reason=reasons[0] if reasons else en.VERDICTS[found.mechanism.outcome]),)  # type: ignore[index]
-    return (_rate(found), _proven(report, found))
+    if answer.strength is Strength.VOID:
+        reasons = [
+            verdict.reason
+            for verdict in answer.mechanism.verdicts
+            if verdict.outcome is answer.mechanism.outcome and verdict.reason
+        ]
+        return (say("answer.void", reason=reasons[0] if reasons else en.VERDICTS[answer.mechanism.outcome]),)  # type: ignore[index]
+    return (_rate(answer), _proven(report, answer))
 
 
-def _rate(found: Answer) -> str:
-    if found.rate is None:
+def _rate(answer: Answer) -> str:
+    if answer.rate is None:
         return say("answer.no_rate")
-    attack, point = found.rate.attack, found.rate.point
+    attack, point = answer.rate.attack, answer.rate.point
     size = attack.roc.members
     return say(
         "answer.rate",
@@ -80,15 +84,15 @@ def _rate(found: Answer) -> str:
     )
 
 
-def _proven(report: AuditReport, found: Answer) -> str:
-    if found.proven is None:
+def _proven(report: AuditReport, answer: Answer) -> str:
+    if answer.proven is None:
         return "" if headline.has_coins(report) else say("answer.split")
-    if found.proven.bound.epsilon <= 0:
-        return say("answer.nothing_proven", ceiling=down(found.proven.bound.ceiling))
-    said = proof(report, found.proven)
-    if found.rate is not None and found.rate.attack.scorer == found.proven.attack:
-        return say("answer.proven", proof=said)
-    return say("answer.proven_by", attack=found.proven.attack, proof=said)
+    if answer.proven.bound.epsilon <= 0:
+        return say("answer.nothing_proven", ceiling=down(answer.proven.bound.ceiling))
+    text = proof(report, answer.proven)
+    if answer.rate is not None and answer.rate.attack.scorer == answer.proven.attack:
+        return say("answer.proven", proof=text)
+    return say("answer.proven_by", attack=answer.proven.attack, proof=text)
 
 
 def proof(report: AuditReport, place: Placed) -> str:
@@ -107,8 +111,8 @@ def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
     needs = needed(report)
     items += [(say("fact.stronger"), needs)] if needs else []
     if report.notes:
-        numbered = [piece for i, note in enumerate(report.notes, start=1) for piece in (Strong(f"{i}. "), f"{note} ")]
-        items.append((say("fact.notes"), tuple(numbered)))
+        pieces = [piece for i, note in enumerate(report.notes, start=1) for piece in (Strong(f"{i}. "), f"{note} ")]
+        items.append((say("fact.notes"), tuple(pieces)))
     return Facts(items=tuple(items))
 
 
@@ -116,46 +120,53 @@ def policy(report: AuditReport) -> Text:
     """Whether the gates of the release policy hold; those that do not by name."""
     if not report.policy:
         return say("policy.none")
-    missed = [gate for gate in report.policy if not gate.met]
-    mark = Mark(say("policy.not_met"), Tone.BAD) if missed else Mark(say("policy.met"), Tone.GOOD)
-    said = [say("policy.gates", met=len(report.policy) - len(missed), all=len(report.policy))]
-    said += [
+    failures = [gate for gate in report.policy if not gate.met]
+    mark = Mark(say("policy.not_met"), Tone.BAD) if failures else Mark(say("policy.met"), Tone.GOOD)
+    lines = [say("policy.gates", met=len(report.policy) - len(failures), all=len(report.policy))]
+    lines += [
         say(
             "policy.missed",
             gate=en.GATES.get(gate.gate, gate.gate),
             limit=significant(gate.limit),
             found=NOTHING if gate.found is None else significant(gate.found),
         )
-        for gate in missed
+        for gate in failures
     ]
-    return (mark, ". ", " ".join(said))
+    return (mark, ". ", " ".join(lines))
 
 
 def trust(report: AuditReport) -> Text:
     """Whether the split can be trusted."""
-    found = answer.trust(report)
-    said = [say("trust.coins" if found.by_coins else "trust.split")]
-    if found.by_coins:
-        numbers = {"alarms": count(found.alarms), "repetitions": count(found.repetitions), "allowed": count(found.allowed)}
-        said.append(say("trust.control", **numbers) if found.repetitions else say("trust.no_control"))
-    if found.guard is not None:
-        said.append(say("trust.guard", value=found.guard.value))
-    elif not found.by_coins:
-        said.append(say("trust.no_guard"))
-    word, tone = en.STATUS[found.status]
-    return (Mark(word.capitalize(), tone), ". ", " ".join(said))
+    basis = answer.trust(report)
+    lines = [say("trust.coins" if basis.by_coins else "trust.split")]
+    if basis.by_coins:
+        numbers = {"alarms": count(basis.alarms), "repetitions": count(basis.repetitions), "allowed": count(basis.allowed)}
+        lines.append(say("trust.control", **numbers) if basis.repetitions else say("trust.no_control"))
+    if basis.guard is not None:
+        lines.append(say("trust.guard", value=basis.guard.value))
+    elif not basis.by_coins:
+        lines.append(say("trust.no_guard"))
+    word, tone = en.STATUS[basis.status]
+    return (Mark(word.capitalize(), tone), ". ", " ".join(lines))
 
 
 def needed(report: AuditReport) -> str:
     """What would make the answer stronger, in numbers."""
-    found = answer.stronger(report)
-    if found is None:
+    requirement = answer.stronger(report)
+    if requirement is None:
         return ""
-    said = []
-    if found.needed:
-        said.append(say("stronger.coins", epsilon=up(found.epsilon), needed=count(found.needed), coins=count(found.coins)))
-    said.append(say("stronger.records", more=count(answer.HALF * found.records), records=count(found.records)))
-    if found.references is not None and found.references < answer.ENOUGH:
-        key = "stronger.references" if found.references else "stronger.no_references"
-        said.append(say(key, references=found.references))
-    return " ".join(said)
+    lines = []
+    if requirement.needed:
+        lines.append(
+            say(
+                "stronger.coins",
+                epsilon=up(requirement.epsilon),
+                needed=count(requirement.needed),
+                coins=count(requirement.coins),
+            )
+        )
+    lines.append(say("stronger.records", more=count(answer.HALF * requirement.records), records=count(requirement.records)))
+    if requirement.references is not None and requirement.references < answer.ENOUGH:
+        key = "stronger.references" if requirement.references else "stronger.no_references"
+        lines.append(say(key, references=requirement.references))
+    return " ".join(lines)

@@ -199,15 +199,15 @@ def groups(game: GameResult) -> Table:
         Column(title="Own label", right=True),
         Column(title=""),
     )
-    kept = [i for i in range(len(columns)) if any(row[i] not in ("", NOTHING) for row in rows)]
-    few = f" Rough: fewer than {FEW} members or nonmembers." if any(row[-1] for row in rows) else ""
+    indices = [i for i in range(len(columns)) if any(row[i] not in ("", NOTHING) for row in rows)]
+    warning = f" Rough: fewer than {FEW} members or nonmembers." if any(row[-1] for row in rows) else ""
     return Table(
         caption="Every group with its counts and the attack's AUC in it (chance is 0.5). The intervals of a column hold "
         f"together with {percent(game.attacks[0].roc.confidence, 0)} confidence where scores are independent."
         + (" Over models: mean ± standard deviation, each trained model once the target." if spreads else "")
-        + f" Own label: how often the model answers with the label that the record carries, be it wrong.{few}",
-        columns=tuple(columns[i] for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        + f" Own label: how often the model answers with the label that the record carries, be it wrong.{warning}",
+        columns=tuple(columns[i] for i in indices),
+        rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,
     )
 

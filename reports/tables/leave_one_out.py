@@ -49,7 +49,7 @@ def exposed(evaluation: Evaluation, canaries: int) -> list[Block]:
     if not outlying:
         return [Paragraph(text=f"No record is found in more models trained on it than chance allows ({test}).")]
     listed_records = outlying[:MOST_RECORDS]
-    more = (
+    remark = (
         f" {plural(len(outlying) - len(listed_records), 'further record')} in report.json."
         if len(outlying) > len(listed_records)
         else ""
@@ -62,7 +62,7 @@ def exposed(evaluation: Evaluation, canaries: int) -> list[Block]:
     verb = "is" if len(outlying) == 1 else "are"
     return [
         Paragraph(text=f"{subject} {verb} found in more models trained on it than chance allows ({test}). {en.INTERNAL}"),
-        records(evaluation, listed_records, more),
+        records(evaluation, listed_records, remark),
     ]
 
 
@@ -108,15 +108,16 @@ def thresholds(evaluation: Evaluation) -> Table:
     )
 
 
-def records(found: Evaluation, shown: Sequence[RecordSpread], more: str) -> Table:
+def records(evaluation: Evaluation, record_spreads: Sequence[RecordSpread], remark: str) -> Table:
     """The records that are exposed in most targets."""
     rows: list[tuple[Text, ...]] = [
-        (Mono(one.record), one.label, _share(one.fpr, found.at_fpr), percent(one.found), count(one.targets)) for one in shown
+        (Mono(record.record), record.label, _share(record.fpr, evaluation.at_fpr), percent(record.found), count(record.targets))
+        for record in record_spreads
     ]
     return Table(
         caption="Records that stand out over all models trained on them, under keyed names. FPR: median share of nonmembers "
-        f"that score at least as high. Found: share of those models in which the record is found at {percent(found.at_fpr)} "
-        f"false positives; chance is the same {percent(found.at_fpr)}.{more}",
+        "that score at least as high. Found: share of those models in which the record is found at "
+        f"{percent(evaluation.at_fpr)} false positives; chance is the same {percent(evaluation.at_fpr)}.{remark}",
         columns=(
             Column(title="Record"),
             Column(title="Label"),
@@ -195,7 +196,7 @@ def _figure(name: str) -> str:
     return {"auc": "AUC"}.get(name, name.replace("tpr", "TPR").replace("fpr", "FPR"))
 
 
-def _spread(one: Spread | None) -> str:
-    if one is None:
+def _spread(spread: Spread | None) -> str:
+    if spread is None:
         return "not resolved"
-    return f"{near(one.mean, 3)} ± {near(one.std, 3)} [{near(one.lowest, 3)}, {near(one.highest, 3)}]"
+    return f"{near(spread.mean, 3)} ± {near(spread.std, 3)} [{near(spread.lowest, 3)}, {near(spread.highest, 3)}]"

@@ -41,9 +41,9 @@ def _split(path: str) -> tuple[str, str]:
     return part, " ".join(words) or "value"
 
 
-def _said(given: list[tuple[str, str]]) -> str:
+def _said(pairs: list[tuple[str, str]]) -> str:
     """Keys with their values; a list's values stand behind its key once."""
-    grouped: dict[str, list[str]] = {}
-    for key, value in given:
-        grouped.setdefault(key, []).append(value)
-    return "; ".join(f"{key} {', '.join(values)}" for key, values in grouped.items())
+    values_by_key: dict[str, list[str]] = {}
+    for key, value in pairs:
+        values_by_key.setdefault(key, []).append(value)
+    return "; ".join(f"{key} {', '.join(values)}" for key, values in values_by_key.items())

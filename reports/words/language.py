@@ -36,8 +36,8 @@ def written_in(language: str) -> Iterator[None]:
 
 def sentences(language: str) -> Mapping[str, str]:
     """All sentences of a language by key."""
-    found: Mapping[str, str] = import_module(f"reports.words.languages.{language}").SENTENCES
-    return found
+    texts: Mapping[str, str] = import_module(f"reports.words.languages.{language}").SENTENCES
+    return texts
 
 
 def say(key: str, **values: object) -> str:

@@ -199,13 +199,13 @@ def test_a_seal_noted_earlier_shows_a_history_written_anew(file: Path, tmp_path:
 
 def test_a_budget_is_changed_on_purpose_and_stays_on_record(file: Path) -> None:
     ledger_database.record(file, answer("a", 2.0))
-    assert ledger_database.change_budget(file, 3.0, when="2026-02-01", note="the board").budget_epsilon == 3.0
+    assert ledger_database.change_budget(file, 3.0, moment="2026-02-01", note="the board").budget_epsilon == 3.0
     assert ledger_database.load(file).budget_epsilon == 3.0 and len(ledger_database.read(file).hashes) == 3
     with pytest.raises(BudgetExceeded):
         ledger_database.record(file, answer("b", 2.0))
     for budget, note in ((1.0, "too little"), (5.0, " "), (-1.0, "nonsense"), (float("nan"), "nonsense")):
         with pytest.raises(ConfigError):
-            ledger_database.change_budget(file, budget, when="", note=note)
+            ledger_database.change_budget(file, budget, moment="", note=note)
     assert ledger_database.load(file).budget_epsilon == 3.0
 
 
