@@ -21,7 +21,7 @@ from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves import tradeoff, tradeoff_curves
 
-COUNTS = 20  # numbers of guesses, about
+COUNTS = 36  # numbers of guesses, about
 RANKS = 0.01  # of the error rate, for rank tests: they tell where to begin, and prove what no simulation can
 RATIO = 3.0  # between the ranks of those tests
 STEP, LEAST_STEP = 0.25, 1e-3  # between statistics, in standard errors of the bound, and the least, relative above 1
@@ -197,13 +197,14 @@ def ladder(design: Design) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def counts(scores: int) -> Counts:
-    """How many scores are guessed at either end: all numbers up to half of a few scores, else about `COUNTS`, geometrically.
+    """How many scores are guessed at either end: all numbers up to half of a few scores, else about `COUNTS`, geometrically
+    from one in 200.
 
     >>> counts(12).tolist()
     [1, 2, 3, 4, 5, 6]
     """
-    half = max(1, scores // 2)
-    return np.unique(np.rint(np.geomspace(1, half, min(half, COUNTS))).astype(np.int64))
+    half, first = max(1, scores // 2), max(1, scores // 200)
+    return np.unique(np.rint(np.geomspace(first, half, min(half, COUNTS))).astype(np.int64))
 
 
 def right_guesses(ranking: Memberships) -> Counts:
