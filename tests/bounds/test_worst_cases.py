@@ -18,6 +18,7 @@ import pytest
 from scipy import optimize, sparse, special, stats
 
 from audit.bounds import group_privacy
+from audit.bounds.estimators.both_ends import BothEnds
 from audit.bounds.estimators.clopper_pearson import ClopperPearson
 from audit.bounds.estimators.one_run import OneRun
 from audit.bounds.estimators.product_channel import ProductChannel
@@ -29,7 +30,7 @@ from audit.core.game import Game, Inclusion
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import betting_claims, one_run_all_counts, one_run_guesses, sequential
+from audit.stats.bounds import betting_claims, one_run_all_counts, one_run_guesses, pair_draws, sequential
 from audit.stats.bounds.one_run_all_counts import Walk
 from audit.stats.curves.tradeoff import GroupPairs
 
@@ -217,7 +218,9 @@ def bounds_of_orders(estimator: Estimator, count: int, delta: float, copies: int
     return found
 
 
+SIMULATED = 4 * math.sqrt(LEVEL * (1 - LEVEL) / pair_draws.ROWS)  # of a law known from one block of draws
 TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
+    BothEnds(),
     RankExact(),
     ClopperPearson(threshold_by="fixed", threshold=-4.5),
     ClopperPearson(),
@@ -240,7 +243,7 @@ def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
     for value in values:
         truth = float(value) - JUST_BELOW
         wrong = float(law_of_orders(count, *pairs(truth))[found > truth].sum())
-        assert wrong <= LEVEL + 1e-9, (truth, wrong)
+        assert wrong <= LEVEL + (SIMULATED if isinstance(estimator, BothEnds) else 1e-9), (truth, wrong)
 
 
 def test_laws_of_orders_are_laws() -> None:
@@ -315,7 +318,12 @@ def test_a_threshold_chosen_for_one_delta_is_refused_for_copies() -> None:
 
 
 @pytest.mark.parametrize(
-    "estimator", TRIAL_ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{getattr(one, 'threshold_by', '')}"
+    "estimator",
+    [
+        pytest.param(estimator, marks=pytest.mark.slow) if isinstance(estimator, BothEnds) else estimator
+        for estimator in TRIAL_ESTIMATORS
+    ],
+    ids=lambda estimator: f"{type(estimator).__name__}-{getattr(estimator, 'threshold_by', '')}",
 )
 def test_bounds_never_rise_with_delta(estimator: Estimator) -> None:
     draw = np.random.default_rng(3)
