@@ -47,7 +47,7 @@ SECONDS = {
 }
 SECONDS_A_SCORE = 2e-7
 BOUND = {
-    "both_ends": 0.02,
+    "both_ends": 0.08,
     "clopper_pearson": 0.001,
     "fdp_rank": 0.2,
     "gaussian": 0.2,
@@ -57,7 +57,7 @@ BOUND = {
     "rank_exact": 0.01,
     "sequential": 0.1,
 }  # and for a whole bound
-WHOLE = 4  # simulated audits to one whose bounds are made
+WHOLE = 10  # simulated audits to one whose bounds are made
 SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
 OUTSIDE = 0.01  # chance that a simulated rate lies outside of its interval
 UNKNOWN = 0.05
@@ -147,7 +147,7 @@ def quick(path: Path) -> tuple[Certificate, ...]:
 def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ...]:
     """How often "the largest bound of this path" was above the truth, under each of `known_laws.tried`.
 
-    An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every fourth also makes its
+    An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
     bounds, and one above the truth counts even where no test said so. Nothing is returned where even twenty audits would take
     long, or the game decides no membership by coins.
     """

@@ -124,8 +124,8 @@ class Searching:
 
 
 def test_a_search_that_goes_further_than_its_test_is_seen() -> None:
-    for certificate in certificates.certify(path(Searching()), 60):
-        assert certificate.wrong == certificate.repetitions // 4 and not certificate.kept, "every fourth bound is made"
+    for certificate in certificates.certify(path(Searching()), 300):
+        assert certificate.wrong == 30 and not certificate.kept, "every tenth bound is made"
 
 
 def claim(epsilon: float, family: str | None = None, delta: float = 1e-5) -> Claim:
