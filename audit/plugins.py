@@ -155,7 +155,7 @@ def foreign(name: str, where: str = "") -> Any:
         ConfigError: there is none, or its module cannot be imported.
     """
     module, _, attribute = name.partition(":")
-    _OTHERS.add(module.partition(".")[0])
+    _FURTHER.add(module.partition(".")[0])
     place = f"{where}: " if where else ""
     try:
         return getattr(importlib.import_module(module), attribute)
@@ -167,7 +167,7 @@ def foreign(name: str, where: str = "") -> Any:
         ) from error
 
 
-_OTHERS: set[str] = set()  # top-level modules that `foreign` was asked for
+_FURTHER: set[str] = set()  # top-level modules that `foreign` was asked for
 
 
 def fault(error: BaseException) -> str:
@@ -178,5 +178,5 @@ def fault(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = [(frame.f_globals.get("__name__") or "", frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(frame, line) for name, frame, line in frames if name.partition(".")[0] in _OTHERS]
+    own = [(frame, line) for name, frame, line in frames if name.partition(".")[0] in _FURTHER]
     return f"{own[-1][0].f_code.co_filename}, line {own[-1][1]}" if own else ""

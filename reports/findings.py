@@ -117,7 +117,7 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
         subject=mechanism.name,
         title=f"reach against the claim of {claim.source}",
         state=State.OPEN if verdict.outcome is Outcome.OUT_OF_REACH else State.HOLDS,
-        message=f"perfect scores would have proven up to {reach or _most(able)}, claimed is {up(claim.epsilon)}",
+        message=f"perfect scores would have proven up to {reach or _largest_bound(able)}, claimed is {up(claim.epsilon)}",
         figures=figures,
     )
 
@@ -127,7 +127,7 @@ def _largest(bounds: Sequence[LowerBound]) -> LowerBound | None:
     return max(bounds, key=lambda bound: (bound.epsilon, bound.ceiling), default=None)
 
 
-def _most(bounds: Sequence[LowerBound]) -> str:
+def _largest_bound(bounds: Sequence[LowerBound]) -> str:
     """The highest ceiling, with the family inside which it holds."""
     highest = max(bounds, key=lambda bound: bound.ceiling, default=None)
     return "nothing" if highest is None else f"{down(highest.ceiling)} {_scope(highest)}"

@@ -131,7 +131,7 @@ class _Search:
         candidate, pending = self.best.copy(), self.active.copy()
         for _ in range(_HALVINGS):
             trial = self.best + length[:, None] * direction
-            good = self._asked(trial) & pending
+            good = self._query(trial) & pending
             candidate[good] = trial[good]
             pending &= ~good
             length = np.where(pending, length / 2, length)
@@ -143,13 +143,13 @@ class _Search:
         low, high = np.zeros(len(self.flat)), np.ones(len(self.flat))
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            outside = self._asked(self.flat + middle[:, None] * (far - self.flat))
+            outside = self._query(self.flat + middle[:, None] * (far - self.flat))
             high, low = np.where(outside, middle, high), np.where(outside, low, middle)
         points = self.flat + high[:, None] * (far - self.flat)
         nearer = np.linalg.norm(points - self.flat, axis=1) < self.distances()
         self.best[self.active & nearer] = points[self.active & nearer]
 
-    def _asked(self, points: Array) -> Array:
+    def _query(self, points: Array) -> Array:
         """One query per record: True where its point `(m, features)` is predicted as another class, `(m,)`."""
         self.queries += 1
         return np.asarray(self._adversarial(points[:, None], slice(None))[:, 0])

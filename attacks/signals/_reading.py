@@ -28,13 +28,13 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
     """
     if target.get(key) is not None:
         labels = _labels(target, attack)
-        target_values, reference_values = _observed(key, target, reference, attack)
+        target_values, reference_values = _signal_pair(key, target, reference, attack)
         reference_scaled = (
             signals.scaled_confidence(reference_values, labels) if len(reference_values) else np.empty((0, len(labels)))
         )
         return _with_queries(signals.scaled_confidence(target_values, labels), 2), _with_queries(reference_scaled, 3)
     if target.get("losses") is not None:
-        target_values, reference_values = _observed("losses", target, reference, attack)
+        target_values, reference_values = _signal_pair("losses", target, reference, attack)
         of_losses = signals.scaled_confidence_of_losses
         return _with_queries(of_losses(target_values), 2), _with_queries(of_losses(reference_values), 3)
     raise ObservationError(
@@ -57,7 +57,7 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """
     if target.get("logits") is None and target.get("losses") is not None:
         target_values, reference_values = (
-            np.asarray(side, dtype=np.float64) for side in _observed("losses", target, reference, attack)
+            np.asarray(side, dtype=np.float64) for side in _signal_pair("losses", target, reference, attack)
         )
         return _with_queries(target_values, 2).mean(axis=0), _with_queries(reference_values, 3).mean(axis=1)
     target_values, reference_values = confidences(target, reference, attack)
@@ -99,7 +99,7 @@ def right_predictions(target: View, reference: View, attack: str, key: str) -> t
         ObservationError: no predicted labels, or no true ones, were observed.
     """
     labels = _labels(target, attack)
-    target_values, reference_values = _observed(key, target, reference, attack)
+    target_values, reference_values = _signal_pair(key, target, reference, attack)
     shares = [np.asarray((side == labels).mean(axis=-2), dtype=np.float64) for side in (target_values, reference_values)]
     return shares[0], shares[1]
 
@@ -110,7 +110,7 @@ def log_lengths(target: View, reference: View, attack: str, key: str) -> tuple[A
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    target_values, reference_values = _observed(key, target, reference, attack)
+    target_values, reference_values = _signal_pair(key, target, reference, attack)
     smallest = np.finfo(np.float32).tiny
     return np.log(np.maximum(target_values, smallest, dtype=np.float64)), np.log(
         np.maximum(reference_values, smallest, dtype=np.float64)
@@ -123,7 +123,7 @@ def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Arr
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    target_values, reference_values = _observed("loss_trajectory", target, reference, attack)
+    target_values, reference_values = _signal_pair("loss_trajectory", target, reference, attack)
     return signals.scaled_confidence_of_losses(target_values), signals.scaled_confidence_of_losses(reference_values)
 
 
@@ -133,7 +133,7 @@ def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Ar
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    return _observed(key, target, reference, attack)
+    return _signal_pair(key, target, reference, attack)
 
 
 def products(target: View, attack: str, key: str) -> Array:
@@ -183,7 +183,7 @@ def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> A
     return included
 
 
-def _observed(key: str, target: View, reference: View, attack: str) -> tuple[Array, Array]:
+def _signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """One signal of records, of the target and of the references, where it was observed."""
     target_values, reference_values = target.get(key), reference.get(key)
     if target_values is None or (reference_values is None and len(reference)):

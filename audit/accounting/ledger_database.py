@@ -69,7 +69,7 @@ def create(path: Path, ledger: Ledger) -> None:
     ]
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with _connected(temporary, "rwc") as database, _writing(database):
+        with _connect(temporary, "rwc") as database, _writing(database):
             for statement in _SCHEMA:
                 database.execute(statement)
             _append(database, entries)
@@ -101,7 +101,7 @@ def read(path: Path) -> Book:
     """
     _recognise(path)
     try:
-        with _connected(path, "rw" if _is_writable(path) else "ro") as database:
+        with _connect(path, "rw" if _is_writable(path) else "ro") as database:
             return _read(database, path)
     except sqlite3.Error as error:
         raise DataError(f"cannot read the ledger {path}: {error}") from error
@@ -123,7 +123,7 @@ def record(path: Path, release: Release, *, unless_present: bool = False) -> Led
         after = ledger.record(ledger.ask(), release)
         return after, ledger_entries.RELEASE, ledger_entries.release_body(after.releases[-1])
 
-    return _extended(path, with_release)
+    return _extend(path, with_release)
 
 
 def change_budget(path: Path, budget: float, *, moment: str, note: str) -> Ledger:
@@ -142,10 +142,10 @@ def change_budget(path: Path, budget: float, *, moment: str, note: str) -> Ledge
             raise ConfigError(f"a budget of {budget:g} is below what is spent already, {total:.6g}")
         return after, ledger_entries.BUDGET, {"budget_epsilon": plain(budget), "when": moment, "note": note}
 
-    return _extended(path, with_budget)
+    return _extend(path, with_budget)
 
 
-def _extended(path: Path, change: Callable[[Ledger], tuple[Ledger, str, dict[str, Any]] | None]) -> Ledger:
+def _extend(path: Path, change: Callable[[Ledger], tuple[Ledger, str, dict[str, Any]] | None]) -> Ledger:
     """The ledger with one entry more; computed again where another command wrote meanwhile.
 
     Raises:
@@ -158,7 +158,7 @@ def _extended(path: Path, change: Callable[[Ledger], tuple[Ledger, str, dict[str
             return book.ledger
         after, kind, body = addition
         try:
-            with _connected(path, "rw") as database, _writing(database):
+            with _connect(path, "rw") as database, _writing(database):
                 (seal,) = database.execute("SELECT hash FROM head").fetchone()
                 if seal == book.seal:
                     _append(database, [(kind, body)])
@@ -190,7 +190,7 @@ def _is_writable(path: Path) -> bool:
 
 
 @contextmanager
-def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+def _connect(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     """A connection whose commits are on the disk when they return; where nothing may be written, one that only reads."""
     options = f"mode={mode}" + ("&immutable=1" if mode == "ro" else "")
     database = sqlite3.connect(

@@ -89,7 +89,7 @@ class ModelCheck:
         lines = [
             f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
             f"  strongest attack: {self._strongest()}",
-            f"  epsilon: {self._proven(report)}",
+            f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",
             f"  not run: {', '.join(self.inspection.not_run) or 'no attack was skipped'}",
         ]
@@ -103,7 +103,7 @@ class ModelCheck:
         rate = "" if row.tpr is None else f"; it finds {row.tpr:.1%} of the members at a false positive rate of {row.fpr:g}"
         return f"{row.attack}, AUC {row.auc:.3f} ({row.auc_lower:.3f} to {row.auc_upper:.3f}){rate}"
 
-    def _proven(self, report: AuditReport) -> str:
+    def _proof(self, report: AuditReport) -> str:
         if self.bound is None:
             return "none follows, because membership was decided by a data split; audit.draw_coins before the training"
         return (

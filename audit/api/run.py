@@ -63,7 +63,7 @@ def run(
     from audit.experiment import naming
     from audit.experiment.ledger_entry import LedgerEntry
 
-    resolution = _resolved(config, overrides or {})
+    resolution = _resolve(config, overrides or {})
     if resume and output is None:
         raise ConfigError("resume continues the run in 'output', but no output is given")
     with nullcontext(Path(output)) if output is not None else _passing() as folder:
@@ -137,14 +137,14 @@ class Launch:
         with _log_in(store.folder / "audit.log") as close_log:
             LOG.info("epsilon-audit %s, config %s, sha256 %s", __version__, self.resolved.config.name, self.resolved.sha256)
             try:
-                report, outcomes, seconds = self._audited(store)
-                return self._written(report, outcomes, store, seconds, close_log)
+                report, outcomes, seconds = self._audit(store)
+                return self._write(report, outcomes, store, seconds, close_log)
             except AuditError as error:
                 LOG.error("%s", error)
                 store.abandon()
                 raise
 
-    def _audited(self, store: Store) -> tuple[AuditReport, tuple[Played, ...], float]:
+    def _audit(self, store: Store) -> tuple[AuditReport, tuple[Played, ...], float]:
         """Return the report, the games behind it and the seconds it took."""
         from audit.execution.code import sources
         from audit.experiment import assemble, naming
@@ -167,7 +167,7 @@ class Launch:
         report = summary.report(results, _frame(self.resolved, experiment, store.created))
         return self.entry.settled(report, experiment), outcomes, time.monotonic() - start
 
-    def _written(
+    def _write(
         self, report: AuditReport, playeds: tuple[Played, ...], store: Store, seconds: float, close_log: Callable[[], None]
     ) -> Finished:
         """Fill the folder and give it its name. What other formats are made from is written first."""
@@ -222,7 +222,7 @@ def _frame(resolution: Resolved, experiment: Experiment, time: str) -> Any:
     )
 
 
-def _resolved(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> Resolved:
+def _resolve(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> Resolved:
     from audit import config as configs
 
     changes = [f"{path}={_json(value, path)}" for path, value in overrides.items()]

@@ -101,16 +101,16 @@ def answer(arguments: Sequence[str]) -> int:
         usage.show()
         return int(usage.exit_code)
     except (typer.Abort, Stopped) as stop:
-        return _interrupted(arguments, stop.number if isinstance(stop, Stopped) else signal.SIGINT)
+        return _interrupt(arguments, stop.number if isinstance(stop, Stopped) else signal.SIGINT)
     except AuditError as error:
         print_error(error)
         return error.exit_code
     except Exception as error:
         logging.getLogger("audit").debug("unexpected error", exc_info=True)
-        return _unexpected(error)
+        return _report_bug(error)
 
 
-def _unexpected(error: Exception) -> int:
+def _report_bug(error: Exception) -> int:
     """Say whose an error is that nobody foresaw: the memory's, that of code which was named to be run, or this project's."""
     if isinstance(error, MemoryError):
         print_error(ConfigError(f"there is not enough memory: {error or 'an allocation failed'}; ask for less"))
@@ -123,7 +123,7 @@ def _unexpected(error: Exception) -> int:
     return INTERNAL
 
 
-def _interrupted(arguments: Sequence[str], number: int) -> int:
+def _interrupt(arguments: Sequence[str], number: int) -> int:
     remark = "; finished models are kept, continue with --resume" if arguments[:1] == ["run"] else ""
     print(f"stopped by {signal.Signals(number).name}{remark}", file=sys.stderr)
     return STOPPED_BY + number

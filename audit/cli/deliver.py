@@ -102,7 +102,7 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             control = attack.control
             word = "passed" if control.passed else "FAILED"
             output.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
-    output += [line for game in _games(report) for line in _simulated(game)]
+    output += [line for game in _games(report) for line in _simulation_lines(game)]
     output += [f"note: {note}" for note in report.notes]
     return [*output, *([f"report: {document(folder)}"] if folder is not None else [])]
 
@@ -115,7 +115,7 @@ def _bound(bound: LowerBound) -> str:
     )
 
 
-def _simulated(game: GameResult) -> list[str]:
+def _simulation_lines(game: GameResult) -> list[str]:
     """What simulated audits of this size say: how often they are wrong, and what they would have caught."""
     output = [
         f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, a rate of "

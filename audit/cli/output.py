@@ -62,7 +62,7 @@ def _stopping(game: str, stopping: Watched) -> dict[str, Any]:
 def _best(bounds: list[LowerBound]) -> dict[str, Any] | None:
     if not bounds:
         return None
-    best = max(bounds, key=_most)
+    best = max(bounds, key=_largest_bound)
     return {
         "epsilon": best.epsilon,
         "estimator": best.estimator,
@@ -80,7 +80,7 @@ def lines(report: AuditReport, folder: Path) -> list[str]:
     output = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
         output.append(_line(result, report))
-        output += [f"    {game.name}: {_how(game.watched)}" for game in result.games if game.watched is not None]
+        output += [f"    {game.name}: {_stopping_text(game.watched)}" for game in result.games if game.watched is not None]
     failures = [gate for gate in report.policy if not gate.met]
     output += [f"policy gate {gate.gate} not met: found {gate.found}, limit {gate.limit}" for gate in failures[:3]]
     output += [f"note: {note}" for note in report.notes[:3]]
@@ -92,7 +92,7 @@ def document(folder: Path) -> Path:
     return next((folder / name for name in ("report.pdf", "report.json") if (folder / name).is_file()), folder)
 
 
-def _how(stopping: Watched) -> str:
+def _stopping_text(stopping: Watched) -> str:
     if stopping.proved is None:
         return f"no proof within {stopping.used} runs"
     return f"proof after {stopping.proved} runs; {stopping.used} of {stopping.planned} trained"
@@ -104,7 +104,7 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
         tightest = min(result.claims, key=lambda claim: claim.epsilon)
         claim_text = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
     free = [bound for bound in _bounds(result) if bound.family is None]
-    best = max(free, key=_most, default=None)
+    best = max(free, key=_largest_bound, default=None)
     bound_text = "no bound for any mechanism"
     if best is not None:
         game = next(game.name for game in result.games if best in game.bounds)
@@ -112,14 +112,14 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
     inside = _inside(result)
     family_text = ""
     if inside:
-        strongest = max(inside, key=_most)
+        strongest = max(inside, key=_largest_bound)
         family_text = (
             f"; within the family '{strongest.family}' >= {down(strongest.epsilon)} (ceiling {down(strongest.ceiling)})"
         )
     return f"  {result.name}: {claim_text}; {bound_text}{family_text}"
 
 
-def _most(bound: LowerBound) -> tuple[float, float]:
+def _largest_bound(bound: LowerBound) -> tuple[float, float]:
     """The order of bounds: by what they prove, then by what they could have proven."""
     return bound.epsilon, bound.ceiling
 

@@ -48,7 +48,7 @@ def report(
 
     folder = output or (source if source.is_dir() else source.parent)
     extra = ("annex",) if annex else ()
-    files = _rendered(_with_ledger(load(source), ledger, output), formats, (edition, title), extra)
+    files = _render(_with_ledger(load(source), ledger, output), formats, (edition, title), extra)
     for name, content in files.items():
         _write(folder / name, content)
     if (folder / store.SUMS).is_file():
@@ -71,7 +71,7 @@ def _with_ledger(audit_report: AuditReport, file: Path | None, output: Path | No
     return replace(audit_report, ledger=ledger.summary(ledger_database.load(file)))
 
 
-def _rendered(
+def _render(
     audit_report: AuditReport, formats: Sequence[str] | None, request: tuple[str, str | None], extra: Sequence[str] = ()
 ) -> dict[str, bytes]:
     """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""

@@ -67,7 +67,7 @@ def run(
         formats=resolution.config.output.formats,
         watching=_silent if quiet or as_json else _watching,
     )
-    return _concluded(launch.go(), as_json)
+    return _conclude(launch.go(), as_json)
 
 
 def _folder(resolution: Resolved, resume: bool) -> Path:
@@ -103,7 +103,7 @@ def _silent(experiment: Experiment) -> Iterator[Progress]:
     yield lambda steps: None
 
 
-def _concluded(outcome: Finished, as_json: bool) -> int:
+def _conclude(outcome: Finished, as_json: bool) -> int:
     """Print what came of a run and return its exit code; `OutputError` where a format could not be rendered."""
     from audit.cli import output as screen
     from audit.experiment import report as summary

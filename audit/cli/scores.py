@@ -93,11 +93,11 @@ def scores(
     if output is not None:
         deliver.demand_new(output)
     columns, included = read_scores(file, score, member, conditions or [])
-    report = inspection.inspect_scores(_one_or_all(columns), included, settings, game=game, name=file.name)
+    report = inspection.inspect_scores(_attack_option(columns), included, settings, game=game, name=file.name)
     return deliver.finish(report, output, as_json, USUAL_FORMATS)
 
 
-def _one_or_all(columns: dict[str, Array]) -> Array | dict[str, Array]:
+def _attack_option(columns: dict[str, Array]) -> Array | dict[str, Array]:
     """A single column goes by no name of its own in the report."""
     return columns if len(columns) > 1 else next(iter(columns.values()))
 
@@ -175,12 +175,12 @@ def _column(columns: Mapping[str, Any], column_name: str | None, usual: tuple[st
         else f"{len(names)} columns that could be the {purpose} ({', '.join(names) or 'none'})"
     )
     raise DataError(
-        f"{path} has {problem}; it holds {_listed(columns)}. Expected one of {', '.join(usual)}, or name it with "
+        f"{path} has {problem}; it holds {_list_columns(columns)}. Expected one of {', '.join(usual)}, or name it with "
         f"--{'score' if purpose == 'score' else 'member'}"
     )
 
 
-def _listed(columns: Mapping[str, Any]) -> str:
+def _list_columns(columns: Mapping[str, Any]) -> str:
     rest = len(columns) - MOST_LISTED
     return ", ".join(list(columns)[:MOST_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
 
@@ -194,7 +194,7 @@ def _rows(columns: Mapping[str, Any], conditions: list[str], path: Path) -> Mapp
         if not equals:
             raise ConfigError(f"--where is '{condition}'; expected COLUMN=VALUE")
         if name not in columns:
-            raise DataError(f"{path} has no column '{name}' (--where); it holds {_listed(columns)}")
+            raise DataError(f"{path} has no column '{name}' (--where); it holds {_list_columns(columns)}")
         rows = columns[name].astype(str) == value
         if not rows.any():
             values = ", ".join(sorted(set(columns[name].astype(str)))[:8])

@@ -106,13 +106,13 @@ def parse(
     setting_origins = tuple((path, _origin(path, origins)) for path in leaves)
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(lasting, sort_keys=True, allow_unicode=True)
-    settings = tuple((path, _worded(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
+    settings = tuple((path, _message(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
     return Resolved(
         config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings, tuple(lines.items())
     )
 
 
-def _worded(value: Any) -> str:
+def _message(value: Any) -> str:
     """Return a leaf of the config as a person reads it."""
     return "none" if value in (None, [], {}) else str(value).lower() if isinstance(value, bool) else str(value)
 

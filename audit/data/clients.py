@@ -14,7 +14,7 @@ def uniform(records: int, clients: int, generator: np.random.Generator) -> tuple
     Raises:
         DataError: fewer records than clients.
     """
-    _refuse_few(records, clients)
+    _refuse_small(records, clients)
     return tuple(np.sort(part) for part in np.array_split(generator.permutation(records), clients))
 
 
@@ -35,7 +35,7 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
     References:
         Hsu, Qi, Brown 2019, arXiv 1909.06335.
     """
-    _refuse_few(len(labels), clients)
+    _refuse_small(len(labels), clients)
     if np.asarray(labels).dtype.kind not in "iu":
         raise DataError(f"a Dirichlet split needs class labels, got labels of type {labels.dtype}; use split 'uniform'")
     held: list[list[int]] = [[] for _ in range(clients)]
@@ -50,6 +50,6 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
     return tuple(np.sort(np.asarray(rows, dtype=np.int64)) for rows in held)
 
 
-def _refuse_few(records: int, clients: int) -> None:
+def _refuse_small(records: int, clients: int) -> None:
     if records < clients:
         raise DataError(f"{records} training records for {clients} clients; each needs at least one: lower clients")

@@ -32,7 +32,7 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
                 _refuse_large_parquet(content, place)
                 frame = pd.read_parquet(io.BytesIO(content))
             else:
-                text = _unpacked(content, place) if content[:2] == b"\x1f\x8b" else content
+                text = _unpack(content, place) if content[:2] == b"\x1f\x8b" else content
                 _refuse_header(text, place, separator, None if columns is not None else skip)
                 frame = _csv(text, columns, separator, skip)
         words = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
@@ -76,7 +76,7 @@ def _refuse_large_parquet(content: bytes, place: Path) -> None:
         )
 
 
-def _unpacked(content: bytes, place: Path) -> bytes:
+def _unpack(content: bytes, place: Path) -> bytes:
     """The text in a gzip file, or `DataError` where it is more than fits into memory."""
     limit = memory.machine() // 4
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:

@@ -23,7 +23,7 @@ from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.optimizing import optimizer_of
 from audit.models.build import starting
 
-_CANARIES_AT_ONCE = 64
+_CANARY_BATCH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Plan:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Measured:
+class _Measurements:
     """What really happened, gathered while it happens."""
 
     participants: Array
@@ -118,7 +118,7 @@ class Federations:
         """All rounds of all federations."""
         rounds, count, device = self.rounds, self.count, self.served.device
         initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
-        measurements = _Measured(
+        measurements = _Measurements(
             participants=self.coins.sum(2),
             noise_squares=torch.zeros(count, dtype=torch.float64, device=device),
             largest=torch.zeros(count, device=device),
@@ -132,13 +132,13 @@ class Federations:
             self._round(number, measurements, products)
             progress(count)
         return TrainedModels(
-            weights=_exported({**self.state, **self.workers.named(self.served)}),
-            executed=self._executed(measurements),
-            initial=_exported({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
+            weights=_export({**self.state, **self.workers.named(self.served)}),
+            executed=self._execution(measurements),
+            initial=_export({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
             extra={f"{source}/products": values.cpu().numpy() for source, values in products.items()},
         )
 
-    def _round(self, number: int, measurements: _Measured, products: Mapping[str, Tensor]) -> None:
+    def _round(self, number: int, measurements: _Measurements, products: Mapping[str, Tensor]) -> None:
         """One round of every federation."""
         honest = self._clients_sum(number, measurements)
         canary_mask = torch.from_numpy(self.coins[:, number, self.plan.clients :]).to(honest.device)
@@ -156,7 +156,7 @@ class Federations:
             products["updates"][:, :, number] = self._arriving(canary_mask)
         self.optimizer.step(self.served, model_release / max(self.rate * self.plan.clients, 1e-300))
 
-    def _clients_sum(self, number: int, measurements: _Measured) -> Tensor:
+    def _clients_sum(self, number: int, measurements: _Measurements) -> Tensor:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
         total = torch.zeros_like(self.served)
         federation, client = np.nonzero(self.coins[:, number, : self.plan.clients])
@@ -198,7 +198,7 @@ class Federations:
                 real[own, :, : mask.shape[2]] = mask
         return rows, real
 
-    def _noise(self, number: int, measurements: _Measured) -> Tensor:
+    def _noise(self, number: int, measurements: _Measurements) -> Tensor:
         """Return the noise of this round on the released sum `(N, width)`, 0 in the padding."""
         noise = torch.zeros_like(self.served)
         if self.private is None:
@@ -223,8 +223,8 @@ class Federations:
             return mask
         width, columns = self.workers.layout.width, self.workers.layout.columns()
         for index, stream in enumerate(self.streams["canary noise"]):
-            for start in range(0, self.planted.count, _CANARIES_AT_ONCE):
-                batch = min(_CANARIES_AT_ONCE, self.planted.count - start)
+            for start in range(0, self.planted.count, _CANARY_BATCH):
+                batch = min(_CANARY_BATCH, self.planted.count - start)
                 noise = torch.zeros(batch, width)
                 noise[:, columns] = torch.randn(batch, len(columns), generator=stream) * deviation * self.scale
                 own = self.planted.own_products(noise.to(mask.device), start)
@@ -238,7 +238,7 @@ class Federations:
         share = 1.0 if self.plan.noise == "local" else 1 / math.sqrt(self.plan.clients - self.plan.dropped)
         return self.private.noise_multiplier * share
 
-    def _executed(self, measurements: _Measured) -> Executed:
+    def _execution(self, measurements: _Measurements) -> Executed:
         """Return what was measured; a round without clients has no local noise, and counts as a draw all the same."""
         draws = len(self.workers.columns) * self.rounds if self.private is not None else 0
         multiplier = np.zeros(self.count)
@@ -278,5 +278,5 @@ def _stream(seed: Seed) -> torch.Generator:
     return generator
 
 
-def _exported(state: Mapping[str, Tensor]) -> dict[str, Any]:
+def _export(state: Mapping[str, Tensor]) -> dict[str, Any]:
     return {name: value.detach().cpu().numpy().copy() for name, value in state.items()}

@@ -53,7 +53,7 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
             plugins.find(plugins.FOLDERS["formats"], name, "formats")
     seed = Seed(config.seed)
     dataset = load.load(config.data, seed.child("data"))
-    accountants = tuple(_named("accountants", "audit.accounting.accountants", config.accountants))
+    accountants = tuple(_named_plugins("accountants", "audit.accounting.accountants", config.accountants))
     for name, accountant in accountants:
         if side_of(accountant) == "lower":
             raise ConfigError(f"accountants: '{name}' states a lower bound on epsilon; a claim has to be an upper bound")
@@ -78,8 +78,8 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
             executor=plugins.build("audit.execution.executors", config.execution.executor),
             foreign=foreign_modules(config.model_dump(mode="json")),
         ),
-        checks=tuple(check for _, check in _named("checks", plugins.FOLDERS["checks"], config.checks)),
-        classes=tuple(own for _, own in _named("coverage", plugins.FOLDERS["coverage"], config.coverage)),
+        checks=tuple(check for _, check in _named_plugins("checks", plugins.FOLDERS["checks"], config.checks)),
+        classes=tuple(own for _, own in _named_plugins("coverage", plugins.FOLDERS["coverage"], config.coverage)),
     )
     sizes.refuse(experiment)
     return experiment
@@ -91,7 +91,7 @@ def _parameters(config: Config, dataset: Dataset) -> int:
     return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.classes)
 
 
-def _named(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
+def _named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
     """Plug-ins with a name each: the kind, numbered where it occurs twice."""
     pairs: list[tuple[str, Any]] = []
     for index, spec in enumerate(specs):
@@ -210,20 +210,20 @@ def _adjacency(config: Config, name: str) -> Adjacency:
 def _play(config: Config, spec: GameSpec) -> Play:
     location = f"games.{spec.name}"
     access = Access.by_name(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
-    estimators_by_name = _named(f"{location}.estimators", "audit.bounds.estimators", spec.estimators)
+    estimators_by_name = _named_plugins(f"{location}.estimators", "audit.bounds.estimators", spec.estimators)
     if spec.stopping != "never":
         stopping.refuse(location, estimators_by_name, spec.runs, config.execution.models_per_job)
     estimators = tuple(plugin for _, plugin in estimators_by_name)
     attacks = []
-    for name, attack in _named(f"{location}.scorers", "attacks.scorers", spec.scorers):
+    for name, attack in _named_plugins(f"{location}.scorers", "attacks.scorers", spec.scorers):
         if spec.references < attack.needs.references:
             raise ConfigError(
                 f"{location}: scorer '{name}' needs {attack.needs.references} reference models, "
                 f"the game trains {spec.references}; raise references or choose another scorer"
             )
-        attacks.append(_planned(location, (name, attack), access, estimators, alone=spec.count == 1))
+        attacks.append(_planned_attack(location, (name, attack), access, estimators, alone=spec.count == 1))
     recipes = spec.mechanisms if spec.mechanisms is not None else [mechanism.name for mechanism in config.mechanisms]
-    ((_, maker),) = _named(f"{location}.canaries", "attacks.canaries", [spec.canaries])
+    ((_, maker),) = _named_plugins(f"{location}.canaries", "attacks.canaries", [spec.canaries])
     return Play(
         name=spec.name,
         access=access,
@@ -311,7 +311,7 @@ def _speaking(planned_attack: PlannedAttack, rules: Game, party: Recipe, game: s
     return tuple(speaking)
 
 
-def _planned(
+def _planned_attack(
     location: str, named_attack: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
 ) -> PlannedAttack:
     """An attack at the smallest_access access that it needs, with the estimators whose assumptions hold there.

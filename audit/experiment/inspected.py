@@ -84,7 +84,7 @@ def concluded(case: Case, settings: Settings) -> Inspection:
         settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
     records_given = Given(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
     play = brought_play(settings, records_given, len(case.included), case.models.released, by_coins=case.by_coins)
-    models, scores = _attacked(case, settings, play, records_given.canaries)
+    models, scores = _attack_models(case, settings, play, records_given.canaries)
     play = models.insertion.play
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
@@ -121,7 +121,7 @@ def _not_run(case: Case, settings: Settings, play: Play) -> dict[str, str]:
     return {name: reason or "ranks the records as another attack does" for name, reason in reasons.items()}
 
 
-def _attacked(case: Case, settings: Settings, play: Play, canaries: Canaries) -> tuple[Models, list[Scores]]:
+def _attack_models(case: Case, settings: Settings, play: Play, canaries: Canaries) -> tuple[Models, list[Scores]]:
     """The models with the attacks that are kept, and their scores.
 
     Of attacks that nobody asked for by name, those that rank the records in a new way are kept.

@@ -93,7 +93,7 @@ def examine(
     logits, notes = brought.query_model(target, evidence.inputs, evidence.labels)
     if evidence.omissions:
         notes = [f"{evidence.omissions} records were left out because they occur on both sides.", *notes]
-    case = _case(Recorded(logits=logits[None]), evidence, evidence.labels, _of_these(references, evidence, whole))
+    case = _case(Recorded(logits=logits[None]), evidence, evidence.labels, _of_arrays(references, evidence, whole))
     return concluded(
         replace(case, membership=membership_check[0], by_coins=membership_check[1], remarks=tuple(notes)), settings
     )
@@ -142,7 +142,7 @@ def examine_outputs(
     logits, losses = (None if array is None else np.asarray(array)[None] for array in (view.get("logits"), view.get("losses")))
     subject = Recorded(logits=logits, losses=losses if logits is None else None)
     labels = None if view.labels is None else evidence.labels
-    case = _case(subject, evidence, labels, _of_these(references, evidence, size))
+    case = _case(subject, evidence, labels, _of_arrays(references, evidence, size))
     return concluded(replace(case, membership=membership_check[0], by_coins=membership_check[1]), settings)
 
 
@@ -151,7 +151,7 @@ def inspect_outputs(view: View, included: Array, settings: Settings | None = Non
     return examine_outputs(view, included, settings, **settings_of_case).report
 
 
-def _of_these(references: References | None, evidence: Evidence, whole: int) -> References | None:
+def _of_arrays(references: References | None, evidence: Evidence, whole: int) -> References | None:
     """The references on the audited records, in their order."""
     if references is None:
         return None

@@ -82,8 +82,8 @@ def describe(attacks: Sequence[tuple[str, Attack]], models: Ensemble, *, prior: 
         scorers=tuple(ScorerSpread(scorer=name, figures=spread) for name, spread in spreads.items()),
         leading=leading,
         at_fpr=at_fpr,
-        reproducibility=_or_none(exposure.reproducibility),
-        chance=_or_none(exposure.chance),
+        reproducibility=_none_if_nan(exposure.reproducibility),
+        chance=_none_if_nan(exposure.chance),
         records=_records(exposure, results[leading], models),
         thresholds=_thresholds(results[leading], prior),
         groups=tuple(
@@ -147,5 +147,5 @@ def _fidelity(models: Ensemble) -> Fidelity | None:
     return max(comparisons, key=lambda comparison: (not comparison.matches, comparison.distance))
 
 
-def _or_none(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value

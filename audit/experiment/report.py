@@ -131,7 +131,7 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
             status=Status.CHECKED if agrees else Status.FAILED,
         ),
         _accountants_agree(result),
-        Check(code="release", item="What is released", value=_released(result), status=Status.DECLARED),
+        Check(code="release", item="What is released", value=_release_text(result), status=Status.DECLARED),
         Check(code="floating-point", item="Floating-point noise", value="attacks on it are not covered", status=Status.GAP),
     ]
     if frame.unaccounted:
@@ -158,7 +158,7 @@ def _accountants_agree(result: MechanismResult) -> Check:
     return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
 
 
-def _released(result: MechanismResult) -> str:
+def _release_text(result: MechanismResult) -> str:
     accesses = {game.game.access for game in result.games}
     if Access.ALL_STEPS in accesses:
         return "every noisy step (the strongest release that the claim covers)"
@@ -169,13 +169,13 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
     """Remarks for the cover that a reader of the verdict must not miss."""
     lines = [f"Outside the claim: {text}." for text in frame.unaccounted]
     for result in results:
-        lines += _inverted(result)
+        lines += _inversions(result)
         for check in result.checks:
             if check.status is Status.FAILED and result.mechanism is not None:
                 lines.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
             if check.code.startswith("left-out-"):
                 lines.append(f"{result.name}, {check.value}.")
-        lines += [note for game in result.games for note in (*_stopped(result.name, game), *_weak(result.name, game))]
+        lines += [note for game in result.games for note in (*_stopping_note(result.name, game), *_weak(result.name, game))]
         family_bound = _family_above(result)
         if family_bound is not None:
             lines.append(family_bound)
@@ -185,7 +185,7 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _inverted(result: MechanismResult) -> list[str]:
+def _inversions(result: MechanismResult) -> list[str]:
     """A remark where scores that somebody brought point the wrong way."""
     if result.mechanism is not None:
         return []
@@ -197,7 +197,7 @@ def _inverted(result: MechanismResult) -> list[str]:
     ]
 
 
-def _stopped(mechanism: str, game: GameResult) -> list[str]:
+def _stopping_note(mechanism: str, game: GameResult) -> list[str]:
     """A remark where training ended at a proof, before all planned runs."""
     stopping = game.watched
     if stopping is None or stopping.proved is None:
@@ -241,7 +241,7 @@ def coverage(results: Sequence[MechanismResult], classes: Sequence[AttackClass])
     rows = []
     for attack_class in classes:
         own = [game for game in games if attack_class.covers(game)]
-        text, status = (_done(own), "run") if own else attack_class.absent
+        text, status = (_runs_of(own), "run") if own else attack_class.absent
         rows.append(Coverage(attack_class=attack_class.attack_class, done=text, status=status))
     return tuple(rows)
 
@@ -252,7 +252,7 @@ def attack_classes() -> tuple[AttackClass, ...]:
     return tuple(own() for own in plugins.in_order(plugins.FOLDERS["coverage"]).values())
 
 
-def _done(games: Sequence[GameResult]) -> str:
+def _runs_of(games: Sequence[GameResult]) -> str:
     names = sorted({attack.scorer for game in games for attack in game.attacks})
     canaries = sum(game.game.canaries * game.game.runs for game in games)
     runs = sum(game.game.runs for game in games)

@@ -64,7 +64,7 @@ def inspect_scores(
     )
     claims = Stated(claims=settings.claims)
     outcome = Played(result=findings.bound_game(tables, terms, claims, budget), scores=tuple(tables))
-    training = judge.Training(name=name, mechanism=None, stated=claims, checks=(_declared(game), *odd))
+    training = judge.Training(name=name, mechanism=None, stated=claims, checks=(_declaration(game), *odd))
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
         kind="scores",
@@ -89,7 +89,7 @@ def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Chec
     )
 
 
-def _declared(game: str) -> Check:
+def _declaration(game: str) -> Check:
     assumptions = [Assumption.INDEPENDENT_COINS.value.replace("_", " ")]
     if game == "independent_trials":
         assumptions.append(Assumption.INDEPENDENT_TRIALS.value.replace("_", " "))

@@ -86,7 +86,7 @@ class ModelProcess:
             except (BrokenPipeError, ValueError):
                 reply = None
         if reply is None:
-            raise DataError(self._ended(action, seconds, late.is_set()))
+            raise DataError(self._end_message(action, seconds, late.is_set()))
         if "error" not in reply[0]:
             return reply
         if reply[0].get("kind") == "call":
@@ -110,7 +110,7 @@ class ModelProcess:
         finally:
             timer.cancel()
 
-    def _ended(self, action: str, seconds: float, late: bool) -> str:
+    def _end_message(self, action: str, seconds: float, late: bool) -> str:
         if late:
             return (
                 f"{self.name} did not {action} within {seconds:g} seconds; its process was ended. Allow more time "

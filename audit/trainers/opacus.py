@@ -91,7 +91,7 @@ class _SingleModel:
         self.module = module.to(self.device)
         refuse_mixing_layers(self.module)
         self.layout = Layout.of(self.module)
-        self.initial = self._exported()
+        self.initial = self._export()
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=mechanism.sample_rate)
         self.wrapped = wrap(self.module)
         self.trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
@@ -147,7 +147,7 @@ class _SingleModel:
             largest_norm=np.array([largest]),
             skipped=np.array([non_finite]),
         )
-        weights = self._exported()
+        weights = self._export()
         trainable = {slot.name for slot in self.layout.slots}
         initial = {name: value for name, value in self.initial.items() if name in trainable}
         finite = all(np.isfinite(value).all() for value in weights.values())
@@ -190,7 +190,7 @@ class _SingleModel:
         self.optimizer.step()
         return noise
 
-    def _exported(self) -> dict[str, np.ndarray]:
+    def _export(self) -> dict[str, np.ndarray]:
         table = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
         return {name: value.detach().cpu().numpy().copy()[None] for name, value in table.items()}
 

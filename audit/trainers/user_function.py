@@ -53,7 +53,7 @@ class UserFunction:
                 "trainer 'user_function' shows the final model alone; use canaries that are records, with access "
                 "label_only, final_model or final_weights"
             )
-        function = self._loaded()
+        function = self._load()
         device = find_device(job.device)
         inputs, labels = training_tensors(job, torch.float32, device)
         states = []
@@ -86,7 +86,7 @@ class UserFunction:
         )
         return Ensemble(job, models)
 
-    def _loaded(self) -> Callable[..., Any]:
+    def _load(self) -> Callable[..., Any]:
         function: Callable[..., Any] = plugins.foreign(self.function, "user_function")
         return function
 

@@ -108,11 +108,11 @@ def _game(game: GameResult) -> GameResult:
         groups=tuple(group for group in game.groups if min(group.members, group.nonmembers) >= SMALLEST_GROUP),
         attacks=tuple(_attack(attack) for attack in game.attacks),
         evaluation=None if game.evaluation is None else _evaluation(game.evaluation),
-        watched=None if game.watched is None else _watched(game.watched),
+        watched=None if game.watched is None else _stopping_record(game.watched),
     )
 
 
-def _watched(stopping: Watched) -> Watched:
+def _stopping_record(stopping: Watched) -> Watched:
     """The bounds without the course of the evidence, which tells after each model whether its guesses were right."""
     return replace(stopping, evidence=(), bounds=tuple(_bound(bound) for bound in stopping.bounds))
 
@@ -180,13 +180,13 @@ def _histogram(histogram: Histogram) -> Histogram:
     """
     count = len(histogram.members)
     for width in (width for width in range(1, count + 1) if count % width == 0):
-        candidate = _folded(_merged(histogram, width))
+        candidate = _fold(_merge(histogram, width))
         if all(total == 0 or total >= SMALLEST_GROUP for total in _totals(candidate)):
             return candidate
-    return _merged(histogram, count)
+    return _merge(histogram, count)
 
 
-def _merged(histogram: Histogram, width: int) -> Histogram:
+def _merge(histogram: Histogram, width: int) -> Histogram:
     starts = range(0, len(histogram.members), width)
     return Histogram(
         edges=(*(histogram.edges[start] for start in starts), histogram.edges[-1]),
@@ -195,7 +195,7 @@ def _merged(histogram: Histogram, width: int) -> Histogram:
     )
 
 
-def _folded(histogram: Histogram) -> Histogram:
+def _fold(histogram: Histogram) -> Histogram:
     """The same without small bins at its ends, which their neighbours take in."""
     while len(histogram.members) > 1 and _totals(histogram)[0] < SMALLEST_GROUP:
         histogram = Histogram(

@@ -57,7 +57,8 @@ def overview(report: AuditReport) -> Plan:
     """Bars of what is proven against marks of what is claimed and of what could have been shown."""
     bars = _bars(report)
     descriptions = [
-        f"{bar.name.replace(chr(10), ', ')}: {_spoken(bar)}, {f'claimed {up(bar.claim.epsilon)}' if bar.claim else 'no claim'}"
+        f"{bar.name.replace(chr(10), ', ')}: {_description(bar)}, "
+        f"{f'claimed {up(bar.claim.epsilon)}' if bar.claim else 'no claim'}"
         for bar in bars
     ]
     pale = any(bound.family for bar in bars for bound in bar.bounds)
@@ -87,7 +88,7 @@ def access(mechanism: MechanismResult) -> Plan:
     descriptions = []
     for bar in bars:
         highest = max((bound.epsilon for bound in bar.bounds), default=0.0)
-        descriptions.append(f"{bar.name}: {_spoken(bar)}" + (f", {_part(highest, claim)} of the claim" if claim else ""))
+        descriptions.append(f"{bar.name}: {_description(bar)}" + (f", {_part(highest, claim)} of the claim" if claim else ""))
     return Plan(
         name=_plots.file_name("access", mechanism.name),
         caption=f"What each adversary can show of {mechanism.name}, by what it sees of the training. Red: the ε that its "
@@ -99,7 +100,7 @@ def access(mechanism: MechanismResult) -> Plan:
     )
 
 
-def _spoken(bar: Bar) -> str:
+def _description(bar: Bar) -> str:
     """A bar as a screen reader says it."""
     clauses = [
         f"{'void' if bar.void else 'proven'} epsilon {down(bound.epsilon)}"
@@ -211,14 +212,14 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
     return Plan(
         name=_plots.file_name("budget", mechanism.name),
         caption=f"Privacy budget of {mechanism.name} over training. Blue: what the accountants claim after each step. Red: "
-        + _watched(mechanism),
+        + _watched_scorers(mechanism),
         alt=f"Line chart over {count(last)} training steps at delta {power(report.delta)}. " + "; ".join(ends) + ".",
         height_mm=56,
         paint=lambda figure: _paint_budget(figure, report, mechanism),
     )
 
 
-def _watched(mechanism: MechanismResult) -> str:
+def _watched_scorers(mechanism: MechanismResult) -> str:
     if not mechanism.bound_trajectories:
         return "what attacks prove; nothing is drawn, because no attack watched the single steps."
     scorers = list(dict.fromkeys(trajectory.label.partition(",")[0] for trajectory in mechanism.bound_trajectories))

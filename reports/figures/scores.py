@@ -70,7 +70,7 @@ def _limit_in_words(mechanism: MechanismResult) -> str:
 def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[Floats, Floats] | None) -> None:
     panels = (figure.add_axes((0.085, 0.175, 0.395, 0.8)), figure.add_axes((0.585, 0.175, 0.395, 0.8)))
     smallest = 1 / max(lead.roc.nonmembers, 2)
-    turns: tuple[Turn, Turn] = (_found, _miss)
+    turns: tuple[Turn, Turn] = (_rate_texts, _miss)
     for axes, turn in zip(panels, turns, strict=True):
         if turn is _miss:
             axes.set(xlim=(0, 1), ylim=(0, 1.02))
@@ -89,7 +89,7 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
         _plots.label(axes, curves)
 
 
-def _found(tpr: Any) -> Floats:
+def _rate_texts(tpr: Any) -> Floats:
     return np.asarray(tpr, dtype=np.float64)
 
 

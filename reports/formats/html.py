@@ -147,12 +147,12 @@ def _table(block: page.Table, *_: Any) -> str:
 
 
 def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
-    drawing = curves.roc(report, block.name) or _drawn(figures.drawings(report)[block.name].svg, block.name)
+    drawing = curves.roc(report, block.name) or _drawing(figures.drawings(report)[block.name].svg, block.name)
     labels = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(block.alt)}"', 1)
     return f"<figure>{labels}<figcaption>{escape(block.caption)}</figcaption></figure>"
 
 
-def _drawn(svg: bytes, name: str) -> str:
+def _drawing(svg: bytes, name: str) -> str:
     """A drawing without its prologue, with identifiers that no other drawing of the page shares."""
     plain = _METADATA.sub(b"", _PROLOGUE.sub(b"", svg)).decode()
     plain = re.sub(r'(?<= d=")[^"]*', lambda path: _LONG.sub(r"\1", path.group()), plain)
@@ -201,7 +201,7 @@ def _missing(block: page.Missing, *_: Any) -> str:
     return f'<p class="missing"><strong class="open">Missing</strong> {escape(block.what)}</p>'
 
 
-def _nothing(*_: Any) -> str:
+def _empty(*_: Any) -> str:
     return ""
 
 
@@ -215,13 +215,13 @@ WRITERS: dict[type, Callable[..., str]] = {
     page.Numbers: _numbers,
     page.Verdict: _verdict,
     page.Facts: _facts,
-    page.Contents: _nothing,
+    page.Contents: _empty,
     page.Quote: _quote,
     page.Formula: _formula,
     page.Terms: _terms,
     page.Items: _items,
     page.Missing: _missing,
-    page.Signature: _nothing,
+    page.Signature: _empty,
 }
 """How each block is written; the contents are links of the page itself, and nobody signs a screen."""
 

@@ -159,7 +159,7 @@ def _decode(value: Any, kind: Any, location: str) -> Any:
         return None
     members = _members(kind)
     if len(members) > 1:
-        return _tagged(value, members, location)
+        return _decode_tagged(value, members, location)
     if members:
         kind = members[0]
     if kind is Access:
@@ -171,7 +171,7 @@ def _decode(value: Any, kind: Any, location: str) -> Any:
     return _scalar(value, kind, location)
 
 
-def _tagged(value: Any, members: tuple[Any, ...], location: str) -> Any:
+def _decode_tagged(value: Any, members: tuple[Any, ...], location: str) -> Any:
     classes = {member.__name__: member for member in members}
     name = value.get(TAG) if isinstance(value, dict) else None
     if name not in classes:

@@ -131,14 +131,14 @@ def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **optio
         except typst.TypstError as error:
             lacking = _glyphs.lacking(document)
             if not lacking:
-                raise _refused(error) from error
+                raise _refusal(error) from error
         try:
             return attempt(_without(document, lacking))
         except typst.TypstError as error:
-            raise _refused(error) from error
+            raise _refusal(error) from error
 
 
-def _refused(error: Exception) -> OutputError:
+def _refusal(error: Exception) -> OutputError:
     return OutputError(f"typst refuses {FILE}: {error}; the report holds something the template cannot set")
 
 

@@ -35,7 +35,7 @@ def record(report: AuditReport) -> dict[str, Any]:
     ]
     deployment: dict[str, Any] = {"basic": _basic(report)}
     if claims:
-        deployment |= _claimed(*claims[0])
+        deployment |= _claim_properties(*claims[0])
     deployment["administrative"] = {
         "registry_authors": [(report.engagement.auditor if report.engagement else "") or OPEN],
         "notes": f"Drafted from audit report {report.id}. An audit can contradict a claim; it cannot prove one.",
@@ -57,7 +57,7 @@ def _basic(report: AuditReport) -> dict[str, Any]:
     }
 
 
-def _claimed(subject: MechanismResult, claim: Claim) -> dict[str, Any]:
+def _claim_properties(subject: MechanismResult, claim: Claim) -> dict[str, Any]:
     noisy = None if subject.mechanism is None else noisy_steps(subject.mechanism)
     gaps = [check.value for check in subject.checks if check.status is Status.GAP and check.code.startswith("unaccounted")]
     sections: dict[str, Any] = {

@@ -143,7 +143,7 @@ def _finite_claim(report: AuditReport) -> bool:
     return any(math.isfinite(claim.epsilon) for mechanism in report.mechanisms for claim in mechanism.claims)
 
 
-def _signed(report: AuditReport) -> Shown:
+def _signature_state(report: AuditReport) -> Shown:
     return Shown.PARTLY  # lines for names and dates are printed; whether somebody signs them, no report can know
 
 
@@ -226,7 +226,7 @@ REQUIREMENTS = (
     ),
     _row(19, "Utility with and without DP", f"{NIST} 3.2", ("Utility", "mechanisms.utility"), _utility),
     _row(20, "Description, necessity, risks, measures", "GDPR 35(7)", (WORDS, "mechanisms"), _dpia),
-    _row(21, "Dated and signed test reports", "EU AI Act, annex IV 2(g)", ("First page", "created"), _signed),
+    _row(21, "Dated and signed test reports", "EU AI Act, annex IV 2(g)", ("First page", "created"), _signature_state),
     _row(
         22,
         "Versions of system, software, hardware",

@@ -80,7 +80,7 @@ def _in_words(head: Headline) -> str:
                 "claimed. This audit could not have failed, so it says nothing for or against the claim."
             )
         case Outcome.VIOLATED:
-            sentence = _refuted(head.verdict.bound)
+            sentence = _refutation(head.verdict.bound)
         case Outcome.CONSISTENT:
             sentence = (
                 "The attacks listed here prove less than is claimed, and they were able to prove more. That is evidence for "
@@ -89,7 +89,7 @@ def _in_words(head: Headline) -> str:
     return f"{sentence}{_assumptions(head.mechanism)}"
 
 
-def _refuted(bound: LowerBound | None) -> str:
+def _refutation(bound: LowerBound | None) -> str:
     """What a refuted claim means: for a bound inside a family the curve that was claimed, not an epsilon of the run."""
     if bound is None or bound.family is None:
         return (
@@ -156,7 +156,7 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
             detail=f"{at}, per {claim.unit}. Source: {claim.source}",
             tone=Tone.CLAIM,
         ),
-        _proven(report, head.mechanism, head.proven, at, void),
+        _proof_number(report, head.mechanism, head.proven, at, void),
         Number(
             label="Ceiling of that game",
             value="none" if head.proven is None else down(head.proven.bound.ceiling),
@@ -166,13 +166,13 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
     )
 
 
-def _proven(report: AuditReport, mechanism: MechanismResult, source: Placed | None, at: str, void: bool) -> Number:
+def _proof_number(report: AuditReport, mechanism: MechanismResult, source: Placed | None, at: str, void: bool) -> Number:
     if source is None:
         return Number(label="Proven ε, at least", value="none", detail="No bound could be computed", tone=Tone.MEASURED)
     bound = source.bound
     label = "ε inside a family, at least" if bound.family else "Proven ε, at least"
     detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {source.attack}"
-    counterpart = _other(mechanism, source)
+    counterpart = _counterpart(mechanism, source)
     if counterpart is not None:
         detail += f". {_capital(_scope(counterpart.bound))}: {down(counterpart.bound.epsilon)}"
     if void:
@@ -182,11 +182,11 @@ def _proven(report: AuditReport, mechanism: MechanismResult, source: Placed | No
 
 def _other_ceiling(head: Headline) -> str:
     """The ceiling of the other bound that the second number names."""
-    counterpart = _other(head.mechanism, head.proven)
+    counterpart = _counterpart(head.mechanism, head.proven)
     return "" if counterpart is None else f"; {down(counterpart.bound.ceiling)} {_scope(counterpart.bound)}"
 
 
-def _other(mechanism: MechanismResult, source: Placed | None) -> Placed | None:
+def _counterpart(mechanism: MechanismResult, source: Placed | None) -> Placed | None:
     """The bound beside the proven one: for any mechanism where that is inside a family, else a larger one inside a family."""
     if source is None:
         return None

@@ -70,10 +70,10 @@ def summary(report: AuditReport) -> Section:
     left_out = [row.attack_class.lower() for row in report.coverage if row.status == "not run"]
     model_count = f", on {plural(models, 'trained model')} in all" if report.kind == "run" and models else ""
     points: list[Text] = [
-        (Strong("Claimed. "), _claimed(report)),
+        (Strong("Claimed. "), _claim_sentence(report)),
         (
             Strong("Tried. "),
-            f"{plural(len(attacks), 'attack')} ({_some(attacks)}) in {plural(len(games), 'game')}{model_count}.",
+            f"{plural(len(attacks), 'attack')} ({_examples(attacks)}) in {plural(len(games), 'game')}{model_count}.",
         ),
         (Strong("Error rate. "), _error_rate(report)),
         (
@@ -96,14 +96,14 @@ def summary(report: AuditReport) -> Section:
     return Section(title="In plain words", blocks=tuple(blocks))
 
 
-def _some(names: Sequence[str]) -> str:
+def _examples(names: Sequence[str]) -> str:
     """All names of a short list, the first of a long one."""
     return (
         listed(names) if len(names) <= MOST_NAMES else listed([*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"])
     )
 
 
-def _claimed(report: AuditReport) -> str:
+def _claim_sentence(report: AuditReport) -> str:
     """For whom an epsilon is claimed, and how the claims fared."""
     names = [mechanism.name for mechanism in report.mechanisms if mechanism.claims]
     if not names:

@@ -18,7 +18,7 @@ def blocks(game: GameResult) -> list[Block]:
     if game.game.inclusion is not Inclusion.COINS or not game.bounds:
         return []
     return [
-        Paragraph(text=(Strong("What it would have caught. "), *_caught(game.detectable)))
+        Paragraph(text=(Strong("What it would have caught. "), *_detectable(game.detectable)))
         if game.detectable
         else Missing(what="what this game would have caught; it was not simulated"),
         Paragraph(text=(Strong("How often it is wrong. "), _wrong(game.certificates)))
@@ -27,17 +27,17 @@ def blocks(game: GameResult) -> list[Block]:
     ]
 
 
-def _caught(detectables: tuple[Detectable, ...]) -> tuple[Piece, ...]:
+def _detectable(detectables: tuple[Detectable, ...]) -> tuple[Piece, ...]:
     powers, draws = {detectable.power for detectable in detectables}, min(detectable.draws for detectable in detectables)
     chance = percent(min(powers), 0)
-    parts = "; ".join(_one(detectable) for detectable in detectables)
+    parts = "; ".join(_detectable_text(detectable) for detectable in detectables)
     return (
         f"With {chance} probability the bounds of the best attack would have lain above the claim if the true ε of a Gaussian "
         f"mechanism had been at least: {parts}. From {draws} or more simulated audits at each ε.",
     )
 
 
-def _one(detectable: Detectable) -> str:
+def _detectable_text(detectable: Detectable) -> str:
     inside = f" inside the family {en.family(detectable.family)}" if detectable.family else ""
     over = f"against {at_most(detectable.claim)}" if detectable.claim > 0 else "for the proof of any leakage"
     if math.isinf(detectable.epsilon):

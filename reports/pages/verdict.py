@@ -18,7 +18,7 @@ TONES = {
     Strength.NOT_SHOWN: Tone.PLAIN,
     Strength.VOID: Tone.OPEN,
 }
-_SEEN = {
+_ACCESS_WORDS = {
     Access.LABEL_ONLY: "label_only",
     Access.FINAL_MODEL: "final_model",
     Access.FINAL_WEIGHTS: "final_weights",
@@ -34,10 +34,10 @@ def verdict(report: AuditReport) -> Verdict:
             question=say("question.none"), word=say("answer.no answer"), text=(say("answer.nothing"),), tone=Tone.PLAIN
         )
     first, further = all_answers[0], all_answers[1:]
-    paragraphs: list[Text] = [_joined(sentences(report, first))]
+    paragraphs: list[Text] = [_join(sentences(report, first))]
     for answer_item in further:
         text = say("answer.other", question=question(answer_item.access), strength=say(f"answer.{answer_item.strength.value}"))
-        paragraphs.append((Strong(text), " ", _joined(sentences(report, answer_item))))
+        paragraphs.append((Strong(text), " ", _join(sentences(report, answer_item))))
     return Verdict(
         question=question(first.access),
         word=say(f"answer.{first.strength.value}"),
@@ -46,13 +46,13 @@ def verdict(report: AuditReport) -> Verdict:
     )
 
 
-def _joined(sentences: tuple[str, ...]) -> str:
+def _join(sentences: tuple[str, ...]) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
 def question(access: Access) -> str:
     """The question about what an adversary sees, in the reader's words."""
-    key = _SEEN.get(access)
+    key = _ACCESS_WORDS.get(access)
     return say(f"question.{key}") if key else say("question.other", what=access.words)
 
 
@@ -65,7 +65,7 @@ def sentences(report: AuditReport, answer: Answer) -> tuple[str, ...]:
             if verdict.outcome is answer.mechanism.outcome and verdict.reason
         ]
         return (say("answer.void", reason=reasons[0] if reasons else en.VERDICTS[answer.mechanism.outcome]),)  # type: ignore[index]
-    return (_rate(answer), _proven(report, answer))
+    return (_rate(answer), _proof_text(report, answer))
 
 
 def _rate(answer: Answer) -> str:
@@ -84,7 +84,7 @@ def _rate(answer: Answer) -> str:
     )
 
 
-def _proven(report: AuditReport, answer: Answer) -> str:
+def _proof_text(report: AuditReport, answer: Answer) -> str:
     if answer.proven is None:
         return "" if headline.has_coins(report) else say("answer.split")
     if answer.proven.bound.epsilon <= 0:

@@ -75,10 +75,10 @@ def sentence(report: AuditReport) -> str:
 def numbers(report: AuditReport) -> tuple[Number, ...]:
     """Members found, AUC, proven epsilon of the first mechanism."""
     mechanism = report.mechanisms[0] if report.mechanisms else None
-    return (_found(mechanism), _area(mechanism), _epsilon(report, mechanism))
+    return (_rate_sentence(mechanism), _area(mechanism), _epsilon(report, mechanism))
 
 
-def _found(mechanism: MechanismResult | None) -> Number:
+def _rate_sentence(mechanism: MechanismResult | None) -> Number:
     point = finest(mechanism) if mechanism else None
     if point is None:
         return Number(label="Members found", value="none", detail="No rate is measured well enough", tone=Tone.MEASURED)

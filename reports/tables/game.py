@@ -29,12 +29,12 @@ def bounds(game: GameResult) -> Table:
         (
             Mono(source.name),
             Mono(bound.estimator),
-            _proven(bound, any(bound is leader for leader in best)),
+            _proof_cell(bound, any(bound is leader for leader in best)),
             down(bound.ceiling),
             confidence(bound.confidence),
             count(bound.comparisons),
             _holds_for(bound),
-            _given(bound),
+            _assumptions(bound),
             bound.selected or "nothing",
         )
         for source in headline.sources(game)
@@ -91,12 +91,12 @@ def rates(game: GameResult, with_claim: bool) -> Table:
         for point in attack.tpr_at:
             first: tuple[Text, ...] = (Mono(attack.scorer), target(point.target_fpr))
             if point.tpr is None or point.false_positives is None or point.true_positives is None:
-                rows.append((*first, "not resolved", f"finest: 1 in {count(nonmembers)}", "", "", _allowed(point.allowed)))
+                rows.append((*first, "not resolved", f"finest: 1 in {count(nonmembers)}", "", "", _limit(point.allowed)))
                 continue
             interval = f"{rate(point.lower, members, 'down')} to {rate(point.upper, members, 'up')}"
             hits = f"{count(point.true_positives)} of {count(members)}"
             wrong = f"{count(point.false_positives)} of {count(nonmembers)}"
-            rows.append((*first, rate(point.tpr, members), interval, hits, wrong, _allowed(point.allowed)))
+            rows.append((*first, rate(point.tpr, members), interval, hits, wrong, _limit(point.allowed)))
     columns = (
         Column(title="Attack"),
         Column(title="FPR", right=True, share=0.5),
@@ -223,7 +223,7 @@ def _interval(group_result: GroupResult) -> str:
     return f"{down(group_result.auc_lower, 3)} to {up(group_result.auc_upper, 3)}"
 
 
-def _proven(bound: LowerBound, leads: bool) -> Piece:
+def _proof_cell(bound: LowerBound, leads: bool) -> Piece:
     return Strong(down(bound.epsilon)) if leads and bound.epsilon > 0 else down(bound.epsilon)
 
 
@@ -231,11 +231,11 @@ def _holds_for(bound: LowerBound) -> str:
     return "any mechanism" if bound.family is None else f"{en.family(bound.family)} only"
 
 
-def _given(bound: LowerBound) -> str:
+def _assumptions(bound: LowerBound) -> str:
     return ", ".join(en.ASSUMPTIONS[assume] for assume in bound.assumes) or "nothing"
 
 
-def _allowed(share: float | None) -> str:
+def _limit(share: float | None) -> str:
     return "no limit" if share is None or math.isinf(share) else percent(share, side="up")
 
 

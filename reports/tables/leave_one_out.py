@@ -74,7 +74,7 @@ def spreads(evaluation: Evaluation) -> Table:
         own = {figure.figure: figure for figure in scorer.figures}
         rows.append((Mono(scorer.scorer), *(_spread(own.get(figure)) for figure in figures)))
     return Table(
-        caption=f"{_whom(evaluation)} once the target, all others its references: mean ± sample "
+        caption=f"{_targets_text(evaluation)} once the target, all others its references: mean ± sample "
         "standard deviation over targets [smallest, largest]. Targets share references, so this is no confidence interval.",
         columns=(Column(title="Attack"), *(Column(title=_figure(figure), right=True) for figure in figures)),
         rows=tuple(rows),
@@ -171,7 +171,7 @@ def units(evaluation: Evaluation) -> Table:
     )
 
 
-def _whom(evaluation: Evaluation) -> str:
+def _targets_text(evaluation: Evaluation) -> str:
     """Which models were targets, as the beginning of a sentence."""
     if not evaluation.spared:
         return f"Each of {plural(evaluation.targets, 'trained model')}"

@@ -14,7 +14,7 @@ def settings(report: AuditReport) -> Table | None:
         parts.setdefault(part, []).append((key, value))
     if not parts:
         return None
-    rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _said(given)) for part, given in parts.items()]
+    rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _setting_texts(given)) for part, given in parts.items()]
     return Table(
         caption="The settings that were given. All others have their defaults; the PDF has the whole configuration attached.",
         columns=(Column(title="Part", share=0.2), Column(title="Settings", share=0.8)),
@@ -41,7 +41,7 @@ def _split(path: str) -> tuple[str, str]:
     return part, " ".join(words) or "value"
 
 
-def _said(pairs: list[tuple[str, str]]) -> str:
+def _setting_texts(pairs: list[tuple[str, str]]) -> str:
     """Keys with their values; a list's values stand behind its key once."""
     values_by_key: dict[str, list[str]] = {}
     for key, value in pairs:

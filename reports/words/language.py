@@ -10,12 +10,12 @@ from importlib import import_module
 from audit.core.errors import ConfigError
 
 LANGUAGES = ("en", "zh")
-_CHOSEN: ContextVar[str] = ContextVar("language of a report", default="en")
+_LANGUAGE: ContextVar[str] = ContextVar("language of a report", default="en")
 
 
 def chosen() -> str:
     """The language that is written now."""
-    return _CHOSEN.get()
+    return _LANGUAGE.get()
 
 
 @contextmanager
@@ -27,11 +27,11 @@ def written_in(language: str) -> Iterator[None]:
     """
     if language not in LANGUAGES:
         raise ConfigError(f"reports are not written in '{language}'; choose {' or '.join(LANGUAGES)}")
-    token = _CHOSEN.set(language)
+    token = _LANGUAGE.set(language)
     try:
         yield
     finally:
-        _CHOSEN.reset(token)
+        _LANGUAGE.reset(token)
 
 
 def sentences(language: str) -> Mapping[str, str]:

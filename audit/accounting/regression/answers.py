@@ -22,7 +22,7 @@ from audit.core.event_forms import encode, number, plain
 from audit.core.events import Gaussian
 from audit.core.protocols import Accountant, Side
 
-_SAVE_EVERY = 25
+_SAVE_INTERVAL = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def collect(
         if not cache:
             return Run(spec=spec, name=name, side=side, absent=absent)
         answers = {case.id: _decode(cache["answers"][case.id]) for case in cases if _fits(cache, case, cache["source"], 0.0)}
-        return _judged(spec, name, cache["source"], side, float(cache["seconds"]), cases, answers)
+        return _judge(spec, name, cache["source"], side, float(cache["seconds"]), cases, answers)
     seconds = max(seconds, float(cache["seconds"])) if cache else seconds  # never less than was given before
     answers = {}
     for count, case in enumerate(cases):
@@ -80,13 +80,13 @@ def collect(
         if progress is not None and not reusable:
             progress(case)
         answers[case.id] = _decode(cache["answers"][case.id]) if reusable else suite.ask(accountant, case, seconds=seconds)
-        if count % _SAVE_EVERY == 0 and not reusable:
+        if count % _SAVE_INTERVAL == 0 and not reusable:
             _write(path, spec, source, seconds, cases, answers)
     _write(path, spec, source, seconds, cases, answers)
-    return _judged(spec, name, source, side, seconds, cases, answers)
+    return _judge(spec, name, source, side, seconds, cases, answers)
 
 
-def _judged(
+def _judge(
     spec: str, name: str, source: str, side: Side, seconds: float, cases: Sequence[Case], answers: Mapping[str, Answer]
 ) -> Run:
     results = tuple(suite.settle(case, answers[case.id], side) for case in cases if case.id in answers)

@@ -69,7 +69,7 @@ def bound(ranking: Memberships, pairs: Pairs, significance: float) -> tuple[floa
         return epsilon, pairs(epsilon / slope)[1]
 
     def rejects(first: int, last: int) -> bool:
-        return _refuted(design, _limits(design, right, range(first, last)), pair(float(edges[last])), level)
+        return _search(design, _limits(design, right, range(first, last)), pair(float(edges[last])), level)
 
     statistic = _begin(ranking, pairs, significance) * slope
     step = _last_edge(rejects, int(np.searchsorted(edges, statistic, side="right")) - 1, len(edges) - 1)
@@ -101,8 +101,8 @@ def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]],
     pair that is kept never will: only the others are counted anew.
     """
     blocks = range(_blocks(level))
-    settled_rows = [_reached(design, parts[0], limits, block) for block in blocks]
-    open_rows = [np.flatnonzero(_reached(design, parts[-1], limits, block) & ~settled_rows[block]) for block in blocks]
+    settled_rows = [_exceedance_mask(design, parts[0], limits, block) for block in blocks]
+    open_rows = [np.flatnonzero(_exceedance_mask(design, parts[-1], limits, block) & ~settled_rows[block]) for block in blocks]
     counts_settled = [int(rows.sum()) for rows in settled_rows]
     first, last = 0, len(parts) - 1
     while last - first > 1:
@@ -128,7 +128,7 @@ def refutes(ranking: Memberships, epsilon: float, delta: float, significance: fl
         return True
     step = int(np.searchsorted(edges, epsilon, side="right")) - 1
     limits = _limits(design, right_guesses(ranking), range(step, step + 1))
-    return _refuted(design, limits, (epsilon, delta), (1 - RANKS) * significance)
+    return _search(design, limits, (epsilon, delta), (1 - RANKS) * significance)
 
 
 def _begin(ranking: Memberships, pairs: Pairs, significance: float) -> float:
@@ -155,11 +155,11 @@ def _limits(design: Design, right: Counts, steps: range) -> Counts:
     return np.asarray(low.min(axis=0))
 
 
-def _refuted(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
+def _search(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
     """Whether it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
     exceedances: list[int] = []
     for block in range(_blocks(level)):
-        exceedances.append(int(_reached(design, pair, limits, block).sum()))
+        exceedances.append(int(_exceedance_mask(design, pair, limits, block).sum()))
         if block == 0 and not _significant(exceedances, max(level, SMALL)):
             return False
     return _significant(exceedances, level)
@@ -179,7 +179,7 @@ def _significant(exceedances: list[int], level: float) -> bool:
     return (1 + sum(exceedances)) / (1 + pair_draws.ROWS * len(exceedances)) <= level
 
 
-def _reached(design: Design, pair: tuple[float, float], limits: Counts, block: int) -> Rows:
+def _exceedance_mask(design: Design, pair: tuple[float, float], limits: Counts, block: int) -> Rows:
     """Which draws have one of so many right guesses."""
     return np.asarray((simulate(design, *pair, block) >= limits).any(axis=1))
 
