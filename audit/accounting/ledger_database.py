@@ -173,7 +173,7 @@ def _extend(path: Path, change: Callable[[Ledger], tuple[Ledger, str, dict[str, 
 
 def _recognise(path: Path) -> None:
     if path.exists() and not path.is_file():
-        raise DataError(f"cannot read the ledger {path}: it is no regular file")
+        raise DataError(f"cannot read the ledger {path}: it is not a regular file")
     try:
         with path.open("rb") as file:
             first = file.read(len(_MAGIC))
@@ -182,7 +182,7 @@ def _recognise(path: Path) -> None:
     if first.lstrip().startswith(b"{"):
         raise DataError(f"{path} is a ledger of an earlier version, in JSON; `audit ledger import {path} NEW` reads it")
     if first != _MAGIC:
-        raise DataError(f"{path} is no ledger; expected an SQLite database that `audit ledger create` made")
+        raise DataError(f"{path} is not a ledger; expected an SQLite database that `audit ledger create` made")
 
 
 def _is_writable(path: Path) -> bool:

@@ -31,7 +31,7 @@ def load(path: Path) -> Ledger:
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the ledger {path}: {error}; expected a JSON file that this program wrote") from error
     if not isinstance(document, dict) or document.get("version") not in _VERSIONS:
-        raise DataError(f"{path} is no ledger of version {' or '.join(map(str, _VERSIONS))}")
+        raise DataError(f"{path} is not a ledger of version {' or '.join(map(str, _VERSIONS))}")
     is_sealed = document["version"] == 2
     _exactly(document, _HEAD if is_sealed else _HEAD - {"seal"}, str(path))
     if not isinstance(document["releases"], list):

@@ -172,7 +172,7 @@ def import_(
     old: Annotated[Path, typer.Argument(help="Ledger of an earlier version, a JSON file.")],
     file: File,
 ) -> int:
-    """Make a database of a ledger that an earlier version kept as JSON; the file itself stays as it is."""
+    """Import a ledger that an earlier version kept as JSON; the file itself stays as it is."""
     from audit.accounting import ledger_database, ledger_import
 
     book = ledger_import.load(old)

@@ -220,7 +220,7 @@ def test_a_ledger_is_never_overwritten(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "cannot read"), (b"", "no ledger"), (b"PK", "no ledger"), (b'{"version": 2}', "audit ledger import")],
+    [(None, "cannot read"), (b"", "not a ledger"), (b"PK", "not a ledger"), (b'{"version": 2}', "audit ledger import")],
 )
 def test_a_file_that_is_no_ledger(tmp_path: Path, content: bytes | None, message: str) -> None:
     file = tmp_path / "book"
@@ -233,7 +233,7 @@ def test_a_file_that_is_no_ledger(tmp_path: Path, content: bytes | None, message
 def test_what_never_ends_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(DataError, match="no regular file"):
+        with pytest.raises(DataError, match="not a regular file"):
             ledger_database.load(path)
 
 
@@ -241,7 +241,7 @@ def test_a_database_of_somebody_else(tmp_path: Path) -> None:
     file = tmp_path / "other.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE entries (a)")
-    with pytest.raises(DataError, match="no ledger of version"):
+    with pytest.raises(DataError, match="not a ledger of version"):
         ledger_database.load(file)
 
 

@@ -26,7 +26,7 @@ VERBS = {
     "Render",
     "Run",
 }
-VERBS |= {"Start", "Test", "Write"}
+VERBS |= {"Change", "Import", "Start", "Test", "Write"}
 FRAGMENT = re.compile(r"^(Of|With|That|Which|Whether|After|Who|Where|How|The same|Ask|Most|Fewest)\b")
 
 
