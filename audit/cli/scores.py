@@ -159,7 +159,7 @@ def _columns(path: Path) -> Mapping[str, Any]:
     from audit.data.source import read_bytes
 
     content = read_bytes(path, "scores")
-    if content[:2] == b"PK":
+    if content[:2] == b"PK" or content.startswith(b"\x93NUMPY"):
         return read_npz(content, path)
     frame = read_table(content, path)
     return {str(name): frame[name].to_numpy() for name in frame.columns}
