@@ -13,15 +13,15 @@ from audit.core.game import Inclusion
 from audit.core.game_results import AttackResult, GameResult, TprAtFpr
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import headline
-from reports.headline import Placed
+from reports.headline import GameBound
 
 CLEAR = 1.0
 """A proven epsilon from which on the answer is a plain yes; NIST SP 800-226, 2.2, calls epsilon of at most 1 conservative."""
 
-EXPECTED = 10
+EXPECTED_HITS = 10
 """A headline rate needs so many expected false positives."""
 
-ENOUGH = 64
+ENOUGH_RECORDS = 64
 """Reference models from which on published attacks of this kind gain little."""
 
 HALF = 4
@@ -57,7 +57,7 @@ class Answer:
     mechanism: MechanismResult
     access: Access
     strength: Strength
-    proven: Placed | None
+    proven: GameBound | None
     rate: Rate | None
 
 
@@ -83,7 +83,7 @@ def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackRes
 
 
 def _answer(mechanism: MechanismResult, access: Access, attacks: list[AttackResult]) -> Answer:
-    free = [bound for bound in headline.placed(mechanism) if bound.access == access and bound.bound.family is None]
+    free = [bound for bound in headline.game_bounds(mechanism) if bound.access == access and bound.bound.family is None]
     strongest = headline.strongest(free)
     attack_list = [attack for attack in attacks if strongest is not None and attack.scorer == strongest.attack]
     rate = _finest(attack_list) or _finest(attacks)
@@ -111,12 +111,12 @@ def _of_bands(attack: AttackResult) -> Strength:
 
 
 def _finest(attacks: list[AttackResult]) -> Rate | None:
-    """The largest rate at the smallest target that expects at least `EXPECTED` false positives.
+    """The largest rate at the smallest target that expects at least `EXPECTED_HITS` false positives.
 
     Where no attack has so many nonmembers, at the largest target that any attack resolves.
     """
     pairs = [Rate(attack=attack, point=point) for attack in attacks for point in attack.tpr_at if point.tpr is not None]
-    solid = [pair for pair in pairs if pair.attack.roc.nonmembers * pair.point.target_fpr >= EXPECTED]
+    solid = [pair for pair in pairs if pair.attack.roc.nonmembers * pair.point.target_fpr >= EXPECTED_HITS]
     targets = [pair.point.target_fpr for pair in solid]
     target = min(targets) if targets else max((pair.point.target_fpr for pair in pairs), default=0.0)
     return max(
@@ -188,7 +188,7 @@ def stronger(report: AuditReport) -> Stronger | None:
     if subject is None or not any(True for _ in _attacks(subject)):
         return None
     claim = headline.tightest(subject)
-    free = [place for place in headline.placed(subject) if place.bound.family is None]
+    free = [place for place in headline.game_bounds(subject) if place.bound.family is None]
     widest = max(free, key=lambda place: place.bound.ceiling, default=None)
     coins = coins_needed = 0
     if claim is not None and widest is not None and widest.bound.ceiling < claim.epsilon:

@@ -63,7 +63,7 @@ def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
     return tuple(change_list)
 
 
-def regressed(changes: Sequence[Change]) -> bool:
+def is_worse(changes: Sequence[Change]) -> bool:
     """True where anything got worse or went missing."""
     return any(change.weight is not Weight.OTHER for change in changes)
 

@@ -17,7 +17,7 @@ GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class GameBound:
     """A bound with the game and attack it comes from.
 
     Attributes:
@@ -62,45 +62,45 @@ class Headline:
 
     mechanism: MechanismResult
     verdict: Verdict
-    proven: Placed | None
+    proven: GameBound | None
     ceiling: float
 
 
-def placed(mechanism: MechanismResult) -> Iterator[Placed]:
+def game_bounds(mechanism: MechanismResult) -> Iterator[GameBound]:
     """Every bound of a mechanism with where it comes from."""
     for game in mechanism.games:
         for source in sources(game):
             access = game.game.access if source.result is None else source.result.access or game.game.access
             for bound in source.bounds:
-                yield Placed(bound=bound, game=game, attack=source.name, access=access)
+                yield GameBound(bound=bound, game=game, attack=source.name, access=access)
 
 
-def strongest(bounds: Sequence[Placed]) -> Placed | None:
+def strongest(bounds: Sequence[GameBound]) -> GameBound | None:
     """The largest bound; of equal ones the first."""
     return max(bounds, key=lambda bound: bound.bound.epsilon, default=None)
 
 
-def free(mechanism: MechanismResult) -> Placed | None:
+def free(mechanism: MechanismResult) -> GameBound | None:
     """The largest bound that holds for any mechanism."""
-    return strongest([bound for bound in placed(mechanism) if bound.bound.family is None])
+    return strongest([bound for bound in game_bounds(mechanism) if bound.bound.family is None])
 
 
-def in_family(mechanism: MechanismResult) -> Placed | None:
+def in_family(mechanism: MechanismResult) -> GameBound | None:
     """The largest bound that holds inside a declared family of trade-off curves."""
-    return strongest([bound for bound in placed(mechanism) if bound.bound.family is not None])
+    return strongest([bound for bound in game_bounds(mechanism) if bound.bound.family is not None])
 
 
-def levels(mechanism: MechanismResult) -> dict[Access, tuple[Placed, ...]]:
+def levels(mechanism: MechanismResult) -> dict[Access, tuple[GameBound, ...]]:
     """The bounds by what an adversary has to see for them, from least to most; levels that nobody tried are left out."""
-    by_access: dict[Access, list[Placed]] = {}
-    for bound in placed(mechanism):
+    by_access: dict[Access, list[GameBound]] = {}
+    for bound in game_bounds(mechanism):
         by_access.setdefault(bound.access, []).append(bound)
     return {level: tuple(by_access[level]) for level in sorted(by_access, key=lambda access: len(access.released))}
 
 
-def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[Placed, ...]:
+def admissible(claim: Claim, mechanism: MechanismResult) -> tuple[GameBound, ...]:
     """The bounds that are able to refute `claim`: assumption-free ones, and those of the family it asserts."""
-    return tuple(bound for bound in placed(mechanism) if claim.can_be_refuted_by(bound.bound))
+    return tuple(bound for bound in game_bounds(mechanism) if claim.can_be_refuted_by(bound.bound))
 
 
 def deciding(mechanism: MechanismResult) -> Verdict | None:
@@ -130,12 +130,12 @@ def tightest(mechanism: MechanismResult) -> Claim | None:
     return min(finite, key=lambda claim: claim.epsilon, default=None)
 
 
-def ordered(report: AuditReport) -> tuple[MechanismResult, ...]:
+def by_gravity(report: AuditReport) -> tuple[MechanismResult, ...]:
     """The mechanisms with those that claim something first, otherwise in the order of the configuration."""
     return tuple(sorted(report.mechanisms, key=lambda mechanism: not mechanism.claims))
 
 
-def unclaimed(report: AuditReport) -> tuple[MechanismResult, ...]:
+def without_claims(report: AuditReport) -> tuple[MechanismResult, ...]:
     """The mechanisms without a claim: what the same training gives away when nothing protects it."""
     return tuple(mechanism for mechanism in report.mechanisms if not mechanism.claims)
 
@@ -181,6 +181,6 @@ def allowed_tpr(fpr: float, epsilon: float, delta: float) -> float:
     return max(0.0, min(1.0, low, high))
 
 
-def passed(report: AuditReport) -> bool:
+def control_passed(report: AuditReport) -> bool:
     """True where every policy gate is met."""
     return all(gate.met for gate in report.policy)

@@ -222,7 +222,7 @@ def _append(database: sqlite3.Connection, entries: Sequence[tuple[str, Mapping[s
     position, digest = database.execute("SELECT position, hash FROM head").fetchone()
     for kind, body in entries:
         position, text = position + 1, json.dumps(body, sort_keys=True)
-        digest = ledger_entries.chained(digest, position, kind, text)
+        digest = ledger_entries.chain_hash(digest, position, kind, text)
         database.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (position, kind, text, digest))
     database.execute("UPDATE head SET position = ?, hash = ?", (position, digest))
 
@@ -243,10 +243,10 @@ def _read(database: sqlite3.Connection, path: Path) -> Book:
     rows = database.execute("SELECT position, kind, body, hash FROM entries ORDER BY position").fetchall()
     last, seal = database.execute("SELECT position, hash FROM head").fetchone()
     database.execute("COMMIT")
-    hashes = ledger_entries.verified(rows, path)
+    hashes = ledger_entries.verify(rows, path)
     if (last, seal) != (len(rows), hashes[-1] if hashes else ""):
         raise DataError(f"{path}: its last entry was removed or replaced; the seal does not fit")
     if not rows or rows[0][1] != ledger_entries.SETTINGS:
         raise DataError(f"{path} does not begin with its settings")
-    ledger = ledger_entries.restored([(kind, json.loads(body)) for _, kind, body, _ in rows], path)
+    ledger = ledger_entries.restore([(kind, json.loads(body)) for _, kind, body, _ in rows], path)
     return Book(ledger=ledger, hashes=hashes)

@@ -17,23 +17,23 @@ SETTINGS, RELEASE, BUDGET = "settings", "release", "budget"
 """Kinds of entries."""
 
 
-def chained(before: str, position: int, kind: str, body: str) -> str:
+def chain_hash(before: str, position: int, kind: str, body: str) -> str:
     """Return the hash of an entry and, by the hash before it, of all entries before it."""
     return hashlib.sha256(json.dumps([before, position, kind, body]).encode()).hexdigest()
 
 
-def verified(rows: Sequence[tuple[int, str, str, str]], path: Path) -> tuple[str, ...]:
+def verify(rows: Sequence[tuple[int, str, str, str]], path: Path) -> tuple[str, ...]:
     """The hashes of all entries, which are those of an unbroken chain."""
     hashes: list[str] = []
     for place, (position, kind, body, digest) in enumerate(rows, start=1):
-        digest_expected = chained(hashes[-1] if hashes else "", place, kind, body)
+        digest_expected = chain_hash(hashes[-1] if hashes else "", place, kind, body)
         if position != place or digest != digest_expected:
             raise DataError(f"{path}: entry {place} ({kind}) or one before it was changed or removed after it was recorded")
         hashes.append(digest_expected)
     return tuple(hashes)
 
 
-def restored(entries: Sequence[tuple[str, dict[str, Any]]], path: Path) -> Ledger:
+def restore(entries: Sequence[tuple[str, dict[str, Any]]], path: Path) -> Ledger:
     """The ledger that the entries add up to."""
     try:
         _, settings = entries[0]

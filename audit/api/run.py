@@ -17,11 +17,11 @@ from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
 
 if TYPE_CHECKING:
-    from audit.config import Resolved
+    from audit.config import Resolution
     from audit.core.results import AuditReport
     from audit.core.training import Progress
     from audit.execution.store import Store
-    from audit.experiment.game import Played
+    from audit.experiment.game import GameOutcome
     from audit.experiment.ledger_entry import LedgerEntry
     from audit.experiment.spec import Experiment
 
@@ -82,7 +82,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class RunOutcome:
     """A run that is over.
 
     Attributes:
@@ -117,7 +117,7 @@ class Launch:
         watching: called with the experiment before anything is trained; gives what hears of model-steps done.
     """
 
-    resolved: Resolved
+    resolved: Resolution
     folder: Path
     resume: bool
     key: bytes | None
@@ -125,7 +125,7 @@ class Launch:
     formats: Sequence[str]
     watching: Callable[[Experiment], AbstractContextManager[Progress]] = field(default=lambda experiment: nullcontext(_quiet))
 
-    def go(self) -> Finished:
+    def go(self) -> RunOutcome:
         """Run it.
 
         Raises:
@@ -144,7 +144,7 @@ class Launch:
                 store.abandon()
                 raise
 
-    def _audit(self, store: Store) -> tuple[AuditReport, tuple[Played, ...], float]:
+    def _audit(self, store: Store) -> tuple[AuditReport, tuple[GameOutcome, ...], float]:
         """Return the report, the games behind it and the seconds it took."""
         from audit.execution.code import sources
         from audit.experiment import assemble, naming
@@ -168,8 +168,8 @@ class Launch:
         return self.entry.settled(report, experiment), outcomes, time.monotonic() - start
 
     def _write(
-        self, report: AuditReport, playeds: tuple[Played, ...], store: Store, seconds: float, close_log: Callable[[], None]
-    ) -> Finished:
+        self, report: AuditReport, playeds: tuple[GameOutcome, ...], store: Store, seconds: float, close_log: Callable[[], None]
+    ) -> RunOutcome:
         """Fill the folder and give it its name. What other formats are made from is written first."""
         import reports
         from audit.experiment import tables
@@ -185,10 +185,10 @@ class Launch:
             store.write(name, content)
         LOG.info("outcome %s; written: %s", report.outcome, ", ".join(sorted([*files, *outputs])))
         close_log()  # its checksum is taken next
-        return Finished(report=report, folder=store.finish(), failures=tuple(failures))
+        return RunOutcome(report=report, folder=store.finish(), failures=tuple(failures))
 
 
-def _frame(resolution: Resolved, experiment: Experiment, time: str) -> Any:
+def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
     """What the report says besides its results."""
     from audit.core.results import Engagement
     from audit.engine import device
@@ -222,7 +222,7 @@ def _frame(resolution: Resolved, experiment: Experiment, time: str) -> Any:
     )
 
 
-def _resolve(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> Resolved:
+def _resolve(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> Resolution:
     from audit import config as configs
 
     changes = [f"{path}={_json(value, path)}" for path, value in overrides.items()]

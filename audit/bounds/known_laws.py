@@ -36,7 +36,7 @@ class KnownLaw:
     draw: Callable[[Memberships, np.random.Generator], Array]
 
 
-def tried(families: Collection[str | None], mechanism: Event | None, copies: int, delta: float) -> list[KnownLaw]:
+def laws_to_try(families: Collection[str | None], mechanism: Event | None, copies: int, delta: float) -> list[KnownLaw]:
     """Return nothing, randomised response, and the least favourable pair of each family at a positive parameter.
 
     On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most. With

@@ -145,7 +145,7 @@ def quick(path: Path) -> tuple[Certificate, ...]:
 
 @functools.lru_cache(maxsize=512)
 def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ...]:
-    """How often "the largest bound of this path" was above the truth, under each of `known_laws.tried`.
+    """How often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
 
     An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
     bounds, and one above the truth counts even where no test said so. Nothing is returned where even twenty audits would take
@@ -155,7 +155,7 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
         return ()
     families = {family_of(estimator, path) for estimator in path.estimators}
     certificates = []
-    for law in known_laws.tried(families, path.mechanism, path.game.copies, path.delta):
+    for law in known_laws.laws_to_try(families, path.mechanism, path.game.copies, path.delta):
         taking_part = [
             [estimator for estimator in attack if family_of(estimator, path) in law.families and _speaks(estimator, path)]
             for attack in path.attacks

@@ -72,13 +72,14 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> int:
     """Write a commented config to start from."""
-    from audit.config import named
+    from audit.config import config_names
 
     if path.exists() and not force:
         raise ConfigError(f"'{path}' exists already; choose another name or use --force")
     try:
         path.write_text(
-            named("quickstart").read_text(encoding="utf-8").replace("name: quickstart", "name: my-audit"), encoding="utf-8"
+            config_names("quickstart").read_text(encoding="utf-8").replace("name: quickstart", "name: my-audit"),
+            encoding="utf-8",
         )
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error}") from error

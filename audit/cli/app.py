@@ -66,7 +66,7 @@ def _common(
     """Options of `audit` itself; its help text stands above."""
 
 
-class Stopped(BaseException):
+class StopSignal(BaseException):
     """A signal asked the program to end; no `except Exception` on the way stops it, and every `finally` runs."""
 
     def __init__(self, number: int) -> None:
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_DFL)  # asked twice, the program ends at once
-    raise Stopped(number)
+    raise StopSignal(number)
 
 
 def answer(arguments: Sequence[str]) -> int:
@@ -100,8 +100,8 @@ def answer(arguments: Sequence[str]) -> int:
         usage: Any = error  # a usage error prints itself, with the help line of its command
         usage.show()
         return int(usage.exit_code)
-    except (typer.Abort, Stopped) as stop:
-        return _interrupt(arguments, stop.number if isinstance(stop, Stopped) else signal.SIGINT)
+    except (typer.Abort, StopSignal) as stop:
+        return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
     except AuditError as error:
         print_error(error)
         return error.exit_code

@@ -14,7 +14,7 @@ from audit.core.errors import ConfigError
 from audit.core.rounding import down, up
 
 if TYPE_CHECKING:
-    from audit.config import Resolved
+    from audit.config import Resolution
     from audit.core.claims import LowerBound
     from audit.experiment.spec import Experiment
 
@@ -53,7 +53,7 @@ def plan(
 
 
 def show(
-    config: Resolved,
+    config: Resolution,
     *,
     as_json: bool,
     measure: bool,
@@ -84,7 +84,7 @@ def figures(experiment: Experiment, *, measure: bool = False, violation: float |
     from audit.experiment import timing
     from audit.experiment.disk import bytes_needed
 
-    games = line.rehearsed(experiment) if experiment.parameters else []  # a dry run leaves a user's model unmade
+    games = line.rehearse_all(experiment) if experiment.parameters else []  # a dry run leaves a user's model unmade
     rows = _ceilings(experiment)
     tops = {(row["mechanism"], row["game"], row["estimator"]): row["ceiling"] for row in rows}
     claims = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 JSON = "report.json"
 PDF = "report.pdf"
 INTERNAL, EXTERNAL = "internal", "external"
-FAILED = 1
+VERIFICATION_FAILURE = 1
 
 
 def report(
@@ -104,7 +104,7 @@ def verify(
         print_plain(
             f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {audit_report.id}, schema {audit_report.schema}"
         )
-    return FAILED if problems else 0
+    return VERIFICATION_FAILURE if problems else 0
 
 
 def diff(
@@ -119,8 +119,8 @@ def diff(
     before, after = load(old), load(new)
     differences = comparison.changes(before, after)
     _show(differences, before, after, as_json)
-    if comparison.regressed(differences):
-        return FAILED
+    if comparison.is_worse(differences):
+        return VERIFICATION_FAILURE
     return judge.exit_code(after.outcome, all(gate.met for gate in after.policy))
 
 

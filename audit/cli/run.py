@@ -15,8 +15,8 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from audit.api.run import Finished
-    from audit.config import Resolved
+    from audit.api.run import RunOutcome
+    from audit.config import Resolution
     from audit.core.training import Progress
     from audit.experiment.spec import Experiment
 
@@ -70,7 +70,7 @@ def run(
     return _conclude(launch.go(), as_json)
 
 
-def _folder(resolution: Resolved, resume: bool) -> Path:
+def _folder(resolution: Resolution, resume: bool) -> Path:
     """Return the folder of a run that names none: a new one, or that of the unfinished run of the same config."""
     from audit.execution import store
 
@@ -103,7 +103,7 @@ def _silent(experiment: Experiment) -> Iterator[Progress]:
     yield lambda steps: None
 
 
-def _conclude(outcome: Finished, as_json: bool) -> int:
+def _conclude(outcome: RunOutcome, as_json: bool) -> int:
     """Print what came of a run and return its exit code; `OutputError` where a format could not be rendered."""
     from audit.cli import output as screen
     from audit.experiment import report as summary

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from audit.config.model import Config
-from audit.config.read import Resolved, load, named, options, parse
+from audit.config.read import Resolution, config_names, load, options, parse
 
-__all__ = ["Config", "Resolved", "load", "named", "options", "parse"]
+__all__ = ["Config", "Resolution", "config_names", "load", "options", "parse"]

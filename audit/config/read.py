@@ -25,7 +25,7 @@ _NO_IDENTITY = frozenset({"about", "execution", "name", "title", "output", "unac
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolution:
     """A validated config, its canonical text, its identity, where each value came from, the values that somebody gave
     and the line of each path in the file.
 
@@ -41,7 +41,7 @@ class Resolved:
     lines: tuple[tuple[str, int], ...] = ()
 
 
-def named(name: str) -> Path:
+def config_names(name: str) -> Path:
     """The file of a config: a path, or the name of one that comes with the project.
 
     Raises:
@@ -74,15 +74,15 @@ def _folders() -> list[Path]:
     return [folder for folder in (package / "_configs", package.parent / "configs") if folder.is_dir()]
 
 
-def load(name: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Resolved:
+def load(name: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Resolution:
     """The config of that name or path, with `a.b=c` overrides (defaults < file < environment < overrides)."""
-    path = named(name)
+    path = config_names(name)
     return parse(_text(path), overrides, os.environ if environment is None else environment, location=path.name)
 
 
 def parse(
     text: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None, location: str = "config"
-) -> Resolved:
+) -> Resolution:
     """The config that YAML text describes.
 
     Raises:
@@ -107,7 +107,7 @@ def parse(
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(lasting, sort_keys=True, allow_unicode=True)
     settings = tuple((path, _message(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
-    return Resolved(
+    return Resolution(
         config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings, tuple(lines.items())
     )
 

@@ -78,12 +78,12 @@ ACCESS_BY_NAME = _cumulative(
     ("final_weights", frozenset({"weights"})),
     ("all_steps", frozenset({"steps"})),
 )
-_FEDERATED = _cumulative(
+_PARTIES = _cumulative(
     ("released_models", ACCESS_BY_NAME["final_weights"].released | {"models"}),
     ("secure_sum", frozenset({"sums"})),
     ("each_update", frozenset({"updates"})),
 )
-ACCESS_BY_NAME |= _FEDERATED
+ACCESS_BY_NAME |= _PARTIES
 """Accesses by name, from least to most for each kind of training. A config may also name `package.module:OBJECT`."""
 
 Access.LABEL_ONLY = ACCESS_BY_NAME["label_only"]

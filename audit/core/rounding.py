@@ -9,9 +9,9 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 SPACE = "\N{NO-BREAK SPACE}"
-NOTHING = "not measured"
+DASH = "not measured"
 NO_GUARANTEE = "no guarantee"
-UNBOUNDED = "no limit"
+INFINITY_TEXT = "no limit"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -21,7 +21,7 @@ def down(value: float, digits: int = 2) -> str:
     >>> down(3.419), down(0.29), down(0.004)
     ('3.41', '0.29', '0.00')
     """
-    return UNBOUNDED if value == math.inf else _cut(value, digits, ROUND_FLOOR)
+    return INFINITY_TEXT if value == math.inf else _cut(value, digits, ROUND_FLOOR)
 
 
 def up(value: float, digits: int = 2) -> str:
@@ -39,7 +39,7 @@ def near(value: float, digits: int = 2) -> str:
     >>> near(0.125), near(1.005, 1)
     ('0.12', '1.0')
     """
-    return UNBOUNDED if value == math.inf else _cut(value, digits, ROUND_HALF_EVEN)
+    return INFINITY_TEXT if value == math.inf else _cut(value, digits, ROUND_HALF_EVEN)
 
 
 def at_least(value: float) -> str:
@@ -69,7 +69,7 @@ def significant(value: float, digits: int = 4) -> str:
     ('0.9321', '120', '1.234 × 10⁻⁵')
     """
     if not math.isfinite(value):
-        return UNBOUNDED
+        return INFINITY_TEXT
     if value != 0 and not 1e-3 <= abs(value) < 1e7:
         return power(value, digits)
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
@@ -105,7 +105,7 @@ def percent(rate: float | None, digits: int = 1, side: str = "near") -> str:
     ('2.3\\xa0%', '2.4\\xa0%', 'not measured')
     """
     if rate is None:
-        return NOTHING
+        return DASH
     direction = {"down": ROUND_FLOOR, "up": ROUND_CEILING, "near": ROUND_HALF_EVEN}[side]
     return f"{_cut(rate, digits, direction, 100)}{SPACE}%"
 

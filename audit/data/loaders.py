@@ -13,7 +13,7 @@ from audit.core.errors import DataError
 BATCH = 256
 
 
-class Indexed(Protocol):
+class IndexSource(Protocol):
     """Records by position, as a `torch.utils.data.Dataset` gives them: each `(x, y)`, or a mapping with x and y."""
 
     def __getitem__(self, index: Any, /) -> Any: ...

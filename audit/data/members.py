@@ -16,7 +16,7 @@ from audit.data import loaders
 from audit.data.archives import only_keys, read_npz
 from audit.data.source import array_sha256, class_labels, combined_sha256, finite_inputs, read_bytes
 
-Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any] | loaders.Indexed | loaders.Loader
+Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any] | loaders.IndexSource | loaders.Loader
 """One side as a user gives it: an npz file with x and y, `Records`, `(x, y)` of arrays or tensors, a mapping with x, y and
 maybe group, index; or a `Dataset` or `DataLoader` of torch."""
 

@@ -27,7 +27,7 @@ from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, Obser
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
 from audit.experiment import sizes, stopping
-from audit.experiment.insertion import Given
+from audit.experiment.insertion import BroughtRecords
 from audit.experiment.settings import Settings
 from audit.experiment.spec import Execution, Experiment, PlannedAttack, Play, Recipe
 
@@ -345,7 +345,7 @@ def _check_counts(plays: Sequence[Play]) -> None:
             )
 
 
-def brought_play(settings: Settings, records_given: Given, models: int, signals: Set[str], *, by_coins: bool) -> Play:
+def brought_play(settings: Settings, records_given: BroughtRecords, models: int, signals: Set[str], *, by_coins: bool) -> Play:
     """The game of a model that somebody brought: the attacks asked for, or all that it and its references can serve.
 
     Args:
@@ -364,7 +364,7 @@ def brought_play(settings: Settings, records_given: Given, models: int, signals:
     estimators = granted_estimators(rules, settings.estimators) if by_coins else ()
     attacks = []
     for name, scorer in brought_scorers(settings).items():
-        reason = unserved(scorer, models, signals)
+        reason = unserved_reason(scorer, models, signals)
         if reason and (settings.scorers is not None or name in provers):
             raise ConfigError(f"scorer '{name}' {reason}: use loss, give references, or `audit run`")
         if not reason:
@@ -391,7 +391,7 @@ def brought_scorers(settings: Settings) -> dict[str, Attack]:
     return {name: plugins.build(package, {"kind": name}) for name in names}
 
 
-def unserved(scorer: Attack, models: int, names: Set[str]) -> str:
+def unserved_reason(scorer: Attack, models: int, names: Set[str]) -> str:
     """Return why a scorer cannot be run on so many models, target included, of which so much is released; "" if it can."""
     if scorer.needs.references < models and scorer.needs.of(names) is not None:
         return ""

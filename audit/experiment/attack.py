@@ -13,7 +13,7 @@ from audit.core.errors import ObservationError
 from audit.core.event_reading import first_steps
 from audit.core.views import Scores, View
 from audit.experiment.insertion import Insertion, rules_of
-from audit.experiment.observed import Observed
+from audit.experiment.observed import Observations
 from audit.experiment.spec import PlannedAttack
 
 ADVICE = "lower the learning rate or the noise"
@@ -30,7 +30,7 @@ class Models:
     """
 
     insertion: Insertion
-    observed: Observed
+    observed: Observations
     labels: Array | None
     first: int = 0
 
@@ -96,7 +96,7 @@ def _rows(signals: Mapping[str, Array], models: Array | int) -> dict[str, Array]
     return {key: value[models] for key, value in signals.items()}
 
 
-def lost(models: Models) -> str:
+def lost_reason(models: Models) -> str:
     """Why no target can be attacked, "" where at least one stayed finite.
 
     A single target that diverged stays in: leaving runs out by their outcome would bias the bounds.

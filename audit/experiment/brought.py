@@ -75,7 +75,7 @@ class References:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Recorded:
+class RecordedOutputs:
     """N models of which the outputs, or the losses, for `m` records are known: a subject that answers for those alone.
 
     Attributes:
@@ -118,7 +118,7 @@ class Recorded:
         return {key: value for key, value in values.items() if value is not None}
 
 
-def join(target: Recorded, references: References | None, inputs: Array, labels: Array | None) -> Recorded:
+def join(target: RecordedOutputs, references: References | None, inputs: Array, labels: Array | None) -> RecordedOutputs:
     """The target and its references as one subject, the target first.
 
     Raises:
@@ -140,7 +140,7 @@ def join(target: Recorded, references: References | None, inputs: Array, labels:
             "of both"
         )
     array = np.concatenate([target_values, reference_values.astype(target_values.dtype)])
-    return Recorded(logits=array) if target.logits is not None else Recorded(losses=array)
+    return RecordedOutputs(logits=array) if target.logits is not None else RecordedOutputs(losses=array)
 
 
 def query_model(target: Any, inputs: Array, labels: Array) -> tuple[Array, list[str]]:

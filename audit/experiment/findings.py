@@ -27,7 +27,7 @@ from audit.experiment import figures, leave_one_out_summary, records, stopping
 from audit.experiment.attack import Models, score
 from audit.experiment.insertion import Insertion, rules_of
 from audit.experiment.records import RecordTable
-from audit.experiment.spec import Play, Stated
+from audit.experiment.spec import Play, StatedClaims
 from audit.experiment.train import spread_over
 
 OF_A_SPLIT = "membership was decided by a data split, so no epsilon follows"
@@ -68,7 +68,7 @@ def terms_of(insertion: Insertion, watch: stopping.Watch) -> Terms:
     )
 
 
-def bound_game(scores: Sequence[Scores], terms: Terms, claims: Stated, budget: Budget) -> GameResult:
+def bound_game(scores: Sequence[Scores], terms: Terms, claims: StatedClaims, budget: Budget) -> GameResult:
     """All that follows from the scores alone: figures, bounds and negative controls, and simulations of this very game."""
     watch = terms.watch
     attacks = [
@@ -87,7 +87,7 @@ def bound_game(scores: Sequence[Scores], terms: Terms, claims: Stated, budget: B
 
 
 def _attack(
-    scores: Scores, estimators: Sequence[Estimator], claims: Stated, budget: Budget, look: tuple[Seed, int]
+    scores: Scores, estimators: Sequence[Estimator], claims: StatedClaims, budget: Budget, look: tuple[Seed, int]
 ) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
     seed, looks = look
@@ -106,7 +106,7 @@ def _attack(
     return replace(stopping.pay_looks(result, budget.confidence, looks), access=scores.game.access)
 
 
-def _simulate(terms: Terms, claims: Stated, budget: Budget) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+def _simulate(terms: Terms, claims: StatedClaims, budget: Budget) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
     """How often the bounds of this game are wrong, and what they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
     if not budget.certificates or not bounding_attacks:

@@ -18,21 +18,21 @@ from audit.experiment import attack, findings, stopping
 from audit.experiment.attack import Models
 from audit.experiment.insertion import Insertion
 from audit.experiment.job import Order
-from audit.experiment.observed import Observed, gather
+from audit.experiment.observed import Observations, gather
 from audit.experiment.records import RecordTable
-from audit.experiment.spec import Recipe, Stated
+from audit.experiment.spec import Recipe, StatedClaims
 from audit.experiment.train import Resources, orders, train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Played:
+class GameOutcome:
     """What came of one game."""
 
     result: GameResult
     scores: tuple[Scores, ...]
     trajectories: tuple[tuple[str | None, BoundTrajectory], ...] = ()  # with the family inside which each holds
     checks: tuple[Check, ...] = ()
-    observed: Observed | None = None
+    observed: Observations | None = None
 
     @property
     def bounds(self) -> tuple[LowerBound, ...]:
@@ -51,13 +51,13 @@ class Rules:
         checks: of what was run, by third parties, after our own.
     """
 
-    stated: Stated
+    stated: StatedClaims
     budget: Budget
     records: RecordTable
     checks: tuple[ExecutionCheck, ...] = ()
 
 
-def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resources) -> Played:
+def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resources) -> GameOutcome:
     """Train the models of a game, as many as it takes, and conclude from them.
 
     An attack that what was trained cannot serve, since references diverged, is left out with the reason.
@@ -89,7 +89,7 @@ def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resource
         spared_runs = sum(len(rows) for rows, _ in jobs[count:])
         stopping.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared_runs)
     models = part(insertion, jobs[:count], resources)
-    loss = attack.lost(models)
+    loss = attack.lost_reason(models)
     last, left_out = ([], {attack.name: loss for attack in insertion.play.attacks}) if loss else attack.attempt(models)
     return concluded(replace(models, insertion=models.insertion.without(left_out)), last, rules, watch)
 
@@ -109,7 +109,7 @@ def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: R
     )
 
 
-def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: stopping.Watch) -> Played:
+def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: stopping.Watch) -> GameOutcome:
     """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
     game, observation = models.insertion, models.observed
     result = findings.bound_game(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
@@ -119,7 +119,7 @@ def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: sto
     if game.notes:
         value = f"game {game.play.name}: {'; '.join(game.notes)}"
         checks = (*checks, Check(code=f"left-out-{game.play.name}", item="Attacks left out", value=value, status=Status.GAP))
-    return Played(
+    return GameOutcome(
         result=findings.describe(result, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
         scores=tuple(scores),
         trajectories=findings.trajectories(models, rules.budget),

@@ -46,7 +46,7 @@ class Insertion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Given:
+class BroughtRecords:
     """Canaries that somebody brought: the records of an audited model, for which there is nothing to make."""
 
     records: Records

@@ -17,15 +17,15 @@ from audit.core.views import Scores
 from audit.data.members import Evidence
 from audit.experiment import attack, game, judge, stopping, utility
 from audit.experiment import report as reporting
-from audit.experiment.assemble import brought_play, brought_scorers, unserved
+from audit.experiment.assemble import brought_play, brought_scorers, unserved_reason
 from audit.experiment.attack import Models
-from audit.experiment.brought import Recorded
-from audit.experiment.insertion import Given, Insertion
-from audit.experiment.observed import Observed
+from audit.experiment.brought import RecordedOutputs
+from audit.experiment.insertion import BroughtRecords, Insertion
+from audit.experiment.observed import Observations
 from audit.experiment.provenance import of_settings
 from audit.experiment.records import RecordTable
 from audit.experiment.settings import Settings
-from audit.experiment.spec import Play, Stated
+from audit.experiment.spec import Play, StatedClaims
 
 SPLIT_NOTE = (
     "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
@@ -35,7 +35,7 @@ BIASED_NOTE = (
     "Members can be told from nonmembers without the model: the split is biased, and the attack figures below are not leakage. "
     "Take members and nonmembers from the same source at random."
 )
-BIASED = "members can be told from nonmembers without the model, so scores show the split's bias"
+BIAS_CHECK = "members can be told from nonmembers without the model, so scores show the split's bias"
 UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
 
 
@@ -68,7 +68,7 @@ class Case:
         remarks: of those who read the input.
     """
 
-    models: Recorded
+    models: RecordedOutputs
     included: Array
     evidence: Evidence
     labels: Array | None
@@ -82,14 +82,14 @@ def concluded(case: Case, settings: Settings) -> Inspection:
     references = len(case.included) - 1
     if settings.proven_by is None:
         settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
-    records_given = Given(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
+    records_given = BroughtRecords(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
     play = brought_play(settings, records_given, len(case.included), case.models.released, by_coins=case.by_coins)
     models, scores = _attack_models(case, settings, play, records_given.canaries)
     play = models.insertion.play
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
     )
-    claims, table = Stated(claims=settings.claims), _table(case, settings)
+    claims, table = StatedClaims(claims=settings.claims), _table(case, settings)
     rules = game.Rules(stated=claims, budget=budget, records=table)
     outcome = game.concluded(models, scores, rules, stopping.watch_of(play, claims.claims, budget))
     guard = _guard(case, settings)
@@ -99,7 +99,7 @@ def concluded(case: Case, settings: Settings) -> Inspection:
         stated=claims,
         utility=utility.of_sides(models),
         checks=(case.membership, guard.check, *_of_references(references)),
-        doubt=BIASED if guard.has_bias else "",
+        doubt=BIAS_CHECK if guard.has_bias else "",
     )
     result = judge.conclude(training, [outcome])
     notes = [BIASED_NOTE] * guard.has_bias + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks, *_low_accuracy(models)]
@@ -117,7 +117,7 @@ def _not_run(case: Case, settings: Settings, play: Play) -> dict[str, str]:
     """The attacks that were skipped, and why."""
     names = {attack.name for attack in play.attacks}
     omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
-    reasons = {name: unserved(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
+    reasons = {name: unserved_reason(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
     return {name: reason or "ranks the records as another attack does" for name, reason in reasons.items()}
 
 
@@ -131,7 +131,7 @@ def _attack_models(case: Case, settings: Settings, play: Play, canaries: Canarie
     signals = case.models.read(play.signals(case.models.released, besides), canaries)
     models = Models(
         insertion=Insertion(recipe="", mechanism=None, play=play, seed=settings.stream, planting=planting),
-        observed=Observed(signals=signals, diverged=np.zeros(len(case.included), bool)),
+        observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
         labels=case.labels,
     )
     attacks, scores, orders = [], [], set()

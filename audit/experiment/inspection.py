@@ -32,7 +32,7 @@ from audit.core.results import AuditReport
 from audit.core.views import View
 from audit.data.members import Evidence, Side, gather, without_overlap
 from audit.experiment import brought
-from audit.experiment.brought import Recorded, References
+from audit.experiment.brought import RecordedOutputs, References
 from audit.experiment.inspected import Case, Inspection, concluded
 from audit.experiment.scores import inspect_scores
 from audit.experiment.settings import Settings, record_name
@@ -93,7 +93,7 @@ def examine(
     logits, notes = brought.query_model(target, evidence.inputs, evidence.labels)
     if evidence.omissions:
         notes = [f"{evidence.omissions} records were left out because they occur on both sides.", *notes]
-    case = _case(Recorded(logits=logits[None]), evidence, evidence.labels, _of_arrays(references, evidence, whole))
+    case = _case(RecordedOutputs(logits=logits[None]), evidence, evidence.labels, _of_arrays(references, evidence, whole))
     return concluded(
         replace(case, membership=membership_check[0], by_coins=membership_check[1], remarks=tuple(notes)), settings
     )
@@ -140,7 +140,7 @@ def examine_outputs(
         sha256=source[1],
     )
     logits, losses = (None if array is None else np.asarray(array)[None] for array in (view.get("logits"), view.get("losses")))
-    subject = Recorded(logits=logits, losses=losses if logits is None else None)
+    subject = RecordedOutputs(logits=logits, losses=losses if logits is None else None)
     labels = None if view.labels is None else evidence.labels
     case = _case(subject, evidence, labels, _of_arrays(references, evidence, size))
     return concluded(replace(case, membership=membership_check[0], by_coins=membership_check[1]), settings)
@@ -163,7 +163,7 @@ def _of_arrays(references: References | None, evidence: Evidence, whole: int) ->
     return references.of(evidence.rows if evidence.index is None else evidence.index)
 
 
-def _case(subject: Recorded, evidence: Evidence, labels: Array | None, references: References | None) -> Case:
+def _case(subject: RecordedOutputs, evidence: Evidence, labels: Array | None, references: References | None) -> Case:
     included = evidence.included[None]
     if references is not None:
         included = np.concatenate([included, references.included])

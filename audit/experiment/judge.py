@@ -10,8 +10,8 @@ from audit.core.claims import Claim, LowerBound, Outcome, Verdict
 from audit.core.events import Event
 from audit.core.game import Inclusion
 from audit.core.results import Check, MechanismResult, Metric, Status, Trajectory
-from audit.experiment.game import Played
-from audit.experiment.spec import Stated
+from audit.experiment.game import GameOutcome
+from audit.experiment.spec import StatedClaims
 
 OF_A_SPLIT = "membership was decided by a data split, not by recorded coins, so no epsilon can be proven or refuted"
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
@@ -30,14 +30,14 @@ class Training:
 
     name: str
     mechanism: Event | None
-    stated: Stated
+    stated: StatedClaims
     trajectories: tuple[Trajectory, ...] = ()
     utility: tuple[Metric, ...] = ()
     checks: tuple[Check, ...] = ()
     doubt: str = ""
 
 
-def conclude(training: Training, games: Sequence[Played]) -> MechanismResult:
+def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResult:
     """Bounds of all games held against each claim, with everything else that is known of the training."""
     bounds = [bound for game in games for bound in game.bounds]
     evidence_valid = not training.doubt and all(control.passed for game in games for control in game.result.controls)
@@ -67,7 +67,7 @@ def conclude(training: Training, games: Sequence[Played]) -> MechanismResult:
     )
 
 
-def _outcome(training: Training, games: Sequence[Played], verdicts: Sequence[Verdict]) -> Outcome | None:
+def _outcome(training: Training, games: Sequence[GameOutcome], verdicts: Sequence[Verdict]) -> Outcome | None:
     """That of the verdicts, unless nothing can be believed or, without any claim, no attack could be played at all."""
     if training.doubt:
         return Outcome.INVALID

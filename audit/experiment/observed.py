@@ -15,7 +15,7 @@ from audit.experiment.job import SIGNAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Observed:
+class Observations:
     """What was seen of all models of a game, targets first. Signals lie on disk and are read where they are used.
 
     Attributes:
@@ -31,7 +31,7 @@ class Observed:
     executed: Executed | None = None
 
 
-def gather(keys: Sequence[str], store: Store) -> Observed:
+def gather(keys: Sequence[str], store: Store) -> Observations:
     """The jobs' results as one, models in order; memory holds one job at a time."""
     small = [store.get(key, lambda name: name == "diverged" or name.startswith("executed/")) for key in keys]
 
@@ -64,7 +64,7 @@ def gather(keys: Sequence[str], store: Store) -> Observed:
         name.removeprefix(SIGNAL): _whole(name, keys, len(non_finite), store) for name in names if name.startswith(SIGNAL)
     }
     test_logits = _whole("test_logits", keys, len(non_finite), store)
-    return Observed(signals=signals, test_logits=test_logits, diverged=non_finite, executed=execution)
+    return Observations(signals=signals, test_logits=test_logits, diverged=non_finite, executed=execution)
 
 
 def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:

@@ -16,7 +16,7 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.experiment.attack import Models, score
 from audit.experiment.insertion import Insertion
-from audit.experiment.observed import Observed
+from audit.experiment.observed import Observations
 from audit.experiment.spec import PlannedAttack, Recipe
 from audit.experiment.train import checkpoints
 
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 MODELS = 3  # a target and two references that differ; further references repeat these two
 RECORDS = 32  # that the models are really asked about; what they say of these is repeated for all others
-SCORED, QUERIED = 2000, 32  # canaries that are scored at most; fewer where each takes many queries
+(
+    SCORE_RECORDS,
+    QUERY_RECORDS,
+) = 2000, 32  # canaries that are scored at most; fewer where each takes many queries
 REFERENCES = 256  # at most, unless an attack needs more: the coins of so many leave none out
 NUMBERS = 1 << 26  # of all signals together, about
 _SEED = Seed(0).child("rehearsal")
@@ -58,7 +61,7 @@ class Rehearsal:
         records = self.canaries.records
         models = Models(
             insertion=replace(self.insertion, play=play, planting=planting, seed=_SEED),
-            observed=Observed(signals=self.signals, diverged=np.zeros(len(coins), dtype=bool)),
+            observed=Observations(signals=self.signals, diverged=np.zeros(len(coins), dtype=bool)),
             labels=None if records is None else records.labels,
         )
         try:
@@ -109,8 +112,8 @@ def rehearse(insertion: Insertion, steps: int, models: Ensemble) -> Rehearsal:
     signals = play.signals(play.trained_for.released, set())
     references = min(play.references, max(REFERENCES, *(attack.attack.needs.references for attack in play.attacks)))
     numbers = sum(signal.size(models.classes, steps) for signal in signals) * (1 + references)
-    limit = min(SCORED, max(RECORDS, NUMBERS // max(numbers, 1)))
-    limit = QUERIED if any(signal.source == "label_queries" for signal in signals) else limit
+    limit = min(SCORE_RECORDS, max(RECORDS, NUMBERS // max(numbers, 1)))
+    limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
     rows = _decisive(planting.included[play.runs :], len(planting.canaries), limit)
     canaries = _rows_of(planting.canaries, rows)
     silent = np.zeros((MODELS, len(canaries), steps if canaries.are_gradients else 0), dtype=np.float32)

@@ -21,11 +21,11 @@ from audit.core.results import LimitCurve, MechanismResult, Trajectory
 from audit.core.training import Progress
 from audit.execution.store import Store
 from audit.experiment import judge
-from audit.experiment.game import Played, Rules, play
+from audit.experiment.game import GameOutcome, Rules, play
 from audit.experiment.insertion import Insertion, insertions
 from audit.experiment.records import table_of
 from audit.experiment.rehearsal import playable, untrained_models
-from audit.experiment.spec import Experiment, Recipe, Stated
+from audit.experiment.spec import Experiment, Recipe, StatedClaims
 from audit.experiment.train import Resources
 from audit.experiment.utility import utility
 from audit.stats.curves import dp_sgd_curve
@@ -34,11 +34,13 @@ LEAST_FPR = 1e-5
 LIMIT_POINTS = 200
 
 
-def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple[MechanismResult, ...], tuple[Played, ...]]:
+def run(
+    experiment: Experiment, store: Store, progress: Progress
+) -> tuple[tuple[MechanismResult, ...], tuple[GameOutcome, ...]]:
     """What the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     budget, dataset, recipes = experiment.budget, experiment.dataset, experiment.recipes
     claims_by_recipe = {recipe.name: state(recipe, adjacency_of(experiment, recipe), budget.delta) for recipe in recipes}
-    insertions = rehearsed(experiment)
+    insertions = rehearse_all(experiment)
     resources = Resources(dataset=dataset, execution=experiment.execution, store=store, progress=progress)
     results, all_games, trainings = [], [], set[str]()
     for recipe in recipes:
@@ -62,7 +64,7 @@ def run(experiment: Experiment, store: Store, progress: Progress) -> tuple[tuple
     return tuple(results), tuple(all_games)
 
 
-def rehearsed(experiment: Experiment) -> list[Insertion]:
+def rehearse_all(experiment: Experiment) -> list[Insertion]:
     """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
     insertion_list, playing = insertions(experiment), []
     for recipe in experiment.recipes:
@@ -87,7 +89,7 @@ def adjacency_of(experiment: Experiment, recipe: Recipe) -> Adjacency:
     return adjacencies.pop()
 
 
-def state(recipe: Recipe, adjacency: Adjacency, delta: float) -> Stated:
+def state(recipe: Recipe, adjacency: Adjacency, delta: float) -> StatedClaims:
     """The hypothesis, on paper before anything is trained: what owners and accountants claim."""
     computed_claims = [
         accountant.claim(recipe.mechanism, delta=delta, adjacency=adjacency) for accountant in recipe.accountants
@@ -96,7 +98,7 @@ def state(recipe: Recipe, adjacency: Adjacency, delta: float) -> Stated:
     protection_unit = unit(recipe.mechanism)
     all_claims = [*(replace(claim, adjacency=adjacency) for claim in recipe.declared), *finite]
     claims = tuple(replace(claim, unit=protection_unit) for claim in all_claims)
-    return Stated(claims=claims, limit=limit_curve(recipe.mechanism, adjacency))
+    return StatedClaims(claims=claims, limit=limit_curve(recipe.mechanism, adjacency))
 
 
 def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:

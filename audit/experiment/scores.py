@@ -13,10 +13,10 @@ from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
 from audit.experiment import findings, judge, stopping
 from audit.experiment import report as reporting
-from audit.experiment.game import Played
+from audit.experiment.game import GameOutcome
 from audit.experiment.provenance import of_settings
 from audit.experiment.settings import Settings
-from audit.experiment.spec import Stated
+from audit.experiment.spec import StatedClaims
 
 DECLARATION = "scores given"
 
@@ -62,8 +62,8 @@ def inspect_scores(
         seed=settings.stream,
         watch=stopping.never(budget, rules.runs),
     )
-    claims = Stated(claims=settings.claims)
-    outcome = Played(result=findings.bound_game(tables, terms, claims, budget), scores=tuple(tables))
+    claims = StatedClaims(claims=settings.claims)
+    outcome = GameOutcome(result=findings.bound_game(tables, terms, claims, budget), scores=tuple(tables))
     training = judge.Training(name=name, mechanism=None, stated=claims, checks=(_declaration(game), *odd))
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(

@@ -138,7 +138,7 @@ class Play:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class StatedClaims:
     """What is claimed of a recipe before anything is trained, and the most that this leaves any attack."""
 
     claims: tuple[Claim, ...]

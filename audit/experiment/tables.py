@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from audit.core.results import AuditReport
-from audit.experiment.game import Played
+from audit.experiment.game import GameOutcome
 
 _COLUMNS = {"mechanism": str, "game": str, "attack": str, "run": int, "canary": int, "score": float, "member": bool}
 
 
-def scores_parquet(report: AuditReport, playeds: Sequence[Played]) -> bytes:
+def scores_parquet(report: AuditReport, playeds: Sequence[GameOutcome]) -> bytes:
     """Every score: mechanism, game, attack, run, canary, score, member. Holds the coins: for internal use."""
     owners = [(result.name, game) for result in report.mechanisms for game in result.games]
     frames = [pd.DataFrame({name: np.empty(0, kind) for name, kind in _COLUMNS.items()})]

@@ -14,10 +14,10 @@ from audit.core.data import Array, Dataset
 from audit.core.results import Metric
 from audit.core.views import View
 from audit.experiment.attack import Models
-from audit.experiment.observed import Observed
+from audit.experiment.observed import Observations
 
 
-def utility(observeds: Sequence[Observed], dataset: Dataset) -> tuple[Metric, ...]:
+def utility(observeds: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ...]:
     """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2).
 
     Models that diverged are left out; the number of models says so. Models whose canaries are records are

@@ -120,7 +120,7 @@ def _plain(name: str) -> str:
     return plain if plain == name else f"{plain}~{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def stepped(x: Floats, y: Floats, name: str = "") -> Curve:
+def step_curve(x: Floats, y: Floats, name: str = "") -> Curve:
     """A measured curve that keeps its value until the next point."""
     return Curve(x=np.repeat(x, 2)[1:], y=np.repeat(y, 2)[:-1], name=name, tone=Tone.MEASURED)
 

@@ -16,7 +16,7 @@ from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Plan
 from reports.pages.blocks import Tone
 from reports.words import en
-from reports.words.phrases import listed
+from reports.words.phrases import join_words
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_ROWS = 5
@@ -110,7 +110,7 @@ def _description(bar: Bar) -> str:
     return "; ".join(clauses) or "nothing proven"
 
 
-def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.Placed]) -> Bar:
+def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.GameBound]) -> Bar:
     return _of_bounds(name, mechanism, [place.bound for place in places])
 
 
@@ -134,7 +134,7 @@ def _part(epsilon: float, claim: Claim) -> str:
 
 def _bars(report: AuditReport) -> list[Bar]:
     """A bar for each game, or for each training where that would be too many."""
-    games = [(mechanism, game) for mechanism in headline.ordered(report) for game in mechanism.games if game.bounds]
+    games = [(mechanism, game) for mechanism in headline.by_gravity(report) for game in mechanism.games if game.bounds]
     if len(games) <= MOST_ROWS:
         return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games]
     owners = list({id(mechanism): mechanism for mechanism, _ in games}.values())
@@ -223,9 +223,9 @@ def _watched_scorers(mechanism: MechanismResult) -> str:
     if not mechanism.bound_trajectories:
         return "what attacks prove; nothing is drawn, because no attack watched the single steps."
     scorers = list(dict.fromkeys(trajectory.label.partition(",")[0] for trajectory in mechanism.bound_trajectories))
-    inside = any(bound.bound.family for bound in headline.placed(mechanism))
+    inside = any(bound.bound.family for bound in headline.game_bounds(mechanism))
     only = " Some of these bounds hold only inside a family of mechanisms; the table of the game says which." if inside else ""
-    return f"what {listed(scorers)} proves from the steps so far, each point at its own confidence.{only}"
+    return f"what {join_words(scorers)} proves from the steps so far, each point at its own confidence.{only}"
 
 
 def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) -> None:

@@ -10,7 +10,7 @@ from audit.core.results import AuditReport
 from audit.core.rounding import percent
 from reports.figures import _plots
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 640.0, 360.0, 60.0, 46.0
+WIDTH, HEIGHT, LEFT_MARGIN, BOTTOM = 640.0, 360.0, 60.0, 46.0
 MOST_POINTS = 60
 COLOURS = ("#b3321f", "#5b6670", "#1f5fa8", "#8a5a00", "#1d6b45")
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2")
@@ -35,14 +35,15 @@ def _svg(game: GameResult) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" width="{WIDTH:g}" font-size="13" '
         f'font-family="sans-serif" fill="#1b2733">{marks}{chance}stroke-dasharray="4 4" fill="none"/>{lines}'
-        f'<text x="{(WIDTH + LEFT) / 2:g}" y="{HEIGHT - 8:g}" text-anchor="middle">false positive rate (dashed: chance)</text>'
+        f'<text x="{(WIDTH + LEFT_MARGIN) / 2:g}" y="{HEIGHT - 8:g}" text-anchor="middle">'
+        "false positive rate (dashed: chance)</text>"
         f'<text transform="translate(14 {(HEIGHT - BOTTOM) / 2:g}) rotate(-90)" text-anchor="middle">'
         "true positive rate</text></svg>"
     )
 
 
 def _x(fpr: float, smallest: float) -> float:
-    return round(LEFT + (WIDTH - LEFT - 12) * (1 - math.log(max(fpr, smallest)) / math.log(smallest)), 1)
+    return round(LEFT_MARGIN + (WIDTH - LEFT_MARGIN - 12) * (1 - math.log(max(fpr, smallest)) / math.log(smallest)), 1)
 
 
 def _y(tpr: float, smallest: float) -> float:
@@ -52,9 +53,9 @@ def _y(tpr: float, smallest: float) -> float:
 def _tick(value: float, smallest: float) -> str:
     x, y, text = _x(value, smallest), _y(value, smallest), percent(value, max(0, -round(math.log10(value)) - 2))
     return (
-        f'<path d="M{x},12V{HEIGHT - BOTTOM:g}M{LEFT:g},{y}H{WIDTH - 12:g}" stroke="#d9dee3" fill="none"/>'
+        f'<path d="M{x},12V{HEIGHT - BOTTOM:g}M{LEFT_MARGIN:g},{y}H{WIDTH - 12:g}" stroke="#d9dee3" fill="none"/>'
         f'<text x="{x}" y="{HEIGHT - BOTTOM + 18:g}" text-anchor="middle">{text}</text>'
-        f'<text x="{LEFT - 6:g}" y="{y + 4}" text-anchor="end">{text}</text>'
+        f'<text x="{LEFT_MARGIN - 6:g}" y="{y + 4}" text-anchor="end">{text}</text>'
     )
 
 

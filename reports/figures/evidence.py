@@ -14,10 +14,10 @@ from audit.core.rounding import at_most, confidence, count, elide, plural, power
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Drawing, Floats, Plan
 from reports.pages.blocks import Block, Paragraph, Strong, Tone
-from reports.words.phrases import drawn, listed
+from reports.words.phrases import figure_block, join_words
 
 MOST_LETTERS = 16
-LEAST, MOST = 1e-3, 1e9  # of drawn e-values: beyond, how far says nothing more
+SMALLEST, LARGEST = 1e-3, 1e9  # of drawn e-values: beyond, how far says nothing more
 
 
 def name(mechanism: MechanismResult, game: GameResult) -> str:
@@ -28,7 +28,7 @@ def name(mechanism: MechanismResult, game: GameResult) -> str:
 def blocks(stopping: Watched, drawing: Drawing | None) -> list[Block]:
     """How training went, and the drawing where there is evidence to draw."""
     paragraph = Paragraph(text=(Strong("Stopping. "), sentence(stopping)))
-    return [paragraph, *([drawn(drawing)] if drawing is not None else [])]
+    return [paragraph, *([figure_block(drawing)] if drawing is not None else [])]
 
 
 def sentence(stopping: Watched) -> str:
@@ -50,7 +50,7 @@ def sentence(stopping: Watched) -> str:
     savings = stopping.planned - stopping.used
     outcome = f"{plural(stopping.used, 'run')} were trained and {count(savings)} spared" if savings else "all runs were trained"
     return (
-        f"{plan} {listed(sorted(refutations))} was refuted after {plural(stopping.proved, 'run')}; {outcome}. The bounds "
+        f"{plan} {join_words(sorted(refutations))} was refuted after {plural(stopping.proved, 'run')}; {outcome}. The bounds "
         "hold at every time at once, so that stopping at this one costs nothing."
     )
 
@@ -58,7 +58,7 @@ def sentence(stopping: Watched) -> str:
 def evidence(mechanism: MechanismResult, game: GameResult, stopping: Watched) -> Plan:
     """The e-values of the bets against each claim, over the models of the game."""
     names = _names(stopping)
-    thresholds = listed(sorted({_number(process.threshold) for process in stopping.evidence}))
+    thresholds = join_words(sorted({_number(process.threshold) for process in stopping.evidence}))
     level = confidence(min(1 - math.exp(-process.threshold) for process in stopping.evidence))
     attacks = len(stopping.evidence[0].stakes)
     descriptions = [
@@ -119,7 +119,7 @@ def _paint(figure: Any, stopping: Watched, names: list[str]) -> None:
     axes.axhline(1.0, color=COLOURS[Tone.CHANCE], linewidth=0.7)
     values = np.concatenate([curve.y for curve in curves])
     axes.set_ylim(
-        max(min(float(values.min()), 0.5) / 2, LEAST),
+        max(min(float(values.min()), 0.5) / 2, SMALLEST),
         4 * max(float(values.max()), *(math.exp(e.threshold) for e in stopping.evidence)),
     )
     axes.set_xlim(0, stopping.planned)
@@ -133,4 +133,4 @@ def _paint(figure: Any, stopping: Watched, names: list[str]) -> None:
 def _points(process: Evidence, log_evidence: tuple[float, ...]) -> tuple[Floats, Floats]:
     """The points to draw, cut off where the axis ends."""
     x, y = _plots.thin(process.models, log_evidence)
-    return x, np.exp(np.clip(y, math.log(LEAST), math.log(MOST)))
+    return x, np.exp(np.clip(y, math.log(SMALLEST), math.log(LARGEST)))

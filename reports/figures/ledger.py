@@ -13,7 +13,7 @@ from reports.figures import _plots
 from reports.figures._plots import Drawing, Plan
 from reports.pages.blocks import Block, Column, Paragraph, Strong, Table, Tone
 from reports.words import en
-from reports.words.phrases import drawn
+from reports.words.phrases import figure_block
 
 NAME = _plots.file_name("ledger")
 _LETTERS = 16
@@ -94,4 +94,4 @@ def blocks(book: BudgetLedger, drawing: Drawing) -> tuple[Block, ...]:
     table = Table(
         caption="Releases in their order; ε is what all up to this one cost together, rounded up.", columns=columns, rows=rows
     )
-    return (Paragraph(text=(Strong("Budget. "), sentence)), drawn(drawing), *((table,) if rows else ()))
+    return (Paragraph(text=(Strong("Budget. "), sentence)), figure_block(drawing), *((table,) if rows else ()))

@@ -109,12 +109,12 @@ def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) 
         if attack is not lead:
             x, y = _plots.thin(attack.roc.fpr, attack.roc.tpr)
             axes.plot(x, turn(y), color=MEASURED, linewidth=0.6, alpha=0.55, drawstyle="steps-post")
-            curves.append(_plots.stepped(x, turn(y)))
+            curves.append(_plots.step_curve(x, turn(y)))
     fpr, tpr, low, high = _plots.thin(lead.roc.fpr, lead.roc.tpr, lead.roc.lower, lead.roc.upper)
     axes.fill_between(fpr, turn(low), turn(high), step="post", color=MEASURED, alpha=0.16, linewidth=0)
     axes.plot(fpr, turn(tpr), color=MEASURED, linewidth=1.3, drawstyle="steps-post")
-    curve = _plots.stepped(fpr, turn(tpr), "measured")
-    return [*curves, curve, _plots.stepped(fpr, turn(low)), _plots.stepped(fpr, turn(high))]
+    curve = _plots.step_curve(fpr, turn(tpr), "measured")
+    return [*curves, curve, _plots.step_curve(fpr, turn(low)), _plots.step_curve(fpr, turn(high))]
 
 
 def scores(mechanism: MechanismResult, game: GameResult) -> Plan:

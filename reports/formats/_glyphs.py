@@ -17,13 +17,13 @@ REPLACEMENT = "?"
 _DATE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def replaced(value: Any, lacking: Sequence[str]) -> Any:
+def replace_glyphs(value: Any, lacking: Sequence[str]) -> Any:
     """The same texts, in whatever lists and mappings, with `REPLACEMENT` for each character that is lacking."""
     if isinstance(value, str):
         return "".join(REPLACEMENT if character in lacking else character for character in value)
     if isinstance(value, dict):
-        return {key: replaced(inner, lacking) for key, inner in value.items()}
-    return [replaced(inner, lacking) for inner in value] if isinstance(value, list) else value
+        return {key: replace_glyphs(inner, lacking) for key, inner in value.items()}
+    return [replace_glyphs(inner, lacking) for inner in value] if isinstance(value, list) else value
 
 
 def lacking(content: Any) -> list[str]:
@@ -36,7 +36,7 @@ def lacking(content: Any) -> list[str]:
     )
 
 
-def named(characters: Sequence[str], limit: int = 8) -> str:
+def name_characters(characters: Sequence[str], limit: int = 8) -> str:
     """Code points in words, `U+1F600, U+0007 and 3 more`."""
     points = [f"U+{ord(character):04X}" for character in characters]
     return ", ".join(points[:limit]) + (f" and {len(points) - limit} more" if len(points) > limit else "")

@@ -61,10 +61,10 @@ class OtherEvent:
         return decode(tree)
 
 
-Written = DpSgd | NonPrivate | OtherEvent
+WrittenForm = DpSgd | NonPrivate | OtherEvent
 
 
-def written(event: Event) -> Written:
+def written_form(event: Event) -> WrittenForm:
     """Return the form in which report.json holds an event."""
     noisy, rate = noisy_steps(event), sample_rate(event)
     plain = isinstance(event, Repeated) and isinstance(event.mechanism, PoissonSampled) and is_non_private(event)

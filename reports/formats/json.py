@@ -26,7 +26,7 @@ from audit.core.access import Access
 from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
-from reports.formats._mechanisms import Written, written
+from reports.formats._mechanisms import WrittenForm, written_form
 
 FILE = "report.json"
 TAG = "type"
@@ -101,7 +101,7 @@ class Json:
 def _hints(kind: type[Any]) -> dict[str, Any]:
     """Return the types of a class's fields; where it holds an event, those of the forms that files hold."""
     hints = typing.get_type_hints(kind)
-    return {name: Written | None if Event in typing.get_args(hint) else hint for name, hint in hints.items()}
+    return {name: WrittenForm | None if Event in typing.get_args(hint) else hint for name, hint in hints.items()}
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
@@ -125,7 +125,7 @@ def _encode(value: Any, kind: Any, location: str) -> Any:
     if len(members) == 1:
         kind = members[0]
     if isinstance(value, Event):
-        value = written(value)
+        value = written_form(value)
     if value is None or isinstance(value, bool | str):  # StrEnum is a str
         return value.value if isinstance(value, StrEnum) else value
     if isinstance(value, Access):
@@ -177,7 +177,7 @@ def _decode_tagged(value: Any, members: tuple[Any, ...], location: str) -> Any:
     if name not in classes:
         raise DataError(f"{FILE}: {location} has {TAG} {name!r}; expected one of {', '.join(sorted(classes))}")
     instance = _object({key: item for key, item in value.items() if key != TAG}, classes[name], location)
-    return instance.event() if isinstance(instance, Written) else instance
+    return instance.event() if isinstance(instance, WrittenForm) else instance
 
 
 def _object(value: Any, kind: Any, location: str) -> Any:

@@ -43,7 +43,7 @@ class Pdf:
 def typeset(report: AuditReport, pages: Sequence[Section] | None = None) -> bytes:
     """The bytes of the PDF: all sections with report.json attached, or other pages about the report with nothing attached."""
     whole = pages is None
-    options = {"format": "pdf", "pdf_standards": list(STANDARDS), "timestamp": started(report)}
+    options = {"format": "pdf", "pdf_standards": list(STANDARDS), "timestamp": start_time(report)}
     pdf: bytes = _compile(report, sections(report) if pages is None else pages, whole, **options)
     return pdf
 
@@ -72,7 +72,7 @@ def attached(document: bytes) -> bytes:
         raise DataError(f"the report.json inside the PDF is damaged ({error}); use the PDF as it was written") from error
 
 
-def started(report: AuditReport) -> datetime:
+def start_time(report: AuditReport) -> datetime:
     """The time the audit was started, which is the only time a report knows."""
     try:
         time = datetime.fromisoformat(report.created)
@@ -83,7 +83,7 @@ def started(report: AuditReport) -> datetime:
 
 def content(report: AuditReport, pages: Sequence[Section]) -> dict[str, Any]:
     """What the template is given: every text and every table cell, and no number left to format."""
-    day = started(report)
+    day = start_time(report)
     return {
         "id": report.id,
         "title": report.title,
@@ -144,8 +144,10 @@ def _refusal(error: Exception) -> OutputError:
 
 def _without(document: dict[str, Any], lacking: Sequence[str]) -> dict[str, Any]:
     """The content with characters that no font has replaced, and a last paragraph that says so."""
-    readable: dict[str, Any] = _glyphs.replaced(document, lacking)
-    text = f"Characters that the fonts of this document lack stand as {_glyphs.REPLACEMENT}: {_glyphs.named(lacking)}. "
+    readable: dict[str, Any] = _glyphs.replace_glyphs(document, lacking)
+    text = (
+        f"Characters that the fonts of this document lack stand as {_glyphs.REPLACEMENT}: {_glyphs.name_characters(lacking)}. "
+    )
     paragraph = _block(Paragraph(text=text + f"{report_json.FILE}, which is attached, has them as they were given."))
     readable["sections"][-1]["blocks"].append(paragraph)
     return readable

@@ -31,7 +31,7 @@ class Registry:
 def record(report: AuditReport) -> dict[str, Any]:
     """The record: tier 2 where something is claimed, else tier 1."""
     claims = [
-        (mechanism, claim) for mechanism in headline.ordered(report) if (claim := headline.tightest(mechanism)) is not None
+        (mechanism, claim) for mechanism in headline.by_gravity(report) if (claim := headline.tightest(mechanism)) is not None
     ]
     deployment: dict[str, Any] = {"basic": _basic(report)}
     if claims:

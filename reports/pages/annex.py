@@ -17,7 +17,7 @@ from reports.pages.blocks import Block, Column, Mark, Mono, Paragraph, Section, 
 from reports.words.language import say
 
 
-class Shown(StrEnum):
+class Presence(StrEnum):
     """How far a report meets a requirement."""
 
     SHOWN = "shown"
@@ -26,7 +26,7 @@ class Shown(StrEnum):
     ELSEWHERE = "not for this tool"
 
 
-TONES = {Shown.SHOWN: Tone.GOOD, Shown.PARTLY: Tone.OPEN, Shown.NOT_SHOWN: Tone.BAD, Shown.ELSEWHERE: Tone.PLAIN}
+TONES = {Presence.SHOWN: Tone.GOOD, Presence.PARTLY: Tone.OPEN, Presence.NOT_SHOWN: Tone.BAD, Presence.ELSEWHERE: Tone.PLAIN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Requirement:
     source: str
     section: str
     field: str
-    judge: Callable[[AuditReport], Shown]
+    judge: Callable[[AuditReport], Presence]
 
 
 def annex(report: AuditReport) -> Section:
@@ -53,7 +53,7 @@ def annex(report: AuditReport) -> Section:
     rows: list[tuple[Text, ...]] = []
     for requirement in REQUIREMENTS:
         state = requirement.judge(report)
-        place = requirement.section if state in (Shown.SHOWN, Shown.PARTLY) else ""
+        place = requirement.section if state in (Presence.SHOWN, Presence.PARTLY) else ""
         cell: Text = (f"{place}, ", Mono(requirement.field)) if place else "none"
         rows.append((requirement.number, requirement.asks, requirement.source, cell, Mark(state.value, TONES[state])))
     table = Table(
@@ -84,85 +84,87 @@ def _games(report: AuditReport) -> Sequence[object]:
     return [game for mechanism in report.mechanisms for game in mechanism.games]
 
 
-def _if(condition: Callable[[AuditReport], bool], otherwise: Shown = Shown.NOT_SHOWN) -> Callable[[AuditReport], Shown]:
-    return lambda report: Shown.SHOWN if condition(report) else otherwise
+def _if(
+    condition: Callable[[AuditReport], bool], otherwise: Presence = Presence.NOT_SHOWN
+) -> Callable[[AuditReport], Presence]:
+    return lambda report: Presence.SHOWN if condition(report) else otherwise
 
 
-def _always(state: Shown) -> Callable[[AuditReport], Shown]:
+def _always(state: Presence) -> Callable[[AuditReport], Presence]:
     return lambda _: state
 
 
-def _check(code: str) -> Callable[[AuditReport], Shown]:
+def _check(code: str) -> Callable[[AuditReport], Presence]:
     """Shown where a check of that code passed, partly where it was declared or is a gap, else not shown."""
 
-    def judged(report: AuditReport) -> Shown:
+    def judged(report: AuditReport) -> Presence:
         statuses = [
             check.status for mechanism in report.mechanisms for check in mechanism.checks if check.code.startswith(code)
         ]
         if not statuses:
-            return Shown.NOT_SHOWN
-        return Shown.SHOWN if all(status is Status.CHECKED for status in statuses) else Shown.PARTLY
+            return Presence.NOT_SHOWN
+        return Presence.SHOWN if all(status is Status.CHECKED for status in statuses) else Presence.PARTLY
 
     return judged
 
 
 def _any_bound(report: AuditReport) -> bool:
-    return any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism))
+    return any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism))
 
 
-def _several_accountants(report: AuditReport) -> Shown:
+def _several_accountants(report: AuditReport) -> Presence:
     counts = [len(mechanism.claims) for mechanism in report.mechanisms if mechanism.claims]
-    return Shown.NOT_SHOWN if not counts else Shown.SHOWN if min(counts) > 1 else Shown.PARTLY
+    return Presence.NOT_SHOWN if not counts else Presence.SHOWN if min(counts) > 1 else Presence.PARTLY
 
 
-def _coverage(report: AuditReport) -> Shown:
+def _coverage(report: AuditReport) -> Presence:
     if not report.coverage:
-        return Shown.NOT_SHOWN
-    return Shown.SHOWN if all(row.status in ("run", "not applicable") for row in report.coverage) else Shown.PARTLY
+        return Presence.NOT_SHOWN
+    return Presence.SHOWN if all(row.status in ("run", "not applicable") for row in report.coverage) else Presence.PARTLY
 
 
-def _threat(report: AuditReport) -> Shown:
+def _threat(report: AuditReport) -> Presence:
     if not _games(report):
-        return Shown.NOT_SHOWN
-    return Shown.SHOWN if _engagement(report).release_context else Shown.PARTLY
+        return Presence.NOT_SHOWN
+    return Presence.SHOWN if _engagement(report).release_context else Presence.PARTLY
 
 
-def _utility(report: AuditReport) -> Shown:
+def _utility(report: AuditReport) -> Presence:
     has_claims = [bool(mechanism.claims) for mechanism in report.mechanisms if mechanism.utility]
-    return Shown.NOT_SHOWN if not has_claims else Shown.SHOWN if {True, False} <= set(has_claims) else Shown.PARTLY
+    return Presence.NOT_SHOWN if not has_claims else Presence.SHOWN if {True, False} <= set(has_claims) else Presence.PARTLY
 
 
-def _worst(report: AuditReport) -> Shown:
+def _worst(report: AuditReport) -> Presence:
     games = [game for mechanism in report.mechanisms for game in mechanism.games]
     records = any(game.records or (game.evaluation and game.evaluation.records) for game in games)
     groups = any(game.groups for game in games)
-    return Shown.SHOWN if records and groups else Shown.PARTLY if records or groups else Shown.NOT_SHOWN
+    return Presence.SHOWN if records and groups else Presence.PARTLY if records or groups else Presence.NOT_SHOWN
 
 
 def _finite_claim(report: AuditReport) -> bool:
     return any(math.isfinite(claim.epsilon) for mechanism in report.mechanisms for claim in mechanism.claims)
 
 
-def _signature_state(report: AuditReport) -> Shown:
-    return Shown.PARTLY  # lines for names and dates are printed; whether somebody signs them, no report can know
+def _signature_state(report: AuditReport) -> Presence:
+    return Presence.PARTLY  # lines for names and dates are printed; whether somebody signs them, no report can know
 
 
-def _valid(report: AuditReport) -> Shown:
+def _valid(report: AuditReport) -> Presence:
     engagement = _engagement(report)
     return (
-        Shown.SHOWN
+        Presence.SHOWN
         if engagement.valid_until and engagement.next_audit
-        else Shown.PARTLY
+        else Presence.PARTLY
         if engagement.valid_until
-        else Shown.NOT_SHOWN
+        else Presence.NOT_SHOWN
     )
 
 
-def _dpia(report: AuditReport) -> Shown:
-    return Shown.PARTLY if _games(report) else Shown.NOT_SHOWN
+def _dpia(report: AuditReport) -> Presence:
+    return Presence.PARTLY if _games(report) else Presence.NOT_SHOWN
 
 
-def _row(number: int, asks: str, source: str, place: tuple[str, str], judge: Callable[[AuditReport], Shown]) -> Requirement:
+def _row(number: int, asks: str, source: str, place: tuple[str, str], judge: Callable[[AuditReport], Presence]) -> Requirement:
     return Requirement(number=f"R{number}", asks=asks, source=source, section=place[0], field=place[1], judge=judge)
 
 
@@ -198,7 +200,9 @@ REQUIREMENTS = (
         "Scope, number and power of the tests",
         "EDPB Opinion 28/2024, 55",
         ("Game", "games.detectable"),
-        _if(lambda report: any(game.detectable for mechanism in report.mechanisms for game in mechanism.games), Shown.PARTLY),
+        _if(
+            lambda report: any(game.detectable for mechanism in report.mechanisms for game in mechanism.games), Presence.PARTLY
+        ),
     ),
     _row(
         15,
@@ -212,7 +216,7 @@ REQUIREMENTS = (
         "Test report: by whom, when, how, results",
         "EDPB Opinion 28/2024, 58",
         (WORDS, "engagement.auditor"),
-        _if(lambda report: bool(_engagement(report).auditor), Shown.PARTLY),
+        _if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY),
     ),
     _row(
         17, "The worst record and group, not the mean", "EDPB Opinion 28/2024; ISO/IEC 27559 7.3.2", ("Game", "groups"), _worst
@@ -234,9 +238,9 @@ REQUIREMENTS = (
         (ANEW, "provenance"),
         _if(lambda report: bool(report.provenance.packages)),
     ),
-    _row(23, "Design choices and trade-offs", "EU AI Act, annex IV 2(b)", ("", ""), _always(Shown.ELSEWHERE)),
+    _row(23, "Design choices and trade-offs", "EU AI Act, annex IV 2(b)", ("", ""), _always(Presence.ELSEWHERE)),
     _row(24, "Review when the risk changes", "GDPR 35(11); ISO/IEC 27559 8.3.4", (WORDS, "engagement.valid_until"), _valid),
-    _row(25, "Residual risk, stated plainly", "GDPR 35(7)(c)", (LIMITS, "coverage"), _always(Shown.SHOWN)),
-    _row(26, "Public disclosure", "OpenDP registry of deployments", ("registry.yaml", "label"), _always(Shown.SHOWN)),
+    _row(25, "Residual risk, stated plainly", "GDPR 35(7)(c)", (LIMITS, "coverage"), _always(Presence.SHOWN)),
+    _row(26, "Public disclosure", "OpenDP registry of deployments", ("registry.yaml", "label"), _always(Presence.SHOWN)),
 )
 """What compliance texts ask of such a report; their articles are named, their words are not quoted."""

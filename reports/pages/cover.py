@@ -11,7 +11,7 @@ from audit.core.rounding import SPACE, at_delta, at_most, confidence, count, dow
 from reports import headline
 from reports.figures import _plots
 from reports.formats import figures
-from reports.headline import Headline, Placed
+from reports.headline import GameBound, Headline
 from reports.pages import verdict, without_claim
 from reports.pages.blocks import (
     Block,
@@ -29,7 +29,7 @@ from reports.pages.blocks import (
     Tone,
 )
 from reports.words import en
-from reports.words.phrases import drawn, listed, proof
+from reports.words.phrases import figure_block, join_words, proof
 
 
 def cover(report: AuditReport) -> tuple[Block, ...]:
@@ -37,12 +37,12 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
     head = headline.headline(report)
     drawing = figures.drawings(report).get(picture(report))
     return (
-        *((Paragraph(text=(Mark(en.INTERNAL_MARK, Tone.BAD), en.INTERNAL_WHY)),) if names_records(report) else ()),
+        *((Paragraph(text=(Mark(en.INTERNAL_MARK, Tone.BAD), en.INTERNAL_REASON)),) if names_records(report) else ()),
         verdict.verdict(report),
         verdict.facts(report, head, claim(report, head)),
         Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
         Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
-        *(() if drawing is None else (drawn(drawing),)),
+        *(() if drawing is None else (figure_block(drawing),)),
         Signature(roles=en.SIGNATURES),
     )
 
@@ -55,7 +55,7 @@ def names_records(report: AuditReport) -> bool:
 
 def picture(report: AuditReport) -> str:
     """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the first game."""
-    if any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism)):
+    if any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         return "overview"
     games = [(mechanism.name, game.name) for mechanism in report.mechanisms for game in mechanism.games if game.attacks]
     return _plots.file_name("roc", *games[0]) if games else ""
@@ -64,7 +64,7 @@ def picture(report: AuditReport) -> str:
 def claim(report: AuditReport, head: Headline | None) -> Text:
     """How the claim stands; marked as open where a note is."""
     if head is None:
-        return (Strong(f"{en.NO_CLAIM}. "), without_claim.why(report))
+        return (Strong(f"{en.NO_CLAIM}. "), without_claim.reason(report))
     outcome = head.verdict.outcome
     tone = Tone.OPEN if outcome is Outcome.CONSISTENT and report.notes else en.OUTCOMES[outcome][1]
     return (Mark(en.VERDICTS[outcome], tone), f". {_in_words(head)}")
@@ -115,7 +115,7 @@ def _assumptions(mechanism: MechanismResult) -> str:
     assumptions = [f"{stand[status]} {word}" for status, word in words.items() if stand[status]]
     if set(stand) <= {Status.CHECKED}:
         return ""
-    return f" What the claim rests on: {listed(assumptions[::-1])}."
+    return f" What the claim rests on: {join_words(assumptions[::-1])}."
 
 
 def quotable(report: AuditReport, head: Headline) -> str:
@@ -166,7 +166,7 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
     )
 
 
-def _proof_number(report: AuditReport, mechanism: MechanismResult, source: Placed | None, at: str, void: bool) -> Number:
+def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameBound | None, at: str, void: bool) -> Number:
     if source is None:
         return Number(label="Proven ε, at least", value="none", detail="No bound could be computed", tone=Tone.MEASURED)
     bound = source.bound
@@ -186,7 +186,7 @@ def _other_ceiling(head: Headline) -> str:
     return "" if counterpart is None else f"; {down(counterpart.bound.ceiling)} {_scope(counterpart.bound)}"
 
 
-def _counterpart(mechanism: MechanismResult, source: Placed | None) -> Placed | None:
+def _counterpart(mechanism: MechanismResult, source: GameBound | None) -> GameBound | None:
     """The bound beside the proven one: for any mechanism where that is inside a family, else a larger one inside a family."""
     if source is None:
         return None
@@ -204,10 +204,10 @@ def _capital(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
-def unprotected(report: AuditReport, head: Headline) -> tuple[Block, ...]:
+def unprotected_blocks(report: AuditReport, head: Headline) -> tuple[Block, ...]:
     """What trainings without a claim give away, beside the one the cover speaks of."""
     blocks: list[Block] = []
-    for mechanism in headline.unclaimed(report):
+    for mechanism in headline.without_claims(report):
         best = headline.free(mechanism) or headline.in_family(mechanism)
         if best is None:
             continue

@@ -30,22 +30,22 @@ from reports.pages.blocks import (
     Table,
     Text,
 )
-from reports.pages.cover import cover, identity, picture, unprotected
+from reports.pages.cover import cover, identity, picture, unprotected_blocks
 from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
 from reports.tables.settings import settings
 from reports.words import en
 from reports.words.language import say
-from reports.words.phrases import drawn, listed, or_missing, sentence
+from reports.words.phrases import figure_block, join_words, or_missing, sentence
 
 MOST_NAMES = 8
-NEARLY_ALL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
+NEAR_TOTAL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
 
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
-    trainings = [block for mechanism in headline.ordered(report) for block in of_mechanism(report, mechanism)]
+    trainings = [block for mechanism in headline.by_gravity(report) for block in of_mechanism(report, mechanism)]
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
     pages = (
         Section(title="", blocks=cover(report)),
@@ -87,10 +87,10 @@ def summary(report: AuditReport) -> Section:
     ]
     if not attacks:
         blocks.append(Missing(what="attacks; none was run"))
-    elif any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism)):
+    elif any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         blocks.append(tables.overview(report))
     head = headline.headline(report)
-    blocks += unprotected(report, head) if head is not None else ()
+    blocks += unprotected_blocks(report, head) if head is not None else ()
     blocks += [Heading(text="What was audited"), identity(report)]
     blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
     return Section(title="In plain words", blocks=tuple(blocks))
@@ -99,7 +99,9 @@ def summary(report: AuditReport) -> Section:
 def _examples(names: Sequence[str]) -> str:
     """All names of a short list, the first of a long one."""
     return (
-        listed(names) if len(names) <= MOST_NAMES else listed([*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"])
+        join_words(names)
+        if len(names) <= MOST_NAMES
+        else join_words([*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"])
     )
 
 
@@ -110,12 +112,12 @@ def _claim_sentence(report: AuditReport) -> str:
         return "No ε was claimed."
     outcomes = [verdict.outcome for mechanism in report.mechanisms for verdict in mechanism.verdicts]
     tally = [f"{outcomes.count(outcome)} {en.OUTCOMES[outcome][0]}" for outcome in headline.GRAVEST if outcome in outcomes]
-    total = f" Outcome of the {len(outcomes)} claims: {listed(tally)}." if len(outcomes) > 1 else ""
-    return f"An ε is claimed for {listed(names)}.{total}"
+    total = f" Outcome of the {len(outcomes)} claims: {join_words(tally)}." if len(outcomes) > 1 else ""
+    return f"An ε is claimed for {join_words(names)}.{total}"
 
 
 def _error_rate(report: AuditReport) -> str:
-    if not any(True for mechanism in report.mechanisms for _ in headline.placed(mechanism)):
+    if not any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         return "No ε was proven, so no error rate was spent. Intervals hold each on its own."
     several = report.comparisons > 1
     together = f"The {report.comparisons} bounds of this report hold at once" if several else "The bound of this report holds"
@@ -142,11 +144,11 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
     subject = "checks of what was run" + (" against what is claimed" if mechanism.claims else "")
     blocks += or_missing(mechanism.checks, lambda: (tables.checks(mechanism),), subject)
     if mechanism.trajectories:
-        blocks += [drawn(images[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
+        blocks += [figure_block(images[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
     elif mechanism.claims:
         blocks.append(Missing(what="ε over training steps; no accountant covers this training"))
     access = images.get(_plots.file_name("access", mechanism.name))
-    blocks += [drawn(access)] if access else []
+    blocks += [figure_block(access)] if access else []
     kind = {"run": "Training", "model": "Model", "scores": "Scores"}.get(report.kind, "Training")
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
     return (
@@ -171,7 +173,7 @@ def _allows(mechanism: MechanismResult) -> str:
     if claim is None:
         return ""
     low, high = (headline.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
-    if low > NEARLY_ALL:
+    if low > NEAR_TOTAL:
         sentence = (
             f"By itself it rules out little: an attack that finds {percent(low, side='down')} of the members at 0.1{SPACE}% "
             f"false positives would still be within {epsilon(up(claim.epsilon))}."
@@ -202,10 +204,12 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     blocks += [*_bounds(game), *simulation.blocks(game)]
     curve = images[_plots.file_name("roc", mechanism.name, game.name)]
     blocks += (
-        [drawn(curve)] if curve.name != picture(report) else [Paragraph(text="The ROC of this game is on the first page.")]
+        [figure_block(curve)]
+        if curve.name != picture(report)
+        else [Paragraph(text="The ROC of this game is on the first page.")]
     )
     blocks.append(game_tables.rates(game, bool(mechanism.claims)))
-    blocks.append(drawn(images[_plots.file_name("scores", mechanism.name, game.name)]))
+    blocks.append(figure_block(images[_plots.file_name("scores", mechanism.name, game.name)]))
     control = game_tables.control(game)
     if control is not None:
         blocks.append(control)
@@ -259,7 +263,7 @@ def utility(report: AuditReport) -> Section:
     """What the trainings are good for."""
     drawing = figures.drawings(report).get("utility")
     blocks = or_missing(
-        drawing, lambda: (drawn(drawing), tables.utility(report)) if drawing else (), "utility; it was not measured"
+        drawing, lambda: (figure_block(drawing), tables.utility(report)) if drawing else (), "utility; it was not measured"
     )
     return Section(title="Utility", blocks=blocks)
 
@@ -267,7 +271,7 @@ def utility(report: AuditReport) -> Section:
 def limitations(report: AuditReport) -> Section:
     """The fixed limits, those of this audit, and what the report never says."""
     own: list[Text] = []
-    for mechanism in headline.ordered(report):
+    for mechanism in headline.by_gravity(report):
         for check in mechanism.checks:
             if check.status in (Status.GAP, Status.FAILED):
                 own.append((Strong(f"{mechanism.name}. "), f"{check.item}: {check.value} ({check.status.value})."))

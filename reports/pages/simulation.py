@@ -10,7 +10,7 @@ from audit.core.game_results import GameResult
 from audit.core.rounding import SPACE, at_most, count, percent, up
 from reports.pages.blocks import Block, Missing, Paragraph, Piece, Strong
 from reports.words import en
-from reports.words.phrases import listed, sentence
+from reports.words.phrases import join_words, sentence
 
 
 def blocks(game: GameResult) -> list[Block]:
@@ -46,7 +46,7 @@ def _detectable_text(detectable: Detectable) -> str:
 
 
 def _wrong(certificates: tuple[Certificate, ...]) -> str:
-    rates = listed(
+    rates = join_words(
         [
             f"{count(certificate.wrong)} of {count(certificate.repetitions)} simulated audits of {_law(certificate)} "
             f"({percent(certificate.lower, 1)} to {percent(certificate.upper, 1)})"
@@ -54,7 +54,7 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
         ]
     )
     nominal = (
-        listed([f"{percent(certificate.nominal, 1)}" for certificate in certificates])
+        join_words([f"{percent(certificate.nominal, 1)}" for certificate in certificates])
         if len({certificate.nominal for certificate in certificates}) > 1
         else None
     )

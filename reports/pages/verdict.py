@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from audit.core.access import Access
 from audit.core.results import AuditReport
-from audit.core.rounding import NOTHING, confidence, count, down, rate, significant, target, up
+from audit.core.rounding import DASH, confidence, count, down, rate, significant, target, up
 from reports import answer, headline
 from reports.answer import Answer, Strength
-from reports.headline import Headline, Placed
+from reports.headline import GameBound, Headline
 from reports.pages.blocks import Facts, Mark, Strong, Text, Tone, Verdict
 from reports.words import en
 from reports.words.language import say
@@ -95,7 +95,7 @@ def _proof_text(report: AuditReport, answer: Answer) -> str:
     return say("answer.proven_by", attack=answer.proven.attack, proof=text)
 
 
-def proof(report: AuditReport, place: Placed) -> str:
+def proof(report: AuditReport, place: GameBound) -> str:
     """A bound for any mechanism with its confidence and the ceiling of its own game."""
     bound = place.bound
     return say("proof", epsilon=down(bound.epsilon), confidence=confidence(report.confidence), ceiling=down(bound.ceiling))
@@ -108,7 +108,7 @@ def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
         (say("fact.policy"), policy(report)),
         (say("fact.trust"), trust(report)),
     ]
-    needs = needed(report)
+    needs = stronger_audit(report)
     items += [(say("fact.stronger"), needs)] if needs else []
     if report.notes:
         pieces = [piece for i, note in enumerate(report.notes, start=1) for piece in (Strong(f"{i}. "), f"{note} ")]
@@ -128,7 +128,7 @@ def policy(report: AuditReport) -> Text:
             "policy.missed",
             gate=en.GATES.get(gate.gate, gate.gate),
             limit=significant(gate.limit),
-            found=NOTHING if gate.found is None else significant(gate.found),
+            found=DASH if gate.found is None else significant(gate.found),
         )
         for gate in failures
     ]
@@ -150,7 +150,7 @@ def trust(report: AuditReport) -> Text:
     return (Mark(word.capitalize(), tone), ". ", " ".join(lines))
 
 
-def needed(report: AuditReport) -> str:
+def stronger_audit(report: AuditReport) -> str:
     """What would make the answer stronger, in numbers."""
     requirement = answer.stronger(report)
     if requirement is None:
@@ -166,7 +166,7 @@ def needed(report: AuditReport) -> str:
             )
         )
     lines.append(say("stronger.records", more=count(answer.HALF * requirement.records), records=count(requirement.records)))
-    if requirement.references is not None and requirement.references < answer.ENOUGH:
+    if requirement.references is not None and requirement.references < answer.ENOUGH_RECORDS:
         key = "stronger.references" if requirement.references else "stronger.no_references"
         lines.append(say(key, references=requirement.references))
     return " ".join(lines)

@@ -10,7 +10,7 @@ from reports import headline
 from reports.pages.blocks import Number, Tone
 from reports.words.phrases import proof
 
-EXPECTED = 10  # a headline rate needs so many expected false positives
+EXPECTED_HITS = 10  # a headline rate needs so many expected false positives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ def finest(mechanism: MechanismResult) -> Finest | None:
     targets = sorted({point.target_fpr for game in mechanism.games for attack in game.attacks for point in attack.tpr_at})
     for fpr in targets:
         rates = [pair for game in mechanism.games if (pair := headline.rate_at(game, fpr)) is not None]
-        solid = [pair for pair in rates if pair[0].roc.nonmembers * fpr >= EXPECTED]
+        solid = [pair for pair in rates if pair[0].roc.nonmembers * fpr >= EXPECTED_HITS]
         if solid:
             attack, point = max(solid, key=lambda pair: pair[1].tpr or 0.0)
             return Finest(
@@ -44,7 +44,7 @@ def finest(mechanism: MechanismResult) -> Finest | None:
     return None
 
 
-def why(report: AuditReport) -> str:
+def reason(report: AuditReport) -> str:
     """Why the cover has no verdict."""
     if headline.has_coins(report):
         return "Nobody stated an ε, so nothing could be contradicted. The figures say how much the attacks found."

@@ -7,13 +7,13 @@ import math
 from audit.core.claims import LowerBound, NegativeControl
 from audit.core.evaluation import GroupSpread
 from audit.core.game_results import GameResult, GroupResult
-from audit.core.rounding import NOTHING, confidence, count, down, near, percent, rate, target, up
+from audit.core.rounding import DASH, confidence, count, down, near, percent, rate, target, up
 from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
 from reports.words import en
 
 LEVEL = 4  # the column that is left out where all bounds have the same confidence
-FEW = 30  # fewer members or nonmembers than this make a group's figures rough
+SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
 
 
 def bounds(game: GameResult) -> Table:
@@ -181,11 +181,11 @@ def groups(game: GameResult) -> Table:
             group.group,
             count(group.members),
             count(group.nonmembers),
-            NOTHING if group.auc is None else near(group.auc, 3),
+            DASH if group.auc is None else near(group.auc, 3),
             _interval(group),
-            NOTHING if (spread := spreads.get(group.group)) is None else f"{near(spread.mean, 3)} ± {near(spread.std, 3)}",
-            NOTHING if group.accuracy is None else percent(group.accuracy),
-            "rough" if min(group.members, group.nonmembers) < FEW else "",
+            DASH if (spread := spreads.get(group.group)) is None else f"{near(spread.mean, 3)} ± {near(spread.std, 3)}",
+            DASH if group.accuracy is None else percent(group.accuracy),
+            "rough" if min(group.members, group.nonmembers) < SMALL_SIDE else "",
         )
         for group in game.groups
     )
@@ -199,8 +199,8 @@ def groups(game: GameResult) -> Table:
         Column(title="Own label", right=True),
         Column(title=""),
     )
-    indices = [i for i in range(len(columns)) if any(row[i] not in ("", NOTHING) for row in rows)]
-    warning = f" Rough: fewer than {FEW} members or nonmembers." if any(row[-1] for row in rows) else ""
+    indices = [i for i in range(len(columns)) if any(row[i] not in ("", DASH) for row in rows)]
+    warning = f" Rough: fewer than {SMALL_SIDE} members or nonmembers." if any(row[-1] for row in rows) else ""
     return Table(
         caption="Every group with its counts and the attack's AUC in it (chance is 0.5). The intervals of a column hold "
         f"together with {percent(game.attacks[0].roc.confidence, 0)} confidence where scores are independent."
@@ -219,7 +219,7 @@ def _name(group: GroupSpread) -> str:
 
 def _interval(group_result: GroupResult) -> str:
     if group_result.auc_lower is None or group_result.auc_upper is None:
-        return NOTHING
+        return DASH
     return f"{down(group_result.auc_lower, 3)} to {up(group_result.auc_upper, 3)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from audit.core.evaluation import Evaluation, RecordSpread, Spread
 from audit.core.game_results import GameResult
-from audit.core.rounding import NOTHING, count, near, percent, plural, target
+from audit.core.rounding import DASH, count, near, percent, plural, target
 from reports import outliers
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text
 from reports.words import en
@@ -29,7 +29,7 @@ def blocks(game: GameResult) -> list[Block]:
     blocks_of_game += [thresholds(evaluation)] if evaluation.thresholds else []
     blocks_of_game.append(Paragraph(text=_again(evaluation)))
     if evaluation.records:
-        blocks_of_game += exposed(evaluation, game.game.canaries)
+        blocks_of_game += exposures(evaluation, game.game.canaries)
     if len(evaluation.groups) > 1 and not game.groups:
         blocks_of_game.append(groups(evaluation))
     blocks_of_game += [units(evaluation)] if evaluation.units else []
@@ -39,7 +39,7 @@ def blocks(game: GameResult) -> list[Block]:
     return blocks_of_game
 
 
-def exposed(evaluation: Evaluation, canaries: int) -> list[Block]:
+def exposures(evaluation: Evaluation, canaries: int) -> list[Block]:
     """The records that stand out more than chance allows, with the test; a sentence where there is none."""
     outlying = outliers.of_models(evaluation, canaries)
     test = (
@@ -89,7 +89,7 @@ def thresholds(evaluation: Evaluation) -> Table:
             target(threshold.nominal_fpr),
             percent(threshold.realised_fpr),
             percent(threshold.tpr),
-            NOTHING if threshold.precision is None else percent(threshold.precision),
+            DASH if threshold.precision is None else percent(threshold.precision),
         )
         for threshold in evaluation.thresholds
     ]

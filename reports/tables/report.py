@@ -5,19 +5,19 @@ from __future__ import annotations
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
 from audit.core.results import AuditReport, MechanismResult
-from audit.core.rounding import NOTHING, count, down, figure, percent, power, significant, up
+from audit.core.rounding import DASH, count, down, figure, percent, power, significant, up
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone
 from reports.words import en
 
 MOST_RECORDS = 20
-FEW = 30  # fewer members or nonmembers than this make a group's figures rough
+SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
 
 
 def overview(report: AuditReport) -> Table:
     """Every training and game on mechanism line: claimed, proven with the ceiling of the same game, TPR."""
     rows: list[tuple[Text, ...]] = []
-    for mechanism in headline.ordered(report):
+    for mechanism in headline.by_gravity(report):
         claim = min(mechanism.claims, key=lambda c: c.epsilon, default=None)
         for game in mechanism.games:
             free, inside = (
@@ -34,7 +34,7 @@ def overview(report: AuditReport) -> Table:
                     "none"
                     if inside is None
                     else f"{down(inside.epsilon)} of {down(inside.ceiling)} ({en.family(inside.family or '')})",
-                    percent(best_rate[1].tpr) if best_rate else NOTHING,
+                    percent(best_rate[1].tpr) if best_rate else DASH,
                 )
             )
     return Table(
@@ -140,7 +140,7 @@ def budget(mechanism: MechanismResult) -> Table:
         cells: list[Text] = []
         for stop in stops:
             later = [(step, value) for step, value in zip(trajectory.steps, trajectory.epsilon, strict=True) if step >= stop]
-            cells.append(up(later[0][1]) if later else NOTHING)
+            cells.append(up(later[0][1]) if later else DASH)
         rows.append((trajectory.accountant, *cells))
     return Table(
         caption=f"Budget of {mechanism.name}: epsilon claimed after so many steps, rounded up.",
@@ -162,7 +162,7 @@ def utility(report: AuditReport) -> Table:
             "one model" if metric.models < 2 else significant(metric.spread, 2),
             count(metric.models),
         )
-        for one in headline.ordered(report)
+        for one in headline.by_gravity(report)
         for metric in one.utility
     )
     return Table(
@@ -200,7 +200,7 @@ def policy(report: AuditReport) -> Table:
         (
             en.GATES.get(gate.gate, gate.gate),
             significant(gate.limit),
-            NOTHING if gate.found is None else significant(gate.found),
+            DASH if gate.found is None else significant(gate.found),
             Mark("met", Tone.GOOD) if gate.met else Mark("not met", Tone.BAD),
         )
         for gate in report.policy

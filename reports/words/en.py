@@ -16,7 +16,7 @@ VERDICTS = {
     Outcome.INVALID: "Invalid: this audit says nothing about the claim",
 }
 INTERNAL_MARK = "INTERNAL"
-INTERNAL_WHY = " This edition lists single records; audit report --edition external leaves them out."
+INTERNAL_REASON = " This edition lists single records; audit report --edition external leaves them out."
 NO_CLAIM = "No claim was tested"
 
 OUTCOMES = {

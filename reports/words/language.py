@@ -13,7 +13,7 @@ LANGUAGES = ("en", "zh")
 _LANGUAGE: ContextVar[str] = ContextVar("language of a report", default="en")
 
 
-def chosen() -> str:
+def current_language() -> str:
     """The language that is written now."""
     return _LANGUAGE.get()
 
@@ -46,4 +46,4 @@ def say(key: str, **values: object) -> str:
     >>> say("answer.yes")
     'Yes'
     """
-    return sentences(chosen())[key].format(**values)
+    return sentences(current_language())[key].format(**values)

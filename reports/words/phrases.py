@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from audit.core.results import AuditReport
 from audit.core.rounding import at_least, confidence
 from reports.figures._plots import Drawing
-from reports.headline import Placed
+from reports.headline import GameBound
 from reports.pages.blocks import Block, Figure, Missing
 from reports.words import en
 
 
-def proof(report: AuditReport, source: Placed | None) -> str:
+def proof(report: AuditReport, source: GameBound | None) -> str:
     """A proven epsilon with all it must never be printed without: its family and its confidence."""
     if source is None:
         return "nothing"
@@ -21,7 +21,7 @@ def proof(report: AuditReport, source: Placed | None) -> str:
     return f"{at_least(source.bound.epsilon)}{inside} with {confidence(report.confidence)} confidence"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_words(names: Sequence[str]) -> str:
     """Names as a list in a sentence.
 
     >>> listed(["a", "b", "c"])
@@ -35,7 +35,7 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
-def drawn(drawing: Drawing) -> Figure:
+def figure_block(drawing: Drawing) -> Figure:
     """A drawing as a block."""
     return Figure(name=drawing.name, caption=drawing.caption, alt=drawing.alt)
 

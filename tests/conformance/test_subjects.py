@@ -12,7 +12,7 @@ from audit import plugins
 from audit.core.data import Canaries, Records
 from audit.core.events import dp_sgd, sgd
 from audit.core.protocols import Subject
-from audit.experiment.brought import Recorded
+from audit.experiment.brought import RecordedOutputs
 from tests.engine import cases
 
 PLAIN = sgd(sample_rate=0.2, steps=3)
@@ -28,7 +28,7 @@ def trained(kind: str) -> Subject:
 
 
 def recorded() -> Subject:
-    return Recorded(logits=np.random.default_rng(0).normal(size=(2, 12, 3)))
+    return RecordedOutputs(logits=np.random.default_rng(0).normal(size=(2, 12, 3)))
 
 
 SUBJECTS = {"sgd": lambda: trained("sgd"), "dpsgd": lambda: trained("dpsgd"), "recorded": recorded}

@@ -168,7 +168,7 @@ def test_a_rehearsal_has_as_many_canaries_and_models_as_the_game() -> None:
     changes = ["games.game.count=1500", "games.game.references=1", "data={kind: digits, train: 60, pool: 1600, test: 20}"]
     changes.append("games.game.scorers=['tests.experiment.test_rehearsal:Crowd']")
     experiment = assemble.assemble(parse(CONFIG_OF_ONE, changes).config)
-    assert run.rehearsed(experiment)[0].notes == ()
+    assert run.rehearse_all(experiment)[0].notes == ()
 
 
 def seven_outputs() -> nn.Module:

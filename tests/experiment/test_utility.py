@@ -9,7 +9,7 @@ import pytest
 
 from audit.core.data import Dataset, Records
 from audit.core.training import Executed
-from audit.experiment.observed import Observed
+from audit.experiment.observed import Observations
 from audit.experiment.utility import utility
 
 EXECUTED = Executed(
@@ -29,8 +29,8 @@ def dataset(labels: np.ndarray, classes: int) -> Dataset:
     return Dataset(name="t", source="t", sha256="", classes=classes, train=none, pool=none, test=test, pool_index=np.arange(0))
 
 
-def observed(logits: np.ndarray, natural: bool = True) -> Observed:
-    return Observed(
+def observed(logits: np.ndarray, natural: bool = True) -> Observations:
+    return Observations(
         signals={"logits": logits} if natural else {},
         test_logits=logits,
         diverged=~np.isfinite(logits).all(axis=(1, 2)),

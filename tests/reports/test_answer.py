@@ -117,7 +117,7 @@ def test_what_is_stronger_is_a_number() -> None:
     report = _bounded(sample.run(), lambda b: replace(b, ceiling=5.0) if b.family is None else b)
     found = answer.stronger(report)
     assert found is not None and found.needed > found.coins > 0
-    said = verdict.needed(report)
+    said = verdict.stronger_audit(report)
     assert f"{found.needed:,} coins" in said and f"{4 * found.records:,} members" in said and "64 to 256" in said
     assert answer.stronger(replace(report, mechanisms=())) is None
 

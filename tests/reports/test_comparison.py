@@ -9,7 +9,7 @@ import pytest
 
 from audit.core.claims import Outcome
 from audit.core.results import AuditReport, MechanismResult
-from reports.diff import Weight, changes, regressed
+from reports.diff import Weight, changes, is_worse
 from tests.reports import sample
 
 
@@ -62,7 +62,7 @@ def test_what_is_gone_is_a_regression() -> None:
     ):
         found = changes(base, edited)
         assert Weight.GONE in {one.weight for one in found} and Weight.WORSE not in {one.weight for one in found}, found
-        assert regressed(found)
+        assert is_worse(found)
 
 
 def test_intervals_that_do_not_meet_are_worse() -> None:
@@ -71,8 +71,8 @@ def test_intervals_that_do_not_meet_are_worse() -> None:
     leaky = sample.black_box(21, 2.5, 8.0, 0.412)
     found = changes(base, _with(base, games=(leaky, _dp().games[1])))
     assert {one.subject for one in found} == {f"dp_sgd.{game.name}.loss", f"dp_sgd.{game.name}.lira"}
-    assert regressed(found) and any("AUC" in one.text for one in found) and any("TPR" in one.text for one in found)
+    assert is_worse(found) and any("AUC" in one.text for one in found) and any("TPR" in one.text for one in found)
 
 
 def test_another_delta_cannot_be_compared() -> None:
-    assert regressed(changes(sample.run(), replace(sample.run(), delta=1e-6)))
+    assert is_worse(changes(sample.run(), replace(sample.run(), delta=1e-6)))

@@ -16,7 +16,7 @@ from audit.core.results import AuditReport, Engagement
 from reports.editions.external import external
 from reports.formats import html, registry
 from reports.pages import label
-from reports.pages.annex import REQUIREMENTS, Shown, annex
+from reports.pages.annex import REQUIREMENTS, Presence, annex
 from reports.pages.terms import texts
 from tests.reports import sample
 
@@ -95,18 +95,18 @@ def test_the_label_is_one_page_with_nothing_attached(kind: str) -> None:
 def test_the_annex_speaks_of_every_requirement_from_the_reports_own_data() -> None:
     assert [one.number for one in REQUIREMENTS] == [f"R{number}" for number in range(1, 27)]
 
-    def judged(report: AuditReport) -> dict[str, Shown]:
+    def judged(report: AuditReport) -> dict[str, Presence]:
         return {one.number: one.judge(report) for one in REQUIREMENTS}
 
     report = sample.run()
     found = judged(report)
-    assert found["R4"] is Shown.SHOWN and found["R13"] is Shown.PARTLY and found["R23"] is Shown.ELSEWHERE
-    assert found["R24"] is Shown.NOT_SHOWN and found["R15"] is Shown.PARTLY
+    assert found["R4"] is Presence.SHOWN and found["R13"] is Presence.PARTLY and found["R23"] is Presence.ELSEWHERE
+    assert found["R24"] is Presence.NOT_SHOWN and found["R15"] is Presence.PARTLY
     given = Engagement(release_context="open weights", auditor="A. Auditor", valid_until="2027", next_audit="2026-07")
     declared = judged(replace(report, engagement=given))
-    assert declared["R24"] is declared["R15"] is declared["R16"] is Shown.SHOWN
+    assert declared["R24"] is declared["R15"] is declared["R16"] is Presence.SHOWN
     empty = judged(replace(report, mechanisms=(), coverage=(), policy=()))
-    assert {empty[number] for number in ("R1", "R2", "R4", "R12", "R13", "R18")} == {Shown.NOT_SHOWN}
+    assert {empty[number] for number in ("R1", "R2", "R4", "R12", "R13", "R18")} == {Presence.NOT_SHOWN}
     said = " ".join(texts(annex(report).blocks))
     assert "no legal advice" in said and not FORBIDDEN.search(said)
 
