@@ -104,7 +104,7 @@ def page(
 ) -> int:
     """Write the page of results for every accountant, from those installed here and from stored answers."""
     from audit.accounting.regression import answers as accountant_answers
-    from audit.accounting.regression import files
+    from audit.accounting.regression import files, suite, truths
     from audit.accounting.regression import page as accountant_page
 
     runs = []
@@ -122,7 +122,7 @@ def page(
                 ask=refresh,
             )
         )
-    files.write(output, accountant_page.render(runs).encode())
+    files.write(output, accountant_page.render(runs, truths.read(answers, suite.load())).encode())
     print_plain(output)
     return 0
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.metadata
 import logging
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 import dp_accounting
 import numpy as np
 from dp_accounting import rdp
 from numpy.typing import NDArray
 
+from audit.core import checks
 from audit.core.adjacency import Adjacency
+from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, is_non_private, phases
 from audit.core.events import Event
@@ -21,6 +24,22 @@ from audit.core.events import Event
 Curve = NDArray[np.float64]
 Conversion = Callable[[Curve, Curve], tuple[float, str]]
 """From orders and the divergence at each to an epsilon and a remark on how it was found."""
+DeltaConversion = Callable[..., tuple[float, str]]
+"""The same, with `delta` as a keyword."""
+
+
+def claim(
+    mechanism: Event, adjacency: Adjacency, delta: float, *, orders: tuple[float, ...], convert: DeltaConversion, name: str = ""
+) -> Claim:
+    """The claim at `delta` by a conversion; `name` is that conversion's where the library's usual one is not meant.
+
+    Raises:
+        UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
+    """
+    checks.open_probability(delta, "delta")
+    value, note = epsilon(mechanism, adjacency, orders, functools.partial(convert, delta=float(delta)))
+    source = f"dp-accounting {importlib.metadata.version('dp-accounting')} RDP{name}"
+    return Claim(epsilon=value, delta=float(delta), adjacency=adjacency, source=source, note=note)
 
 
 def epsilon(mechanism: Event, adjacency: Adjacency, orders: tuple[float, ...], convert: Conversion) -> tuple[float, str]:
@@ -56,7 +75,7 @@ def _effective_noise(mechanism: NoisySteps, adjacency: Adjacency) -> float:
     return float(mechanism.noise_multiplier) / 2
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def step_divergence(noise: float, rate: float, orders: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Orders and the library's Renyi divergence of one step at each; infinite where it could not be evaluated."""
     accountant = rdp.RdpAccountant(list(orders) or None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 import math
 from dataclasses import dataclass
 
@@ -11,7 +9,6 @@ import numpy as np
 
 from audit.accounting.accountants import _library_renyi
 from audit.accounting.accountants._library_renyi import Curve
-from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.events import Event
@@ -44,11 +41,9 @@ class RdpClassic:
         Raises:
             UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
         """
-        checks.open_probability(delta, "delta")
-        source = f"dp-accounting {importlib.metadata.version('dp-accounting')} RDP, classic conversion"
-        convert = functools.partial(_classic, delta=float(delta))
-        epsilon, note = _library_renyi.epsilon(mechanism, adjacency, self.orders, convert)
-        return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, note=note)
+        return _library_renyi.claim(
+            mechanism, adjacency, delta, orders=self.orders, convert=_classic, name=", classic conversion"
+        )
 
 
 def _classic(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:

@@ -6,13 +6,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from audit.accounting.regression import suite
+from audit.accounting.regression import suite, truths
 from audit.accounting.regression.answers import Run
 from audit.accounting.regression.reproductions import defect, reproduction
 from audit.accounting.regression.suite import Case, Finding, Result
+from audit.accounting.regression.truths import Truth
 
 SUBJECTS: tuple[tuple[str, str], ...] = (
-    ("reference", "our reference (upper end)"),
+    ("reference", "our reference (upper end; the brackets are its own)"),
     ("renyi", "our Renyi accountant"),
     ("renyi,conversion=classic", "our Renyi accountant, classic conversion"),
     ("rdp", "our adapter of dp-accounting's RDP"),
@@ -64,8 +65,8 @@ def test_accountant(accountant_case): accountant_case()
 """
 
 
-def render(runs: Sequence[Run]) -> str:
-    """The page as Markdown."""
+def render(runs: Sequence[Run], judged: Mapping[str, Truth]) -> str:
+    """The page as Markdown; `judged` is what other methods say of the brackets, by case."""
     cases = suite.load()
     present = [run for run in runs if not run.absent]
     lines = [*_head(cases, present), *_summary(present), ""]
@@ -76,6 +77,7 @@ def render(runs: Sequence[Run]) -> str:
     if behind:
         lines += ["Not asked about the newest cases yet; their rows are of the cases that were asked:", ""]
         lines += [f"- {run.name} (`{run.spec}`): {len(run.results)} of {len(cases)} cases" for run in behind] + [""]
+    lines += truths.section(cases, judged)
     for run in present:
         lines += _findings(run)
     return "\n".join([*lines, *_known_defects(cases, {run.spec: run.results for run in present})]) + "\n"

@@ -36,8 +36,9 @@ class NotConverged(ArithmeticError):
 def cumulant(parts: Parts, s: Complex) -> Complex:
     """`K(s)`, accurate where it is small."""
     total = np.zeros(len(s), dtype=np.complex128)
-    for losses, count in parts:
-        total += count * _log1p(_moment_less_one(losses, s))
+    with np.errstate(all="ignore"):  # a tilt far off overflows, and is then not the saddle
+        for losses, count in parts:
+            total += count * _log1p(_moment_less_one(losses, s))
     return total
 
 
@@ -63,8 +64,7 @@ def saddle(parts: Parts, epsilon: float) -> tuple[float, float]:
 
     def size(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
-        with np.errstate(over="ignore"):
-            value = float(cumulant(parts, np.array([tilt + 0j]))[0].real) - tilt * epsilon - math.log(tilt * (tilt + 1))
+        value = float(cumulant(parts, np.array([tilt + 0j]))[0].real) - tilt * epsilon - math.log(tilt * (tilt + 1))
         return value if math.isfinite(value) else 1e300
 
     best = minimize_scalar(size, bounds=(math.log(1e-7), math.log(1e6)), method="bounded", options={"xatol": 1e-4})

@@ -1,0 +1,85 @@
+"""What methods that the oracle does not use say about the brackets of the battery: kept, counted, held against them.
+
+The truths are computed in `tests/accounting/truths` (`python -m tests.accounting.truths.judge`), which shares no code with the
+oracle: contour integrals, densities and atoms at fifty digits. One counts only for the very question that it was computed for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.accounting.regression.answers import question
+from audit.accounting.regression.suite import Case
+from audit.core.errors import DataError
+from audit.core.event_forms import number
+
+NAME = "truths.json"
+ROUNDING = 1e-8
+"""Relative: what the judge's own arithmetic may be off by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """Where the true epsilon of a case lies by another method: at one point, or between two."""
+
+    method: str
+    low: float
+    high: float
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the method knows the very epsilon."""
+        return self.low == self.high
+
+
+def agrees(case: Case, truth: Truth) -> bool:
+    """Whether a bracket and what is known of the truth have a point in common, up to the judge's own rounding."""
+    return truth.low <= case.upper * (1 + ROUNDING) + 1e-12 and case.lower <= truth.high * (1 + ROUNDING) + 1e-12
+
+
+def read(folder: Path, cases: Sequence[Case]) -> dict[str, Truth]:
+    """The truth by case, of the cases whose question is still the one that was judged.
+
+    Raises:
+        DataError: the file has another form.
+    """
+    path = folder / NAME
+    if not path.exists():
+        return {}
+    try:
+        stored = json.loads(path.read_text())
+        return {
+            case.id: Truth(method=row["method"], low=float(number(row["low"])), high=float(number(row["high"])))
+            for case in cases
+            if "method" in (row := stored.get(case.id, {})) and row["question"] == question(case)
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"cannot read the truths {path}: {error}; `python -m tests.accounting.truths.judge` writes it"
+        ) from error
+
+
+def section(cases: Sequence[Case], truths: Mapping[str, Truth]) -> list[str]:
+    """The part of the page that says who judged the judge."""
+    brackets = [case for case in cases if case.kind == "bracket"]
+    judged = [case for case in brackets if case.id in truths]
+    against = [case.id for case in judged if not agrees(case, truths[case.id])]
+    counts = Counter((truths[case.id].method, truths[case.id].is_point) for case in judged)
+    outcome = f"these were CONTRADICTED: {', '.join(against)}" if against else "none was contradicted"
+    lines = [
+        "## Who judges the brackets",
+        "",
+        "That our reference is EXACT says nothing: the brackets are its own. They were held against methods that share no code "
+        f"with it (`tests/accounting/truths`): {len(judged)} of {len(brackets)} brackets were judged, and "
+        f"{outcome}. The slow suite computes them again, and the composed sampled Gaussian at fifty digits.",
+        "",
+        "| method | what it knows | cases |",
+        "|---|---|---|",
+    ]
+    for (method, is_point), count in sorted(counts.items()):
+        lines.append(f"| {method} | {'the epsilon itself' if is_point else 'two ends around it'} | {count} |")
+    return [*lines, ""]
