@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode
-from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Grouped, Repeated, dp_sgd
+from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Grouped, PoissonSampled, Repeated, dp_sgd
 from audit.stats.curves import renyi
 from audit.stats.curves.pld import subsampled_gaussian_epsilon
 
@@ -121,13 +122,13 @@ def test_a_bad_battery_file(tmp_path: Path, text: str | None, message: str) -> N
 
 # ---- planted bugs -----------------------------------------------------------------------------------------------
 
+SMALL_IDS = ("steps-1e0", "steps-1e2", "edge-D", "edge-S", "edge-N", "edge-X", "rate-0.", "gaussian-s0.3-t1-")
+SMALL_GRID = ("q0.01-s1-t1000-d1e-05", "q0.2-s0.6-t100-d1e-08", "q0.001-s5-t1000-d1e-05", "q0.2-s0.6-t1000-d1e-05")
 SMALL = [
     case
     for case in CASES
-    if case.kind == "bracket"
-    and (case.id.startswith(("steps-1e0", "steps-1e2", "edge-D", "edge-S", "edge-N", "edge-X", "rate-0.", "gaussian-s0.3-t1-"))
-         or case.id in ("grid-q0.01-s1-t1000-d1e-05", "grid-q0.2-s0.6-t100-d1e-08", "grid-q0.001-s5-t1000-d1e-05"))
-]  # fmt: skip
+    if case.kind == "bracket" and (case.id.startswith(SMALL_IDS) or case.id.removeprefix("grid-") in SMALL_GRID)
+]
 
 
 def exact(noise: float, rate: float, steps: int, delta: float) -> float:
@@ -267,9 +268,113 @@ def test_mistakes_with_pairs_are_wrong_in_two_cases_or_more(bug: str) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_wrong_somewhere(bug: str) -> None:
+def test_a_planted_bug_is_wrong_in_two_cases_or_more(bug: str) -> None:
     results = suite.run(FunctionAccountant(function=BUGS[bug], name=bug), SMALL)
-    assert any(one.finding is Finding.WRONG for one in results), f"no case catches: {bug}"
+    assert sum(result.finding is Finding.WRONG for result in results) >= 2
+
+
+# ---- two cases at least of each relation and formula -----------------------------------------------------------------
+
+RELATIONS = (
+    "count-is-list", "count-nested", "int-is-float", "float32-is-float", "order-of", "split-run", "full-rate-is-gaussian",
+    "steps-are-one-gaussian", "clip-norm-cancels", ("empty-part", "zero-rate-part"), "effective-noise", "monotone-steps",
+    "monotone-rate", "monotone-noise", "monotone-delta", "replace-costs-more", "replace-is-double", "zero-out-is-add-remove",
+    "more-parts-cost-more",
+)  # fmt: skip
+
+
+def test_each_relation_has_two_cases() -> None:
+    names = [case.id for case in CASES if case.kind == "relation"]
+    for relation in RELATIONS:
+        assert sum(name.startswith(relation) for name in names) >= 2, relation
+    prefixes = tuple(prefix for relation in RELATIONS for prefix in ((relation,) if isinstance(relation, str) else relation))
+    assert all(name.startswith(prefixes) for name in names)
+
+
+def formula(event: Event) -> str:
+    """What has to be known to account for the event: mechanism, and what is done around it."""
+    match event:
+        case Repeated(mechanism=inner):
+            return formula(inner)
+        case Grouped(mechanism=inner):
+            return f"group of {formula(inner)}"
+        case Composed():
+            return "mixture"
+        case PoissonSampled(mechanism=inner):
+            return f"sampled {formula(inner)}"
+    return type(event).__name__
+
+
+def test_each_formula_has_two_cases() -> None:
+    asks = [case.asks[0] for case in CASES if case.kind == "bracket"]
+    counts = Counter((formula(ask.event), ask.adjacency is Adjacency.REPLACE_ONE) for ask in asks)
+    assert len(counts) >= 18 and not [key for key, count in counts.items() if count < 2]
+
+
+def _first_of_a_batch(event: Event) -> Event:
+    """The event with one of several answers on a batch."""
+    match event:
+        case Repeated(mechanism=inner, count=count):
+            return Repeated(mechanism=_first_of_a_batch(inner), count=count)
+        case PoissonSampled(mechanism=Composed(parts=(first, *_))) | PoissonSampled(mechanism=Repeated(mechanism=first)):
+            return replace(event, mechanism=first)
+    return event
+
+
+def _scaled(event: Event, factor: Callable[[Gaussian], float]) -> Event:
+    """The event with the noise of every Gaussian release times a factor."""
+    match event:
+        case Gaussian():
+            return replace(event, noise_multiplier=event.noise_multiplier * factor(event))
+        case Repeated() | PoissonSampled():
+            return replace(event, mechanism=_scaled(event.mechanism, factor))
+        case Composed(parts=parts):
+            return Composed(parts=tuple(_scaled(part, factor) for part in parts))
+    return event
+
+
+def _without_a_part(event: Event) -> Event:
+    match event:
+        case Repeated(mechanism=PoissonSampled(mechanism=Gaussian(), sample_rate=1), count=count):
+            return replace(event, count=count // 2)
+    return event
+
+
+def _halved_count(event: Event) -> Event:
+    match event:
+        case Repeated(mechanism=Gaussian(), count=count):
+            return replace(event, count=count // 2)
+    return event
+
+
+MUTANTS: dict[str, Callable[[Event, Adjacency], Event]] = {
+    "full-rate-is-gaussian": lambda event, _: _without_a_part(event),
+    "steps-are-one-gaussian": lambda event, _: _halved_count(event),
+    "clip-norm-cancels": lambda event, _: _scaled(event, lambda leaf: 1 if leaf.clip_norm == 1 else 2),
+    "effective-noise": lambda event, _: _first_of_a_batch(event),
+    "replace-is-double": lambda event, adjacency: _scaled(event, lambda _: 2) if adjacency is Adjacency.REPLACE_ONE else event,
+    "zero-out-is-add-remove": lambda event, adjacency: (
+        _scaled(event, lambda _: 2) if adjacency is Adjacency.ZERO_OUT else event
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """Our reference, which reads one kind of event wrongly."""
+
+    relation: str
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        misread = MUTANTS[self.relation](mechanism, adjacency)
+        return Reference(tolerance=1e-3).claim(misread, delta=delta, adjacency=adjacency)
+
+
+@pytest.mark.parametrize("relation", MUTANTS)
+def test_what_breaks_one_relation_is_wrong_in_two_cases_or_more(relation: str) -> None:
+    cases = [case for case in CASES if case.id.startswith(relation)]
+    wrong = [result.case.id for result in suite.run(Mutant(relation=relation), cases) if result.finding is Finding.WRONG]
+    assert len(wrong) >= 2
 
 
 def test_the_wrong_adjacency_is_wrong() -> None:
