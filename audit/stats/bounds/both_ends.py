@@ -197,11 +197,11 @@ def ladder(design: Design) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def counts(scores: int) -> Counts:
-    """How many scores are guessed at either end: all numbers up to half of a few scores, else about `COUNTS`, geometrically
-    from one in 200.
+    """How many scores are guessed at either end: about `COUNTS` numbers in geometric progression from one
+    score in 200 to half of them, fewer of few scores.
 
     >>> counts(12).tolist()
-    [1, 2, 3, 4, 5, 6]
+    [1, 2, 3, 4, 6]
     """
     half, first = max(1, scores // 2), max(1, scores // 200)
     return np.unique(np.rint(np.geomspace(first, half, min(half, COUNTS))).astype(np.int64))
