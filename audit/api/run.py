@@ -206,6 +206,7 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
         model=summary.model_name(experiment.recipes[0].model, experiment.parameters),
         gates=config.policy.gates,
         classes=experiment.classes,
+        remarks=experiment.remarks,
         unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
         config=resolution.text,
         origins=resolution.origins,

@@ -353,9 +353,13 @@ class ObservedMechanism(Mechanism, Protocol):
 
     Attributes:
         passes: keys of the trainer that follow from the mechanism.
+        remark: who is protected from whom, for the cover of a report; no full stop.
     """
 
     @property
     def passes(self) -> Mapping[str, Any]: ...
+
+    @property
+    def remark(self) -> str: ...
 
     def observers(self, event: Event) -> tuple[Observer, ...]: ...

@@ -24,6 +24,7 @@ from audit.engine.optimizing import optimizer_of
 from audit.models.build import starting
 
 _CANARY_BATCH = 64
+_OVERSIZE, _OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +100,50 @@ class Federations:
         self.held = split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
         self.sizes = np.array([len(rows) for rows in self.held])
         self.padded = np.stack([np.resize(rows, self.sizes.max()) for rows in self.held])
-        self.weights = torch.ones(plan.clients, device=device)
-        if plan.example_cap is not None:
-            self.weights = torch.from_numpy(np.minimum(self.sizes / plan.example_cap, 1.0)).to(device, torch.float32)
+        self.weights = self.weight_of(torch.from_numpy(self.sizes).to(device, torch.float32))
         self.served = self.workers.row_of(self.state)
         self.planted = PlantedGradients(job.canaries, self.workers.layout, self.served, self.scale)
+        self.sent = self._sent()
         self.optimizer = optimizer_of(job).start(job.steps)
         self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(device)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
         self.streams = {name: [_stream(seed.child(name)) for seed in job.seeds] for name in ("noise", "canary noise")}
+
+    def weight_of(self, records: Tensor) -> Tensor:
+        """Return the weights of clients that hold so many records, all 1 or capped at 1."""
+        cap = self.plan.example_cap
+        return torch.ones_like(records) if cap is None else (records / cap).clamp(max=1.0)
+
+    def clipped(self, updates: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return whole updates `(k, width)` as they enter the sum, and which were finite."""
+        return clipped_updates(updates, self.clip_norm, weights)
+
+    def _sent(self) -> Tensor | None:
+        """Return what each canary client adds to the sum `(m, width)`; None for canaries of one coordinate each.
+
+        Canary clients do their worst: an update far beyond the clip norm and many records. They pass through the same clipping
+        and weighting as all others, so that what these let through shows.
+        """
+        directions = self.planted.directions
+        if directions is None:
+            return None
+        worst = _OVERSIZE if self.clip_norm is not None else 1.0
+        raw = torch.zeros(self.planted.count, self.workers.width, device=directions.device)
+        raw[:, : directions.shape[1]] = directions * (self.scale * worst)
+        records = torch.full((self.planted.count,), float(_OVERWEIGHT * self.sizes.max()), device=directions.device)
+        return self.clipped(raw, self.weight_of(records))[0]
+
+    def _canaries_sum(self, present: Tensor, measurements: _Measurements) -> Tensor:
+        """Return the sum of the canary clients that are `present` `(N, m)`, `(N, width)`."""
+        total = torch.zeros_like(self.served)
+        if self.sent is None:
+            norms = self.planted.add_sum(present, self.clip_norm, total[:, : self.workers.layout.width])
+        else:
+            total.addmm_(present.to(total.dtype), self.sent)
+            norms = self.sent.norm(dim=1) * present
+        if self.clip_norm is not None:
+            torch.maximum(measurements.largest, norms.amax(1) / self.clip_norm, out=measurements.largest)
+        return total
 
     def _coins(self, seed: Seed) -> Array:
         """Return `(rounds, clients + canaries)`: who takes part."""
@@ -115,7 +151,7 @@ class Federations:
         return np.asarray(coin_draws < self.rate)
 
     def run(self, progress: Progress) -> TrainedModels:
-        """All rounds of all federations."""
+        """Return all federations after all rounds."""
         rounds, count, device = self.rounds, self.count, self.served.device
         initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
         measurements = _Measurements(
@@ -128,13 +164,17 @@ class Federations:
             source: torch.zeros(count, self.planted.count, rounds, device=device)
             for source in sorted(ROUNDS & self.job.access.released)
         }
+        checkpoints = []
         for number in range(rounds):
             self._round(number, measurements, products)
+            if number + 1 in self.job.checkpoints:
+                checkpoints.append(_export({**self.state, **self.workers.named(self.served)}))
             progress(count)
         return TrainedModels(
             weights=_export({**self.state, **self.workers.named(self.served)}),
             executed=self._execution(measurements),
             initial=_export({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
+            checkpoints=tuple(checkpoints),
             extra={f"{source}/products": values.cpu().numpy() for source, values in products.items()},
         )
 
@@ -142,13 +182,11 @@ class Federations:
         """One round of every federation."""
         honest = self._clients_sum(number, measurements)
         canary_mask = torch.from_numpy(self.coins[:, number, self.plan.clients :]).to(honest.device)
-        total = honest.clone()
-        norms = self.planted.add_sum(canary_mask & self.included, self.clip_norm, total[:, : self.workers.layout.width])
-        if self.clip_norm is not None:
-            torch.maximum(measurements.largest, norms.amax(1) / self.clip_norm, out=measurements.largest)
-        noise = self._noise(number, measurements)
-        noisy_sum = total if self.plan.noise == "central" else total + noise
-        model_release = total + noise
+        total = honest + self._canaries_sum(canary_mask & self.included, measurements)
+        noise = self.noise_of(number)
+        self._measure(number, noise, measurements)
+        model_release = self.released(total, noise)
+        noisy_sum = total if self.plan.noise == "central" else model_release
         for source, release in (("sums", noisy_sum), ("models", model_release)):
             if source in products:
                 products[source][:, :, number] = self.planted.products((release - honest)[:, : self.workers.layout.width])
@@ -171,9 +209,7 @@ class Federations:
                 torch.from_numpy(np.ascontiguousarray(rows[part, :, :longest])).to(device),
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
             )
-            clipped_sums, finite = clipped_updates(
-                updates_found, self.clip_norm, self.weights[torch.from_numpy(client[part]).to(device)]
-            )
+            clipped_sums, finite = self.clipped(updates_found, self.weights[torch.from_numpy(client[part]).to(device)])
             total.index_add_(0, owner, clipped_sums)
             measurements.skipped.index_add_(0, owner, (~finite).long())
             if self.clip_norm is not None:
@@ -192,46 +228,52 @@ class Federations:
             if len(own):
                 generator = self.job.seeds[index].child("local", number).numpy()
                 row_numbers, mask = batches(self.sizes[client[own]], self.plan.local, generator)
-                rows[own, :, : row_numbers.shape[2]] = np.take_along_axis(
-                    self.padded[client[own]][:, None], row_numbers, axis=2
-                )
+                rows[own, :, : row_numbers.shape[2]] = np.take_along_axis(self.padded[client[own]][:, None], row_numbers, axis=2)
                 real[own, :, : mask.shape[2]] = mask
         return rows, real
 
-    def _noise(self, number: int, measurements: _Measurements) -> Tensor:
+    def released(self, total: Tensor, noise: Tensor) -> Tensor:
+        """Return the noisy sum behind the next model."""
+        return total + noise
+
+    def noise_of(self, number: int) -> Tensor:
         """Return the noise of this round on the released sum `(N, width)`, 0 in the padding."""
         noise = torch.zeros_like(self.served)
         if self.private is None:
             return noise
-        normal_draws = torch.stack(
-            [torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]]
-        )
-        noise[:, self.workers.columns] = normal_draws.to(noise.device)
-        spread = torch.ones(self.count, device=noise.device)
-        if self.plan.noise == "local":
-            spread = torch.from_numpy(np.sqrt(self.coins[:, number, : self.plan.clients].sum(1))).to(spread)
-        noise *= self.private.noise_multiplier * self.scale * spread[:, None]
-        noise_square = noise.double().square().sum(1) / spread.clamp(min=1).double().square()
-        measurements.noise_squares += noise_square
-        return noise
+        drawn = torch.stack([torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]])
+        noise[:, self.workers.columns] = drawn.to(noise.device)
+        return noise * (self.private.noise_multiplier * self.scale * self._spread(number)).unsqueeze(1)
+
+    def _spread(self, number: int) -> Tensor:
+        """Return how much larger the noise of the sum is than the accounted one, of an update or of the sum itself `(N,)`."""
+        if self.plan.noise != "local":
+            return torch.ones(self.count, device=self.served.device)
+        replies = self.coins[:, number, : self.plan.clients].sum(1)
+        return torch.from_numpy(np.sqrt(replies)).to(self.served)
+
+    def _measure(self, number: int, noise: Tensor, measurements: _Measurements) -> None:
+        """Note the size of the noise that was added."""
+        spread = self._spread(number).clamp(min=1).double()
+        measurements.noise_squares += noise.double().square().sum(1) / spread.square()
 
     def _arriving(self, canary_mask: Tensor) -> Tensor:
         """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
-        mask = (canary_mask & self.included).float()
-        deviation = self._update_noise()
+        sent = (canary_mask & self.included).float()
+        deviation = self.update_noise()
         if deviation == 0:
-            return mask
+            return sent
         width, columns = self.workers.layout.width, self.workers.layout.columns()
         for index, stream in enumerate(self.streams["canary noise"]):
             for start in range(0, self.planted.count, _CANARY_BATCH):
-                batch = min(_CANARY_BATCH, self.planted.count - start)
-                noise = torch.zeros(batch, width)
-                noise[:, columns] = torch.randn(batch, len(columns), generator=stream) * deviation * self.scale
-                own = self.planted.own_products(noise.to(mask.device), start)
-                mask[index, start : start + batch] += own * canary_mask[index, start : start + batch]
-        return mask
+                few = min(_CANARY_BATCH, self.planted.count - start)
+                noise = torch.zeros(few, width)
+                noise[:, columns] = torch.randn(few, len(columns), generator=stream) * deviation * self.scale
+                own = self.planted.own_products(noise.to(sent.device), start)
+                sent[index, start : start + few] += own * canary_mask[index, start : start + few]
+        return sent
 
-    def _update_noise(self) -> float:
+    def update_noise(self) -> float:
         """Return the noise multiplier of a single update as it arrives."""
         if self.private is None or self.plan.noise in ("none", "central"):
             return 0.0
@@ -244,8 +286,8 @@ class Federations:
         multiplier = np.zeros(self.count)
         if draws:
             lonely = (measurements.participants == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
-            draw_counts = np.maximum(draws - lonely * len(self.workers.columns), 1)
-            multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / draw_counts) / self.scale
+            counted = np.maximum(draws - lonely * len(self.workers.columns), 1)
+            multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / counted) / self.scale
         return Executed(
             steps=self.rounds,
             batch_sizes=measurements.participants,
@@ -268,8 +310,8 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
     norms = updates.double().norm(dim=1).to(updates.dtype)
     finite = norms.isfinite()
     factors = weights if clip_norm is None else weights * clip_factors(norms, clip_norm, finite)
-    clipped_rows = updates * factors.unsqueeze(1)
-    return torch.where(finite.unsqueeze(1), clipped_rows, torch.zeros_like(clipped_rows)), finite
+    scaled = updates * factors.unsqueeze(1)
+    return torch.where(finite.unsqueeze(1), scaled, torch.zeros_like(scaled)), finite
 
 
 def _stream(seed: Seed) -> torch.Generator:

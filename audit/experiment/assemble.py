@@ -109,8 +109,8 @@ def _is_foreign(model: Mapping[str, Any]) -> bool:
     return "factory" in model or ":" in str(model.get("kind", ""))
 
 
-def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer, tuple[Observer, ...]]:
-    """Return what a training does to the data, who executes it, and what it is to each party."""
+def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer, ObservedMechanism | None]:
+    """Return what a training does to the data, who executes it, and its mechanism where that is not the same to all."""
     maker: Mechanism = plugins.build(plugins.FOLDERS["mechanisms"], spec.mechanism, "mechanisms")
     try:
         event = maker.event(setting)
@@ -120,11 +120,9 @@ def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer, t
     if spec.trainer is None and not maker.trainer:
         raise ConfigError(f"mechanism '{spec.name}' of kind '{spec.kind}' has no default trainer; name a trainer in 'trainer'")
     keys: dict[str, Any] = spec.trainer or {"kind": maker.trainer}
-    observers: tuple[Observer, ...] = ()
-    if isinstance(maker, ObservedMechanism):
-        keys, observers = {**keys, **maker.passes}, maker.observers(event)
-    trainer: Trainer = plugins.build("audit.trainers", keys)
-    return event, trainer, observers
+    observed = maker if isinstance(maker, ObservedMechanism) else None
+    trainer: Trainer = plugins.build("audit.trainers", keys if observed is None else {**keys, **observed.passes})
+    return event, trainer, observed
 
 
 def _recipe(
@@ -136,7 +134,7 @@ def _recipe(
     steps = _steps(training, rate, spec.name)
     adjacency = _adjacency(config, spec.name)
     setting = Setting(sample_rate=rate, steps=steps, delta=config.delta, adjacency=adjacency, accountants=tuple(accountants))
-    mechanism, trainer, observers = _mechanism(spec, setting)
+    mechanism, trainer, observed = _mechanism(spec, setting)
     if unit(mechanism) != "example" and training.batch_size is not None:
         raise ConfigError(
             f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "
@@ -167,8 +165,9 @@ def _recipe(
         optimizer=optimizer,
         accountants=tuple(accountants),
         declared=declarations,
+        remark="" if observed is None else observed.remark,
     )
-    return recipe, observers
+    return recipe, () if observed is None else observed.observers(mechanism)
 
 
 def _training(config: Config, spec: MechanismSpec) -> Training:
@@ -265,7 +264,8 @@ def _by_party(recipe: Recipe, observers: Sequence[Observer], plays: Sequence[Pla
     for access in sorted(accesses, key=lambda access: (-len(access.released), access.name)):
         event = event_before(observers, access, recipe.mechanism) or recipe.mechanism
         name = f"{recipe.name} ({access.words})"
-        party = replace(recipe, name=name, mechanism=event, executed=recipe.mechanism, training=recipe.name)
+        declared = recipe.declared if observers[0].access.shows(access) else ()  # what owners state is about the least observer
+        party = replace(recipe, name=name, mechanism=event, executed=recipe.mechanism, training=recipe.name, declared=declared)
         parties.append((party, tuple(_seen_by(play, access, party) for play in own if _attacks_of(play, access))))
     return parties
 

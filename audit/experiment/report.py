@@ -127,7 +127,8 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
         Check(
             code="adjacency",
             item="Neighbouring data sets",
-            value=f"{claim.adjacency.value.replace('_', ' or ' if claim.adjacency.value == 'add_remove' else ' ')} one record",
+            value=f"{claim.adjacency.value.replace('_', ' or ' if claim.adjacency.value == 'add_remove' else ' ')} one "
+            f"{'record' if claim.unit == 'example' else claim.unit}",
             status=Status.CHECKED if agrees else Status.FAILED,
         ),
         _accountants_agree(result),
@@ -158,8 +159,18 @@ def _accountants_agree(result: MechanismResult) -> Check:
     return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
 
 
+FEDERATED = {
+    Access.EACH_UPDATE: "every update of every client, to who receives them",
+    Access.SECURE_SUM: "the sum of the updates of each round, to who adds them up",
+    Access.RELEASED_MODELS: "the model after each round",
+}
+
+
 def _release_text(result: MechanismResult) -> str:
     accesses = {game.game.access for game in result.games}
+    for access, released in FEDERATED.items():
+        if access in accesses:
+            return released
     if Access.ALL_STEPS in accesses:
         return "every noisy step (the strongest release that the claim covers)"
     return "final weights" if Access.FINAL_WEIGHTS in accesses else "outputs of the final model"

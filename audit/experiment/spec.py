@@ -36,6 +36,7 @@ class Recipe:
         mechanism: what accountants have to account for before that party.
         executed: what the trainer executes, where that is not the same; several recipes may be one training.
         training: name of that training, "" where it is the recipe's own.
+        remark: who is protected from whom, where parties differ.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Recipe:
     declared: tuple[Claim, ...] = ()
     executed: Event | None = None
     training: str = ""
+    remark: str = ""
 
     @property
     def trained_as(self) -> str:
@@ -189,6 +191,11 @@ class Experiment:
     def pairs(self) -> list[tuple[Recipe, Play]]:
         """Every recipe with every game that is played on it."""
         return [(recipe, play) for recipe in self.recipes for play in self.plays if recipe.name in play.recipes]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the cover says of trainings that are not the same to all parties."""
+        return tuple(dict.fromkeys(f"{recipe.trained_as}: {recipe.remark}." for recipe in self.recipes if recipe.remark))
 
     @property
     def models(self) -> int:

@@ -16,7 +16,16 @@ from audit.core.events import Event, dp_sgd, sgd
 from audit.core.observers import Observer
 from audit.core.protocols import Setting
 
-PLACES = ("none", "central", "local", "distributed")
+REMARKS = {
+    "none": "no noise is added, so no client is protected from anybody; secure aggregation alone is not differential privacy",
+    "central": "noise at the server protects no client from the server: whoever receives updates or their sums sees them "
+    "without noise, and no epsilon is claimed there; the claim is about those who see released models alone",
+    "local": "each client adds noise to its own update, so the claim about single updates holds before the server too; in the "
+    "sum the noise of all clients adds up, and who sees sums alone learns less",
+    "distributed": "the clients share the noise of the sum: the claim about sums rests on secure aggregation, a single update "
+    "carries one share only, and where a share p of the clients drops out the noise shrinks by the root of 1 - p",
+}
+PLACES = tuple(REMARKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +79,11 @@ class Federated:
     def passes(self) -> Mapping[str, Any]:
         """Keys of the trainer that follow from the mechanism."""
         return {"clients": self.clients, "noise": self.noise, "dropped": self.clients - self.replies}
+
+    @property
+    def remark(self) -> str:
+        """Who is protected from whom, in a sentence for the cover."""
+        return REMARKS[self.noise]
 
     def event(self, setting: Setting) -> Event:
         """Return the event of the training, with the noise that is really added.

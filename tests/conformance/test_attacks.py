@@ -117,7 +117,7 @@ def coins_of(reference: View) -> Array:
     return reference.included
 
 
-GRADIENT_ATTACKS = ("gradient_product", "weight_difference", "update_product", "sum_product", "model_product")
+GRADIENT_ATTACKS = ("gradient_product", "weight_difference", "update_product", "sum_product", "model_product", "round_spread")
 TOYS = {False: overfitted_toy(), True: gradient_toy()}
 
 

@@ -17,6 +17,7 @@ LINES = {
     "accountant_regression.py": [r"\b\d\d passed"],
     "audit_pytorch_model.py": ["916 members", r"epsilon: at least 0\.[1-9]", r" loss: AUC 0\.\d", "written: report.pdf"],
     "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
+    "federated_rounds.py": [r"scores.npz: 200 canary clients, mean score \d+\.\d\d where they sent"],
     "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.sampling passed"],
     "reference_models.py": [r"the target alone: .* AUC 0\.\d{3}", r"with 16 reference models: .* epsilon >= \d"],
 }

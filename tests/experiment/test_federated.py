@@ -34,7 +34,7 @@ games:
     adjacency: zero_out
     canaries: signed_cosine
     count: 400
-    scorers: [update_product, sum_product, model_product, weight_difference]
+    scorers: [update_product, sum_product, model_product, round_spread, weight_difference]
     estimators: [one_run, fdp_rank]
 accountants: [pld]
 certificates: 0
@@ -120,3 +120,55 @@ def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
 def test_what_cannot_be_played_is_refused(overrides: list[str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         assemble.assemble(parse(CONFIG, overrides).config)
+
+
+def refuted(results: dict[str, MechanismResult]) -> set[str]:
+    return {party for party, result in results.items() if result.outcome is Outcome.VIOLATED}
+
+
+MODELS = ("games.clients.scorers=[model_product, round_spread]", "games.clients.count=250")
+SUMS = ("games.clients.scorers=[sum_product]", "games.clients.count=250")
+UPDATES = ("games.clients.scorers=[update_product]", "games.clients.count=250")
+
+
+@pytest.mark.parametrize("overrides", [MODELS, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)])
+def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
+    assert refuted(results) == set() and failed(results) == set()
+
+
+@pytest.mark.parametrize(
+    ("bug", "overrides"),
+    [
+        ("WeightedByRecords", MODELS),
+        ("DividedByReplies", MODELS),
+        ("NoNoise", MODELS),
+        ("SameNoise", MODELS),
+        ("DividedTwice", MODELS),
+        ("SharesAsWhole", (*LOCAL, *UPDATES)),
+        ("NoNoise", (*LOCAL, *SUMS)),
+        ("NoNoise", (*DISTRIBUTED, *SUMS)),
+    ],
+)
+def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
+    bug: str, overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    results = audited(tmp_path, *overrides, f"mechanisms.fed.trainer.kind=tests.broken_federated:{bug}")
+    assert failed(results) == set()
+    assert len(refuted(results)) == 1
+
+
+def test_a_coordinate_that_is_not_clipped_shows_in_an_honest_log(tmp_path: Path) -> None:
+    """One coordinate cannot hold many canaries apart, so bounds do not prove it; the size of what entered the sum does."""
+    broken = "mechanisms.fed.trainer={kind: 'tests.broken_federated:UnclippedScalar', admits: true}"
+    results = audited(tmp_path, *MODELS, broken)
+    assert "clipping" in failed(results)
+    assert all(result.outcome in (Outcome.INVALID, Outcome.VIOLATED) for result in results.values())
+
+
+def test_an_owner_s_claim_is_about_who_sees_least(tmp_path: Path) -> None:
+    results = audited(tmp_path, "mechanisms.fed.claim={epsilon: 0.5}", "games.clients.estimators=[one_run]")
+    assert [party for party, result in results.items() if any(claim.epsilon == 0.5 for claim in result.claims)] == [
+        "released models",
+        "final weights",
+    ]
