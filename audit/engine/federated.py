@@ -228,7 +228,9 @@ class Federations:
             if len(own):
                 generator = self.job.seeds[index].child("local", number).numpy()
                 row_numbers, mask = batches(self.sizes[client[own]], self.plan.local, generator)
-                rows[own, :, : row_numbers.shape[2]] = np.take_along_axis(self.padded[client[own]][:, None], row_numbers, axis=2)
+                rows[own, :, : row_numbers.shape[2]] = np.take_along_axis(
+                    self.padded[client[own]][:, None], row_numbers, axis=2
+                )
                 real[own, :, : mask.shape[2]] = mask
         return rows, real
 
