@@ -104,15 +104,11 @@ def test_a_page_of_few_answers(counting: Counting, tmp_path: Path) -> None:
     assert "claims 5; the truth is at least 6" in text and "another (`other`): not here" in text
 
 
-BEHIND = {"prv_accountant,side=lower": 474}
-"""Subjects that are still to be asked the newest cases, and the answers they have."""
-
-
 def test_the_page_in_docs_is_what_the_kept_answers_give() -> None:
     """Whoever changes the battery or the judge makes the page again: `audit accountant page`."""
     runs = [answers.collect(spec, name, ROOT / "docs" / "accountants", seconds=1.0, ask=False) for spec, name in page.SUBJECTS]
     assert not [run.spec for run in runs if run.absent]
-    assert {run.spec: len(run.results) for run in runs if len(run.results) < len(CASES)} == BEHIND  # the page lists them
+    assert not [run.spec for run in runs if len(run.results) < len(CASES)]
     assert (ROOT / "docs" / "accountants.md").read_text() == page.render(
         runs, truths.read(ROOT / "docs" / "accountants", battery.load())
     )
