@@ -39,7 +39,7 @@ from audit.data import load
 from audit.engine import observe
 from audit.experiment import figures
 from audit.stats.bounds import reachable_bounds
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 
 DELTA, CONFIDENCE = 1e-5, 0.95
 CLASSES = 10
@@ -145,7 +145,7 @@ def main() -> None:
         f"mean test accuracy {accuracy:.3f}; AUC {found.auc:.3f}"
     )
     mu, sides = float(np.sqrt(options.steps)) / noise, (int(included.sum()), int((~included).sum()))
-    law = Law(kind="gaussian", parameter=mu, delta=DELTA)
+    law = ScoreLaw(kind="gaussian", parameter=mu, delta=DELTA)
     print(
         f"  limits: with scores that lose nothing of what the steps hold ({mu:.2f}-GDP), the median of any valid bound is at "
         f"most {reachable_bounds.of_claim(law, *sides):.2f} (for any mechanism) "

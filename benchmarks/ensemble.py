@@ -40,11 +40,11 @@ from audit.engine.compile_c import compiler, library
 from audit.engine.compiled_mlp import SOURCE, chain_of
 from audit.engine.ensemble import train
 from audit.engine.observe import logits
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from audit.experiment import leave_one_out
 
 warnings.filterwarnings("ignore")
-COMPILED = Settings(compile="on")
+COMPILED = ScheduleSettings(compile="on")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,7 @@ def lira(repeats: int, models: int, epochs: int) -> None:
         private=False,
     )
     attack = plugins.build("attacks.scorers", {"kind": "lira"})
-    kinds = {"": Settings(), ", compiled": COMPILED} if compiles(one) else {"": Settings()}
+    kinds = {"": ScheduleSettings(), ", compiled": COMPILED} if compiles(one) else {"": ScheduleSettings()}
     taken: dict[str, list[Taken]] = {kind: [] for kind in kinds}
     for _ in range(repeats):
         for kind, settings in kinds.items():
@@ -195,7 +195,7 @@ def scaling(repeats: int, steps: int, plot: str | None) -> None:
     shapes += [("batch", batch, 16, 64, batch) for batch in (16, 64, 256, 1024)]
     points = []
     for what, value, models, width, batch in shapes:
-        for kind, settings in (("torch", Settings()), ("compiled", COMPILED)):
+        for kind, settings in (("torch", ScheduleSettings()), ("compiled", COMPILED)):
             if settings.compile == "on" and library(SOURCE) is None:
                 continue
             points.append(curve_point((what, value, kind), (models, width, batch), repeats, steps, settings))
@@ -208,7 +208,9 @@ def scaling(repeats: int, steps: int, plot: str | None) -> None:
         draw(points, peak, plot)
 
 
-def curve_point(name: tuple[str, int, str], shape: tuple[int, int, int], repeats: int, steps: int, settings: Settings) -> Point:
+def curve_point(
+    name: tuple[str, int, str], shape: tuple[int, int, int], repeats: int, steps: int, settings: ScheduleSettings
+) -> Point:
     models, width, batch = shape
     one = job(
         digits(image=False),

@@ -24,7 +24,7 @@ from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 
 try:
     from jax_privacy import __version__ as jax_version
@@ -40,7 +40,7 @@ TOLERANCE = 2e-5  # in epsilon: searches end where they end
 CHECKED = 4  # stored draws that are made again before a cell is believed
 
 
-def played(law: Law, included: np.ndarray, seed: Seed, *, one_run: bool) -> Scores:
+def played(law: ScoreLaw, included: np.ndarray, seed: Seed, *, one_run: bool) -> Scores:
     """Scores of `law` for these memberships, with the game they come from."""
     count = len(included)
     game = Game(
@@ -107,7 +107,7 @@ class Cell:
     """
 
     spec: dict
-    law: Law
+    law: ScoreLaw
     count: int
     one_run: bool
     stream: str

@@ -28,7 +28,7 @@ from estimator_cells import CONFIDENCE, SIGNIFICANCE, Cell, Store, jax_auditing,
 from audit import lower_bound, plugins
 from audit.core.seeds import Seed
 from audit.stats.bounds import reachable_bounds
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 
 CP = (("epsilon_clopper_pearson", "bonferroni"), ("epsilon_clopper_pearson", "split"))
 GDP = (("epsilon_from_gdp", ""), *CP)
@@ -46,7 +46,7 @@ ONE_RUN_NAMES = ("one_run", "one_run_fdp", "product_channel")
 class Row:
     """One line of the table of medians: our estimators, the peer's, the figure to reach, and the limit."""
 
-    law: Law
+    law: ScoreLaw
     count: int
     claim: str
     specs: tuple[dict, ...]
@@ -55,7 +55,7 @@ class Row:
     limit: Callable[[], float]
     one_run: bool = False
 
-    def cell(self, spec: dict, law: Law | None = None) -> Cell:
+    def cell(self, spec: dict, law: ScoreLaw | None = None) -> Cell:
         """The draws of one estimator in this row."""
         return Cell(spec, law or self.law, self.count, self.one_run, "reach")
 
@@ -64,15 +64,15 @@ def rows() -> list[Row]:
     """The table of the project's statistics issue."""
     found = []
     for law, goals in (
-        (Law(kind="flat", parameter=1.0), (0.58, 0.84)),
-        (Law(kind="flat", parameter=3.0), (2.2, 2.70)),
-        (Law(kind="laplace", parameter=1.0), (0.52, 0.79)),
-        (Law(kind="gaussian", parameter=1.0, delta=1e-5), (0.80, 1.65)),
+        (ScoreLaw(kind="flat", parameter=1.0), (0.58, 0.84)),
+        (ScoreLaw(kind="flat", parameter=3.0), (2.2, 2.70)),
+        (ScoreLaw(kind="laplace", parameter=1.0), (0.52, 0.79)),
+        (ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5), (0.80, 1.65)),
     ):
         for count, goal in zip((100, 1000), goals, strict=True):
             limit = functools.partial(reachable_bounds.of_claim, law, count, count)
             found.append(Row(law, count, "(epsilon, delta)", ANY, CP, goal, limit))
-    law = Law(kind="gaussian", parameter=1.0, delta=1e-5)
+    law = ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5)
     for count, goal in ((100, 3.1), (1000, 3.9)):
         limit = functools.partial(reachable_bounds.of_gdp, 1.0, law.delta, count, count)
         found.append(Row(law, count, "GDP", ({"kind": "gaussian"}, {"kind": "fdp_rank"}), GDP, goal, limit))
@@ -130,7 +130,7 @@ def _best_peer(store: Store, row: Row, draws: int) -> tuple[str, float]:
     shown, best = [], float("nan")
     for method, strategy in row.peers:
         medians, wrong = [], 0.0
-        for law in (row.law, Law(kind="null", delta=row.law.delta)):
+        for law in (row.law, ScoreLaw(kind="null", delta=row.law.delta)):
             values = store.bounds(row.cell({"peer": method, "strategy": strategy}, law), draws)
             kept = values[~np.isnan(values)]
             wrong = max(wrong, float(np.mean(kept > law.epsilon)))
@@ -146,11 +146,11 @@ def _best_peer(store: Store, row: Row, draws: int) -> tuple[str, float]:
 # ------------------------------------------------------------------------------------------------ false alarms
 
 LAWS = (
-    Law(kind="null"),
-    Law(kind="flat", parameter=1.0),
-    Law(kind="flat", parameter=3.0),
-    Law(kind="laplace", parameter=1.0),
-    Law(kind="gaussian", parameter=1.0, delta=0.1),
+    ScoreLaw(kind="null"),
+    ScoreLaw(kind="flat", parameter=1.0),
+    ScoreLaw(kind="flat", parameter=3.0),
+    ScoreLaw(kind="laplace", parameter=1.0),
+    ScoreLaw(kind="gaussian", parameter=1.0, delta=0.1),
 )
 
 
@@ -202,7 +202,7 @@ def alarm_cases() -> list[tuple[dict, bool, tuple[int, ...]]]:
 
 def speed(repeats: int = 5) -> list[str]:
     """Lines of the table of process times."""
-    law = Law(kind="gaussian", parameter=1.0, delta=1e-5)
+    law = ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5)
     lines = ["| estimator | scores | seconds of process time, first | later (median) |", "|---|---|---|---|"]
     total = [0.0, 0.0]
     for kind in plugins.names("audit.bounds.estimators"):

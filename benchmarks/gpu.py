@@ -27,7 +27,7 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.device import describe, find_device
 from audit.engine.ensemble import train
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 
 _LIMIT = 1e-6
 
@@ -110,7 +110,7 @@ def disagreement(problem: Problem, device: str) -> float:
     """Largest difference of a weight trained on `device` to the CPU's, over the size of the weights, in double precision."""
     small = replace(problem, models=2, batch=32)
     mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=0.5, sample_rate=0.25, steps=3)
-    double = Settings(dtype=torch.float64)
+    double = ScheduleSettings(dtype=torch.float64)
     there, here = (train(job_of(small, mechanism, place), lambda _: None, double).weights for place in (device, "cpu"))
     return max(float(np.abs(there[name] - value).max() / max(np.abs(value).max(), 1e-12)) for name, value in here.items())
 

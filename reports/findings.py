@@ -14,7 +14,7 @@ from audit.core.rounding import SPACE, down, percent, significant, up
 from reports import headline
 
 
-class State(StrEnum):
+class JudgementState(StrEnum):
     """How a judgement ended."""
 
     HOLDS = "holds"
@@ -23,7 +23,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Judgement:
     """One judgement.
 
     Attributes:
@@ -35,7 +35,7 @@ class Finding:
     rule: str
     subject: str
     title: str
-    state: State
+    state: JudgementState
     message: str
     figures: tuple[tuple[str, float], ...] = ()
 
@@ -52,9 +52,9 @@ RULES = {
 """Rule ids with what holds when they hold."""
 
 
-def findings(report: AuditReport) -> tuple[Finding, ...]:
+def findings(report: AuditReport) -> tuple[Judgement, ...]:
     """All judgements of the report, in the order of its pages."""
-    results: list[Finding] = []
+    results: list[Judgement] = []
     for mechanism in report.mechanisms:
         for verdict in mechanism.verdicts:
             results += _of_verdict(mechanism, verdict)
@@ -85,7 +85,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Finding]:
+def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgement]:
     claim = verdict.claim
     able = [place.bound for place in headline.admissible(claim, mechanism)]
     free = _largest([bound for bound in able if bound.family is None])
@@ -98,12 +98,16 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
         ("delta", claim.delta),
     )
     proof = "; ".join(_proof(bound) for bound in bounds_named) or "nothing proven"
-    states = {Outcome.CONSISTENT: State.HOLDS, Outcome.VIOLATED: State.FAILS, Outcome.INVALID: State.FAILS}
-    yield Finding(
+    states = {
+        Outcome.CONSISTENT: JudgementState.HOLDS,
+        Outcome.VIOLATED: JudgementState.FAILS,
+        Outcome.INVALID: JudgementState.FAILS,
+    }
+    yield Judgement(
         rule="AU001",
         subject=mechanism.name,
         title=f"claim of {claim.source}",
-        state=states.get(verdict.outcome, State.OPEN),
+        state=states.get(verdict.outcome, JudgementState.OPEN),
         message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, {proof}; {verdict.reason}",
         figures=figures,
     )
@@ -112,11 +116,11 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Findin
         for bound in bounds_named
         if bound.ceiling == max(source.ceiling for source in able)
     )
-    yield Finding(
+    yield Judgement(
         rule="AU002",
         subject=mechanism.name,
         title=f"reach against the claim of {claim.source}",
-        state=State.OPEN if verdict.outcome is Outcome.OUT_OF_REACH else State.HOLDS,
+        state=JudgementState.OPEN if verdict.outcome is Outcome.OUT_OF_REACH else JudgementState.HOLDS,
         message=f"perfect scores would have proven up to {reach or _largest_bound(able)}, claimed is {up(claim.epsilon)}",
         figures=figures,
     )
@@ -149,27 +153,27 @@ def _figures(bound: LowerBound) -> tuple[tuple[str, float], ...]:
     return ((name, bound.epsilon), (f"ceiling{inside}", bound.ceiling))
 
 
-def _of_checks(mechanism: MechanismResult) -> Iterator[Finding]:
-    states = {Status.CHECKED: State.HOLDS, Status.FAILED: State.FAILS}
+def _of_checks(mechanism: MechanismResult) -> Iterator[Judgement]:
+    states = {Status.CHECKED: JudgementState.HOLDS, Status.FAILED: JudgementState.FAILS}
     for check in mechanism.checks:
-        yield Finding(
+        yield Judgement(
             rule=f"DP/{slug(check.code)}",
             subject=mechanism.name,
             title=check.item,
-            state=states.get(check.status, State.OPEN),
+            state=states.get(check.status, JudgementState.OPEN),
             message=f"{check.item}: {check.value} ({check.status.value})",
         )
 
 
-def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.Source) -> Iterator[Finding]:
+def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.BoundSource) -> Iterator[Judgement]:
     subject = f"{mechanism.name}.{game.name}.{source.name}"
     if source.control is not None:
         control = source.control
-        yield Finding(
+        yield Judgement(
             rule="AU003",
             subject=subject,
             title="negative control",
-            state=State.HOLDS if control.passed else State.FAILS,
+            state=JudgementState.HOLDS if control.passed else JudgementState.FAILS,
             message=f"{control.false_alarms} false alarms in {control.repetitions} repetitions, {control.allowed} allowed",
             figures=(("false_alarms", control.false_alarms), ("allowed", control.allowed)),
         )
@@ -179,34 +183,34 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.So
         able = claim is not None and bound.delta == claim.delta and bound.family in (None, claim.family)
         above = able and claim is not None and bound.epsilon > claim.epsilon
         against = f", claimed {up(claim.epsilon)}" if claim else ", nothing claimed"
-        yield Finding(
+        yield Judgement(
             rule="AU005",
             subject=subject,
             title=f"lower bound of {bound.estimator}",
-            state=State.FAILS if above else State.HOLDS if able else State.OPEN,
+            state=JudgementState.FAILS if above else JudgementState.HOLDS if able else JudgementState.OPEN,
             message=f"{_proof(bound)}{against}{area}",
             figures=(*_figures(bound), ("confidence", bound.confidence)),
         )
 
 
-def _of_policy(report: AuditReport) -> Iterator[Finding]:
+def _of_policy(report: AuditReport) -> Iterator[Judgement]:
     for gate in report.policy:
         value = "not measured" if gate.found is None else significant(gate.found)
-        yield Finding(
+        yield Judgement(
             rule=f"PO/{slug(gate.gate)}",
             subject="",
             title=gate.gate,
-            state=State.HOLDS if gate.met else State.FAILS,
+            state=JudgementState.HOLDS if gate.met else JudgementState.FAILS,
             message=f"{gate.gate}: found {value}, limit {significant(gate.limit)}",
         )
 
 
-def _of_coverage(report: AuditReport) -> Iterator[Finding]:
+def _of_coverage(report: AuditReport) -> Iterator[Judgement]:
     for row in report.coverage:
-        yield Finding(
+        yield Judgement(
             rule="AU004",
             subject="",
             title=row.attack_class,
-            state=State.HOLDS if row.status == "run" else State.OPEN,
+            state=JudgementState.HOLDS if row.status == "run" else JudgementState.OPEN,
             message=f"{row.attack_class}: {row.status} ({row.done})",
         )

@@ -32,7 +32,7 @@ class GameBound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class BoundSource:
     """What bounds come from: an attack by itself, or all attacks of a game that could stop at the first proof.
 
     Attributes:
@@ -45,15 +45,15 @@ class Source:
     result: AttackResult | None = None
 
 
-def sources(game: GameResult) -> tuple[Source, ...]:
+def sources(game: GameResult) -> tuple[BoundSource, ...]:
     """Where a game's bounds come from, in the order of its attacks."""
     apart = tuple(
-        Source(name=attack.scorer, bounds=attack.bounds, control=attack.control, result=attack) for attack in game.attacks
+        BoundSource(name=attack.scorer, bounds=attack.bounds, control=attack.control, result=attack) for attack in game.attacks
     )
     if game.watched is None:
         return apart
     name = game.attacks[0].scorer if len(game.attacks) == 1 else TOGETHER
-    return (*apart, Source(name=name, bounds=game.watched.bounds, control=game.watched.control))
+    return (*apart, BoundSource(name=name, bounds=game.watched.bounds, control=game.watched.control))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.stats.bounds import score_distributions
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.curves import dp_sgd_curve, tradeoff
 
 FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
@@ -42,13 +42,13 @@ def laws_to_try(families: Collection[str | None], mechanism: Event | None, copie
     On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most. With
     `copies` a law is that of all copies together.
     """
-    null, flat = Law(kind="null", delta=delta), Law(kind="flat", parameter=FLAT * copies, delta=delta)
+    null, flat = ScoreLaw(kind="null", delta=delta), ScoreLaw(kind="flat", parameter=FLAT * copies, delta=delta)
     laws = [
         KnownLaw(name=null.name, epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=null.draw),
         KnownLaw(name=flat.name, epsilon=FLAT, families=(None,), draw=flat.draw),
     ]
     if "gdp" in families:
-        gaussian = Law(kind="gaussian", parameter=SIGNAL * copies, delta=delta)
+        gaussian = ScoreLaw(kind="gaussian", parameter=SIGNAL * copies, delta=delta)
         truth = tradeoff.epsilon_of_gdp(SIGNAL, delta)
         laws.append(
             KnownLaw(name=f"Gaussian, mu {gaussian.parameter:g}", epsilon=truth, families=(None, "gdp"), draw=gaussian.draw)

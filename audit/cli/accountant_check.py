@@ -77,9 +77,9 @@ def check(
             output[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
         print_json({"exit_code": code, "accountants": output})
         return code
-    quiet = (suite.Finding.EXACT, suite.Finding.UNSUPPORTED)
+    quiet = (suite.CaseFinding.EXACT, suite.CaseFinding.UNSUPPORTED)
     for name, results in answers.items():
-        counts = ", ".join(f"{kind} {sum(result.finding is kind for result in results)}" for kind in suite.Finding)
+        counts = ", ".join(f"{kind} {sum(result.finding is kind for result in results)}" for kind in suite.CaseFinding)
         listed_answers = [result for result in results if all_cases or result.finding not in quiet]
         cells = [
             (answer.case.id, str(answer.finding), _plain(answer.factor), f"{answer.seconds:.2f}", answer.message)

@@ -69,7 +69,9 @@ def scores(
     from audit.experiment import inspection
 
     if epsilon is not None and delta is None and output is None and claim_epsilon is None:
-        question = scores_delta.Question(epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator)
+        question = scores_delta.DeltaQuestion(
+            epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator
+        )
         columns, included = read_scores(file, score, member, conditions or [])
         if len(columns) > 1:
             raise ConfigError("--epsilon takes one --score; for several, give each a confidence that shares the error rate")

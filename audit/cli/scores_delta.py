@@ -16,7 +16,7 @@ LITTLE = 0.01  # a ceiling below says little of any mechanism
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Question:
+class DeltaQuestion:
     """What is to be bounded; `estimators` None takes the default of the game alone, with the whole error rate."""
 
     epsilon: float
@@ -26,7 +26,7 @@ class Question:
     estimators: Sequence[str] | None
 
 
-def bounds(values: Array, included: Array, question: Question) -> list[DeltaBound]:
+def bounds(values: Array, included: Array, question: DeltaQuestion) -> list[DeltaBound]:
     """One for each estimator; all hold together with the confidence asked for."""
     from audit.bounds import budget, claim_test, defaults
     from audit.bounds.granted import granted_estimators
@@ -48,7 +48,7 @@ def bounds(values: Array, included: Array, question: Question) -> list[DeltaBoun
     return bounds
 
 
-def show(delta_bounds: Sequence[DeltaBound], question: Question, as_json: bool) -> int:
+def show(delta_bounds: Sequence[DeltaBound], question: DeltaQuestion, as_json: bool) -> int:
     """Prints the bounds; always 0, since nothing is claimed."""
     if as_json:
         rows = [_row(bound) for bound in delta_bounds]

@@ -19,7 +19,7 @@ VERSION = 1
 Result = TypeVar("Result")
 
 
-class Section(BaseModel):
+class ConfigSection(BaseModel):
     """Every part of a config: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,7 +60,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 
 
-class Training(Section):
+class TrainingSection(ConfigSection):
     """How a model is trained; a mechanism can override single keys."""
 
     optimizer: Optimizer = "sgd"
@@ -75,7 +75,7 @@ class Training(Section):
     epochs: Positive | None = None
 
 
-class TrainingOverride(Section):
+class TrainingOverride(ConfigSection):
     """The same keys, all optional."""
 
     optimizer: Optimizer | None = None
@@ -90,7 +90,7 @@ class TrainingOverride(Section):
     epochs: Positive | None = None
 
 
-class DeclaredClaim(Section):
+class DeclaredClaim(ConfigSection):
     """A guarantee that somebody states without an accountant.
 
     With `family` the whole trade-off curve is claimed that has this epsilon at delta: "gdp" that of a Gaussian, "dp_sgd" that
@@ -103,7 +103,7 @@ class DeclaredClaim(Section):
     family: Literal["gdp", "dp_sgd"] | None = None
 
 
-class MechanismSpec(Section):
+class MechanismSpec(ConfigSection):
     """One training recipe to compare: with or without differential privacy; further keys are a third party's own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -134,7 +134,7 @@ class MechanismSpec(Section):
         return self
 
 
-class GameSpec(Section):
+class GameSpec(ConfigSection):
     """One game: what is planted, what the adversary sees, how it is scored and bounded.
 
     `prior` is the share of members that an adversary expects among its candidates; only the precision of thresholds uses it.
@@ -156,7 +156,7 @@ class GameSpec(Section):
     stopping: Literal["never", "first_proof"] = "never"
 
 
-class Policy(Section):
+class Policy(ConfigSection):
     """Gates for release by name, each with its limit; all are optional. A gate that is not met makes the exit code 1.
 
     A gate is a file of `audit/experiment/gates`, or a third party's `package.module:Class`.
@@ -189,7 +189,7 @@ def _gate(name: str, limit: Any) -> Gate:
     return gate
 
 
-class Execution(Section):
+class ExecutionSection(ConfigSection):
     """Where and in what portions models are trained; further keys are the executor's own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -203,7 +203,7 @@ class Execution(Section):
         return {"kind": self.kind, **(self.model_extra or {})}
 
 
-class Output(Section):
+class Output(ConfigSection):
     """Where results go and in which forms."""
 
     directory: str = "runs"
@@ -213,7 +213,7 @@ class Output(Section):
 Words = Annotated[str, Field(max_length=300)]
 
 
-class About(Section):
+class About(ConfigSection):
     """Who has what audited, why and until when: printed in the report, and the owner's to say. All are optional."""
 
     system: Words = ""
@@ -226,7 +226,7 @@ class About(Section):
     next_audit: Words = ""
 
 
-class Config(Section):
+class Config(ConfigSection):
     """A whole audit."""
 
     version: int
@@ -238,13 +238,13 @@ class Config(Section):
     device: str = "cpu"
     data: Spec
     model: Spec
-    training: Training = Training()
+    training: TrainingSection = TrainingSection()
     mechanisms: Annotated[list[MechanismSpec], Field(min_length=1)]
     games: Annotated[list[GameSpec], Field(min_length=1)]
     accountants: list[Spec] = [{"kind": "pld"}, {"kind": "rdp"}, {"kind": "rdp_classic"}]
     policy: Policy = Policy()
     about: About = About()
-    execution: Execution = Execution()
+    execution: ExecutionSection = ExecutionSection()
     output: Output = Output()
     certificates: Annotated[int, Field(ge=0, le=MOST_CERTIFICATES)] = 200
     """Simulated audits behind a game's calibration certificate, fewer where they would take long; 0 simulates nothing."""

@@ -16,7 +16,7 @@ from audit.core.events import (
     NonPrivate,
     Parallel,
     PoissonSampled,
-    Release,
+    ReleaseEvent,
     Repeated,
     SampledWithoutReplacement,
     Unit,
@@ -87,9 +87,9 @@ def kinds(event: Event) -> frozenset[type]:
     return frozenset({type(event)}).union(*(kinds(part) for part in parts(event)))
 
 
-def releases(event: Event) -> Iterator[Release]:
+def releases(event: Event) -> Iterator[ReleaseEvent]:
     """Yield the leaves of the tree, each once, however often it is repeated."""
-    if isinstance(event, Release):
+    if isinstance(event, ReleaseEvent):
         yield event
     for part in parts(event):
         yield from releases(part)

@@ -26,19 +26,19 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release(Event):
+class ReleaseEvent(Event):
     """A leaf of the tree. `unit`: whose contribution it bounds, called a record in what follows."""
 
     unit: Unit = "example"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NonPrivate(Release):
+class NonPrivate(ReleaseEvent):
     """A release that shows what it was computed from: no noise, no guarantee."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian(Release):
+class Gaussian(ReleaseEvent):
     """One Gaussian release of a sum.
 
     Attributes:
@@ -56,7 +56,7 @@ class Gaussian(Release):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace(Release):
+class Laplace(ReleaseEvent):
     """One Laplace release. `noise_multiplier`: scale over the l1 bound on one record's contribution (change twice that
     under replace-one)."""
 
@@ -67,7 +67,7 @@ class Laplace(Release):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomizedResponse(Release):
+class RandomizedResponse(ReleaseEvent):
     """A record's own category, or with probability `noise_parameter` one of `buckets` drawn uniformly.
 
     References:
@@ -84,7 +84,7 @@ class RandomizedResponse(Release):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exponential(Release):
+class Exponential(ReleaseEvent):
     """The exponential mechanism at its usual scale, epsilon-DP for the adjacency at hand (bounded range epsilon).
 
     References:
@@ -98,7 +98,7 @@ class Exponential(Release):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApproximateDp(Release):
+class ApproximateDp(ReleaseEvent):
     """Any mechanism known only to be (epsilon, delta)-DP for the adjacency at hand."""
 
     epsilon: float
@@ -110,7 +110,7 @@ class ApproximateDp(Release):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Concentrated(Release):
+class Concentrated(ReleaseEvent):
     """Any mechanism known only to be rho-zCDP for the adjacency at hand.
 
     References:
@@ -242,7 +242,7 @@ def words(event: Event) -> str:
 
 
 def _about(event: Event) -> str:
-    return f", about one {event.unit}" if isinstance(event, Release) and event.unit != "example" else ""
+    return f", about one {event.unit}" if isinstance(event, ReleaseEvent) and event.unit != "example" else ""
 
 
 def _count(steps: int) -> None:

@@ -319,7 +319,7 @@ class Gate(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class MechanismSetting:
     """What a mechanism is built for.
 
     Attributes:
@@ -344,7 +344,7 @@ class Mechanism(Protocol):
     @property
     def trainer(self) -> str: ...
 
-    def event(self, setting: Setting) -> Event: ...
+    def event(self, setting: MechanismSetting) -> Event: ...
 
 
 @runtime_checkable

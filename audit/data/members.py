@@ -22,7 +22,7 @@ maybe group, index; or a `Dataset` or `DataLoader` of torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evidence:
+class MemberEvidence:
     """Both sides, joined.
 
     Attributes:
@@ -45,7 +45,7 @@ class Evidence:
     omissions: int = 0
 
 
-def gather(members: Side, nonmembers: Side) -> Evidence:
+def gather(members: Side, nonmembers: Side) -> MemberEvidence:
     """Both sides, each checked on its own and against the other.
 
     Raises:
@@ -74,7 +74,7 @@ def gather(members: Side, nonmembers: Side) -> Evidence:
     if len(present) < 2:
         raise DataError(f"all records have the label {present[0]}; expected at least two classes (is y the right array?)")
     counts = [len(side["y"]) for side in sides]
-    return Evidence(
+    return MemberEvidence(
         inputs=merged_arrays["x"],
         labels=merged_arrays["y"],
         included=np.arange(sum(counts)) < counts[0],
@@ -142,7 +142,7 @@ def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
     }
 
 
-def without_overlap(evidence: Evidence, overlap: str, *, by_coins: bool) -> Evidence:
+def without_overlap(evidence: MemberEvidence, overlap: str, *, by_coins: bool) -> MemberEvidence:
     """The evidence with no record on both sides.
 
     With "drop": of a split, nonmembers that equal a member are left out, since they were trained on. Where coins decided,
@@ -171,8 +171,8 @@ def without_overlap(evidence: Evidence, overlap: str, *, by_coins: bool) -> Evid
     return _take(evidence, mask)
 
 
-def _take(evidence: Evidence, mask: Array) -> Evidence:
-    return Evidence(
+def _take(evidence: MemberEvidence, mask: Array) -> MemberEvidence:
+    return MemberEvidence(
         inputs=evidence.inputs[mask],
         labels=evidence.labels[mask],
         included=evidence.included[mask],
@@ -185,7 +185,7 @@ def _take(evidence: Evidence, mask: Array) -> Evidence:
     )
 
 
-def _hashes(evidence: Evidence) -> Array:
+def _hashes(evidence: MemberEvidence) -> Array:
     """One text per record, equal for equal inputs and labels; row by row, so that the inputs are not copied."""
     pairs = zip(evidence.inputs, evidence.labels, strict=True)
     zero = evidence.inputs.dtype.type(0)  # added, it turns -0.0 into 0.0

@@ -18,14 +18,14 @@ from audit.engine.chunk import Chunk, training_tensors
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
 from audit.engine.sampling import ALIGNMENT, align_up
-from audit.engine.schedule import Settings, arrange
+from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import is_stream_scoped
 
 log = logging.getLogger(__name__)
 
 
 def train(
-    job: TrainingJob, progress: Progress, settings: Settings | None = None, technique: Technique | None = None
+    job: TrainingJob, progress: Progress, settings: ScheduleSettings | None = None, technique: Technique | None = None
 ) -> TrainedModels:
     """The trained models of `job`, with a record of what was really done.
 
@@ -47,7 +47,7 @@ def train(
     References:
         Abadi et al. 2016, arXiv 1607.00133; Bu et al. 2022, arXiv 2210.00038 (sums without per-example gradients).
     """
-    options = settings or Settings()
+    options = settings or ScheduleSettings()
     device = find_device(job.device)
     total = len(job.seeds)
     if job.included.shape != (total, len(job.canaries)):

@@ -28,7 +28,7 @@ _OVERSIZE, _OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RoundPlan:
     """How a federation works.
 
     Attributes:
@@ -77,7 +77,7 @@ class Federations:
     noise to what they send, and none to the sum, whose noise stays that of the accounted clients.
     """
 
-    def __init__(self, job: TrainingJob, plan: Plan) -> None:
+    def __init__(self, job: TrainingJob, plan: RoundPlan) -> None:
         if not job.canaries.are_gradients:
             raise UnsupportedMechanism(
                 f"trainer 'federated' plants clients, not the records of canaries '{job.canaries.kind}'; use signed_cosine, "

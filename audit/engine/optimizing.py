@@ -12,7 +12,7 @@ from audit import plugins
 from audit.core.training import TrainingJob
 
 
-class State(Protocol):
+class OptimizerState(Protocol):
     """Updates the flat parameters in place from the flat gradient, both `(N, width)`."""
 
     def step(self, flat: Tensor, gradient: Tensor) -> None: ...
@@ -21,7 +21,7 @@ class State(Protocol):
 class Optimizer(Protocol):
     """The options of an optimiser (`audit/optimizers`); `start` gives a fresh state for a training of so many steps."""
 
-    def start(self, steps: int) -> State: ...
+    def start(self, steps: int) -> OptimizerState: ...
 
 
 @runtime_checkable

@@ -45,7 +45,7 @@ _FEW_MODELS, _FEW_BYTES = 4, 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ScheduleSettings:
     """How the arithmetic is arranged; no setting changes what is computed.
 
     Attributes:
@@ -101,7 +101,7 @@ class Arrangement:
     draws: bool = False
 
 
-def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = None) -> Arrangement:
+def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
     """The arrangement for `job`; also refuses models that mix examples where the job is private.
 
     Raises:
@@ -143,7 +143,7 @@ def arrange(job: TrainingJob, settings: Settings, technique: Technique | None = 
     )
 
 
-def _compile(job: TrainingJob, settings: Settings, technique: Technique, module: nn.Module) -> bool:
+def _compile(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> bool:
     """True where compiled code makes the sums; what speaks against it is logged where it was asked for."""
     if settings.compile == "off":
         return False

@@ -20,7 +20,7 @@ ADVICE = "lower the learning rate or the noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Models:
+class GameModels:
     """The models of a game, trained here or brought by somebody: everything that attacks read.
 
     Attributes:
@@ -41,7 +41,7 @@ class Models:
         return runs + np.flatnonzero(~self.observed.diverged[runs:])
 
 
-def scores_of(models: Models) -> list[Scores]:
+def scores_of(models: GameModels) -> list[Scores]:
     """The scores of every attack of the game.
 
     Raises:
@@ -50,7 +50,7 @@ def scores_of(models: Models) -> list[Scores]:
     return [score(models, attack) for attack in models.insertion.play.attacks]
 
 
-def attempt(models: Models) -> tuple[list[Scores], dict[str, str]]:
+def attempt(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
     """The scores of every attack that can score these models, and why each other cannot, by name.
 
     A bound less never makes another one wrong, and the share of the error that it would have had stays unspent.
@@ -65,7 +65,7 @@ def attempt(models: Models) -> tuple[list[Scores], dict[str, str]]:
     return scores, left_out
 
 
-def score(models: Models, planned_attack: PlannedAttack, steps: int | None = None) -> Scores:
+def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None = None) -> Scores:
     """The scores of all target runs, pooled; each run is attacked alone, with the dedicated references.
 
     Runs never serve as each other's reference: a guess that used another target's coins would break
@@ -96,7 +96,7 @@ def _rows(signals: Mapping[str, Array], models: Array | int) -> dict[str, Array]
     return {key: value[models] for key, value in signals.items()}
 
 
-def lost_reason(models: Models) -> str:
+def lost_reason(models: GameModels) -> str:
     """Why no target can be attacked, "" where at least one stayed finite.
 
     A single target that diverged stays in: leaving runs out by their outcome would bias the bounds.
@@ -105,7 +105,7 @@ def lost_reason(models: Models) -> str:
     return f"all {runs} target runs diverged; {ADVICE}" if models.observed.diverged[:runs].all() else ""
 
 
-def _refuse_lost_references(models: Models, planned_attack: PlannedAttack) -> None:
+def _refuse_lost_references(models: GameModels, planned_attack: PlannedAttack) -> None:
     """Raise `ObservationError` if fewer references remained finite than the attack needs."""
     reference_count, references_needed = len(models.references), planned_attack.attack.needs.references
     if reference_count < references_needed:

@@ -24,7 +24,7 @@ from audit.core.results import BoundTrajectory
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
 from audit.experiment import figures, leave_one_out_summary, records, stopping
-from audit.experiment.attack import Models, score
+from audit.experiment.attack import GameModels, score
 from audit.experiment.insertion import Insertion, rules_of
 from audit.experiment.records import RecordTable
 from audit.experiment.spec import Play, StatedClaims
@@ -34,7 +34,7 @@ OF_A_SPLIT = "membership was decided by a data split, so no epsilon follows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Terms:
+class BoundTerms:
     """On what terms scores are bounded.
 
     Attributes:
@@ -54,10 +54,10 @@ class Terms:
     mechanism: Event | None = None
 
 
-def terms_of(insertion: Insertion, watch: stopping.Watch) -> Terms:
+def terms_of(insertion: Insertion, watch: stopping.Watch) -> BoundTerms:
     """Those of a game with its coins drawn."""
     play = insertion.play
-    return Terms(
+    return BoundTerms(
         name=play.name,
         rules=rules_of(play, insertion.planting, play.access),
         planned=play.runs,
@@ -68,7 +68,7 @@ def terms_of(insertion: Insertion, watch: stopping.Watch) -> Terms:
     )
 
 
-def bound_game(scores: Sequence[Scores], terms: Terms, claims: StatedClaims, budget: Budget) -> GameResult:
+def bound_game(scores: Sequence[Scores], terms: BoundTerms, claims: StatedClaims, budget: Budget) -> GameResult:
     """All that follows from the scores alone: figures, bounds and negative controls, and simulations of this very game."""
     watch = terms.watch
     attacks = [
@@ -106,7 +106,9 @@ def _attack(
     return replace(stopping.pay_looks(result, budget.confidence, looks), access=scores.game.access)
 
 
-def _simulate(terms: Terms, claims: StatedClaims, budget: Budget) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+def _simulate(
+    terms: BoundTerms, claims: StatedClaims, budget: Budget
+) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
     """How often the bounds of this game are wrong, and what they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
     if not budget.certificates or not bounding_attacks:
@@ -122,7 +124,9 @@ def _simulate(terms: Terms, claims: StatedClaims, budget: Budget) -> tuple[tuple
     return simulation.certify(path, budget.certificates), simulation.detectable(path, claims.claims)
 
 
-def describe(result: GameResult, models: Models, scores: Sequence[Scores], table: RecordTable, confidence: float) -> GameResult:
+def describe(
+    result: GameResult, models: GameModels, scores: Sequence[Scores], table: RecordTable, confidence: float
+) -> GameResult:
     """The result with what the models besides show of records and groups, and of their own number. Proves no epsilon."""
     split = () if models.insertion.planting.by_coins else (OF_A_SPLIT,)
     complete_result = replace(
@@ -141,7 +145,7 @@ def describe(result: GameResult, models: Models, scores: Sequence[Scores], table
     )
 
 
-def _remarks(models: Models) -> list[str]:
+def _remarks(models: GameModels) -> list[str]:
     """What attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
     own = models.insertion.planting.included[models.references]
     remarks = []
@@ -152,7 +156,7 @@ def _remarks(models: Models) -> list[str]:
     return remarks
 
 
-def trajectories(models: Models, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:
+def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:
     """Proven epsilon over the steps seen so far, a curve per attack that sees them and estimator, with its family.
 
     Each point holds at its level on its own. Seeds are those of the attacks' bounds, so that the last point is the bound
@@ -183,13 +187,13 @@ def trajectories(models: Models, budget: Budget) -> tuple[tuple[str | None, Boun
     return tuple(curves)
 
 
-def _evaluation(models: Models, table: RecordTable) -> Evaluation | None:
+def _evaluation(models: GameModels, table: RecordTable) -> Evaluation | None:
     """What all models of the game that stayed finite say of its attacks on records, each of them once the target."""
     if not _group_results(models):
         return None
     planting, finite = models.insertion.planting, np.flatnonzero(~models.observed.diverged)
     signals = {key: value[finite] for key, value in models.observed.signals.items()}
-    everyone = leave_one_out_summary.Ensemble(
+    everyone = leave_one_out_summary.LeaveOneOutModels(
         views=View(signals=signals, included=planting.included[finite]),
         labels=models.labels,
         runs=int(np.sum(finite < planting.runs)),
@@ -200,14 +204,14 @@ def _evaluation(models: Models, table: RecordTable) -> Evaluation | None:
     return leave_one_out_summary.describe(attacks, everyone, prior=play.prior, seed=models.insertion.seed.child("described"))
 
 
-def _group_results(models: Models) -> bool:
+def _group_results(models: GameModels) -> bool:
     """Whether canaries are records of classes, or of losses alone."""
     if models.insertion.planting.canaries.records is None:
         return False
     return models.labels is None or models.labels.dtype.kind in "iu"
 
 
-def _exposure(models: Models, scores: Scores, table: RecordTable) -> tuple[RecordExposure, ...]:
+def _exposure(models: GameModels, scores: Scores, table: RecordTable) -> tuple[RecordExposure, ...]:
     """The canaries of the first target run whose scores stand out most, under keyed names."""
     if models.insertion.planting.canaries.records is None:
         return ()
@@ -216,7 +220,7 @@ def _exposure(models: Models, scores: Scores, table: RecordTable) -> tuple[Recor
     return records.exposures(first, table.names, table.labels)
 
 
-def _groups(models: Models, scores: Scores, table: RecordTable, confidence: float) -> tuple[GroupResult, ...]:
+def _groups(models: GameModels, scores: Scores, table: RecordTable, confidence: float) -> tuple[GroupResult, ...]:
     """Attack AUC and model accuracy on the canaries of each class and each of the user's groups, over all target runs."""
     runs, logits = models.insertion.planting.runs, models.observed.signals.get(Logits.key)
     if not _group_results(models):

@@ -15,7 +15,7 @@ from audit.core.protocols import ExecutionCheck
 from audit.core.results import BoundTrajectory, Check, Status
 from audit.core.views import Scores
 from audit.experiment import attack, findings, stopping
-from audit.experiment.attack import Models
+from audit.experiment.attack import GameModels
 from audit.experiment.insertion import Insertion
 from audit.experiment.job import Order
 from audit.experiment.observed import Observations, gather
@@ -94,14 +94,14 @@ def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resource
     return concluded(replace(models, insertion=models.insertion.without(left_out)), last, rules, watch)
 
 
-def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: Resources) -> Models:
+def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: Resources) -> GameModels:
     """The game as far as these jobs, with the models that each trained, show it."""
     by_start = sorted(jobs, key=lambda job: job[0].start)
     rows = np.concatenate([np.arange(rows.start, rows.stop) for rows, _ in by_start])
     planting = insertion.planting
     runs = int(np.sum(rows < insertion.play.runs))
     records = planting.canaries.records
-    return Models(
+    return GameModels(
         insertion=replace(insertion, planting=replace(planting, included=planting.included[rows], runs=runs)),
         observed=gather([order.key for _, order in by_start], resources.store),
         labels=None if records is None else records.labels,
@@ -109,7 +109,7 @@ def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: R
     )
 
 
-def concluded(models: Models, scores: Sequence[Scores], rules: Rules, watch: stopping.Watch) -> GameOutcome:
+def concluded(models: GameModels, scores: Sequence[Scores], rules: Rules, watch: stopping.Watch) -> GameOutcome:
     """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
     game, observation = models.insertion, models.observed
     result = findings.bound_game(scores, findings.terms_of(game, watch), rules.stated, rules.budget)

@@ -14,11 +14,11 @@ from audit.checks import blind
 from audit.core.data import Array, Canaries, Planting, Records
 from audit.core.results import AuditReport, Check, DataSummary, Status
 from audit.core.views import Scores
-from audit.data.members import Evidence
+from audit.data.members import MemberEvidence
 from audit.experiment import attack, game, judge, stopping, utility
 from audit.experiment import report as reporting
 from audit.experiment.assemble import brought_play, brought_scorers, unserved_reason
-from audit.experiment.attack import Models
+from audit.experiment.attack import GameModels
 from audit.experiment.brought import RecordedOutputs
 from audit.experiment.insertion import BroughtRecords, Insertion
 from audit.experiment.observed import Observations
@@ -58,7 +58,7 @@ class Inspection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Case:
+class InspectedCase:
     """Models that somebody brought, the target first, and the records they are asked about.
 
     Attributes:
@@ -70,14 +70,14 @@ class Case:
 
     models: RecordedOutputs
     included: Array
-    evidence: Evidence
+    evidence: MemberEvidence
     labels: Array | None
     membership: Check = UNKNOWN
     by_coins: bool = False
     remarks: tuple[str, ...] = ()
 
 
-def concluded(case: Case, settings: Settings) -> Inspection:
+def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     """The report on the case: every attack that the models can serve, and what follows from its scores."""
     references = len(case.included) - 1
     if settings.proven_by is None:
@@ -113,7 +113,7 @@ def concluded(case: Case, settings: Settings) -> Inspection:
     )
 
 
-def _not_run(case: Case, settings: Settings, play: Play) -> dict[str, str]:
+def _not_run(case: InspectedCase, settings: Settings, play: Play) -> dict[str, str]:
     """The attacks that were skipped, and why."""
     names = {attack.name for attack in play.attacks}
     omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
@@ -121,7 +121,7 @@ def _not_run(case: Case, settings: Settings, play: Play) -> dict[str, str]:
     return {name: reason or "ranks the records as another attack does" for name, reason in reasons.items()}
 
 
-def _attack_models(case: Case, settings: Settings, play: Play, canaries: Canaries) -> tuple[Models, list[Scores]]:
+def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries: Canaries) -> tuple[GameModels, list[Scores]]:
     """The models with the attacks that are kept, and their scores.
 
     Of attacks that nobody asked for by name, those that rank the records in a new way are kept.
@@ -129,7 +129,7 @@ def _attack_models(case: Case, settings: Settings, play: Play, canaries: Canarie
     besides = {Logits() if "outputs" in case.models.released else Losses()}
     planting = Planting(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
     signals = case.models.read(play.signals(case.models.released, besides), canaries)
-    models = Models(
+    models = GameModels(
         insertion=Insertion(recipe="", mechanism=None, play=play, seed=settings.stream, planting=planting),
         observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
         labels=case.labels,
@@ -146,7 +146,7 @@ def _attack_models(case: Case, settings: Settings, play: Play, canaries: Canarie
     return replace(models, insertion=insertion), scores
 
 
-def _table(case: Case, settings: Settings) -> RecordTable:
+def _table(case: InspectedCase, settings: Settings) -> RecordTable:
     """The audited records under keyed names, with their class and group where they are known."""
     evidence = case.evidence
     names = tuple(settings.names.names(evidence.rows.tolist()))
@@ -157,7 +157,7 @@ def _table(case: Case, settings: Settings) -> RecordTable:
     return RecordTable(names=names, labels=labels, columns=columns)
 
 
-def _guard(case: Case, settings: Settings) -> blind.Guard:
+def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
     if not case.evidence.inputs.size:
         return blind.NOT_RUN
     return blind.guard(case.evidence.inputs, case.labels, case.evidence.included, settings.stream)
@@ -171,7 +171,7 @@ def _of_references(count: int) -> tuple[Check, ...]:
     return (Check(code="references", item="Reference models", value=value, status=Status.DECLARED),)
 
 
-def _low_accuracy(models: Models) -> list[str]:
+def _low_accuracy(models: GameModels) -> list[str]:
     """A remark where the model is no better on its own training records than always naming the commonest class."""
     logits = models.observed.signals.get(Logits.key)
     if logits is None or models.labels is None:
@@ -188,7 +188,7 @@ def _low_accuracy(models: Models) -> list[str]:
     ]
 
 
-def _frame(case: Case, settings: Settings, budget: Budget, notes: Sequence[str]) -> reporting.Frame:
+def _frame(case: InspectedCase, settings: Settings, budget: Budget, notes: Sequence[str]) -> reporting.Frame:
     evidence, logits = case.evidence, case.models.logits
     classes = 0 if logits is None else int(logits.shape[2])
     config = settings.text(
@@ -211,7 +211,7 @@ def _frame(case: Case, settings: Settings, budget: Budget, notes: Sequence[str])
     )
 
 
-def _data(evidence: Evidence, classes: int) -> DataSummary:
+def _data(evidence: MemberEvidence, classes: int) -> DataSummary:
     members = int(evidence.included.sum())
     shape = evidence.inputs.shape[1:]
     return DataSummary(

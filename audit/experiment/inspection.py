@@ -30,10 +30,10 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.results import AuditReport
 from audit.core.views import View
-from audit.data.members import Evidence, Side, gather, without_overlap
+from audit.data.members import MemberEvidence, Side, gather, without_overlap
 from audit.experiment import brought
 from audit.experiment.brought import RecordedOutputs, References
-from audit.experiment.inspected import Case, Inspection, concluded
+from audit.experiment.inspected import InspectedCase, Inspection, concluded
 from audit.experiment.scores import inspect_scores
 from audit.experiment.settings import Settings, record_name
 
@@ -129,7 +129,7 @@ def examine_outputs(
     size, included = len(included), np.asarray(included, bool)
     checks.both_sides(included, "the audit")
     membership_check = coins.membership_check(settings.coins, settings.randomised_seed, included, index)
-    evidence = Evidence(
+    evidence = MemberEvidence(
         inputs=np.empty((size, 0), np.float32) if inputs is None else np.asarray(inputs),
         labels=np.zeros(size, np.int64) if view.labels is None else np.asarray(view.labels),
         included=included,
@@ -151,7 +151,7 @@ def inspect_outputs(view: View, included: Array, settings: Settings | None = Non
     return examine_outputs(view, included, settings, **settings_of_case).report
 
 
-def _of_arrays(references: References | None, evidence: Evidence, whole: int) -> References | None:
+def _of_arrays(references: References | None, evidence: MemberEvidence, whole: int) -> References | None:
     """The references on the audited records, in their order."""
     if references is None:
         return None
@@ -163,9 +163,11 @@ def _of_arrays(references: References | None, evidence: Evidence, whole: int) ->
     return references.of(evidence.rows if evidence.index is None else evidence.index)
 
 
-def _case(subject: RecordedOutputs, evidence: Evidence, labels: Array | None, references: References | None) -> Case:
+def _case(
+    subject: RecordedOutputs, evidence: MemberEvidence, labels: Array | None, references: References | None
+) -> InspectedCase:
     included = evidence.included[None]
     if references is not None:
         included = np.concatenate([included, references.included])
     models = brought.join(subject, references, evidence.inputs, labels)
-    return Case(models=models, included=included, evidence=evidence, labels=labels)
+    return InspectedCase(models=models, included=included, evidence=evidence, labels=labels)

@@ -33,7 +33,7 @@ FOUND_AT = 0.01  # or one nonmember, where there are fewer than a hundred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ensemble:
+class LeaveOneOutModels:
     """All models of one game, target runs first.
 
     Attributes:
@@ -49,7 +49,9 @@ class Ensemble:
     table: RecordTable
 
 
-def describe(attacks: Sequence[tuple[str, Attack]], models: Ensemble, *, prior: float, seed: Seed) -> Evaluation | None:
+def describe(
+    attacks: Sequence[tuple[str, Attack]], models: LeaveOneOutModels, *, prior: float, seed: Seed
+) -> Evaluation | None:
     """Leave-one-out figures of every attack, and what the strongest says of records, groups and thresholds.
 
     Every model is a target and attacked with all others as references. Only where that is more than `MOST_WORK`, in games of
@@ -114,7 +116,9 @@ def _units(result: leave_one_out.LeaveOneOut, columns: Mapping[str, Array]) -> t
     return tuple(unit_spreads)
 
 
-def _records(exposure: leave_one_out.Exposure, result: leave_one_out.LeaveOneOut, models: Ensemble) -> tuple[RecordSpread, ...]:
+def _records(
+    exposure: leave_one_out.Exposure, result: leave_one_out.LeaveOneOut, models: LeaveOneOutModels
+) -> tuple[RecordSpread, ...]:
     """The worst records, of those that some target trained on."""
     trainings = result.included.sum(axis=0)
     worst = [record for record in leave_one_out.worst_records(exposure, MOST_RECORDS).tolist() if trainings[record]]
@@ -137,7 +141,7 @@ def _thresholds(result: leave_one_out.LeaveOneOut, prior: float) -> tuple[Calibr
     return tuple(leave_one_out.calibrate(result, fpr, prior) for fpr in rates)
 
 
-def _fidelity(models: Ensemble) -> Fidelity | None:
+def _fidelity(models: LeaveOneOutModels) -> Fidelity | None:
     """The check of the target run that its references resemble least."""
     coins, logits, runs = models.views.included, models.views.get("logits"), models.runs
     if logits is None or coins is None or models.labels is None or len(models.views) - runs < LEAST_REFERENCES:

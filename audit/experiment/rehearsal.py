@@ -14,7 +14,7 @@ from audit.core.errors import ConfigError, ObservationError
 from audit.core.protocols import Signal
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainedModels, TrainingJob
-from audit.experiment.attack import Models, score
+from audit.experiment.attack import GameModels, score
 from audit.experiment.insertion import Insertion
 from audit.experiment.observed import Observations
 from audit.experiment.spec import PlannedAttack, Recipe
@@ -59,7 +59,7 @@ class Rehearsal:
         planting = replace(self.insertion.planting, canaries=self.canaries, included=coins, runs=1)
         play = replace(self.insertion.play, runs=1)
         records = self.canaries.records
-        models = Models(
+        models = GameModels(
             insertion=replace(self.insertion, play=play, planting=planting, seed=_SEED),
             observed=Observations(signals=self.signals, diverged=np.zeros(len(coins), dtype=bool)),
             labels=None if records is None else records.labels,

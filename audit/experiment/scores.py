@@ -54,7 +54,7 @@ def inspect_scores(
         comparisons=len(tables) * len(estimators),
         certificates=settings.certificates,
     )
-    terms = findings.Terms(
+    terms = findings.BoundTerms(
         name="scores",
         rules=rules,
         planned=rules.runs,

@@ -13,7 +13,7 @@ from attacks.signals.logits import Logits
 from audit.core.data import Array, Dataset
 from audit.core.results import Metric
 from audit.core.views import View
-from audit.experiment.attack import Models
+from audit.experiment.attack import GameModels
 from audit.experiment.observed import Observations
 
 
@@ -43,7 +43,7 @@ def utility(observeds: Sequence[Observations], dataset: Dataset) -> tuple[Metric
     return tuple(metrics)
 
 
-def of_sides(models: Models) -> tuple[Metric, ...]:
+def of_sides(models: GameModels) -> tuple[Metric, ...]:
     """Accuracy and loss of the first model on its members and its nonmembers, for a model without test records."""
     target, included = models.observed, models.insertion.planting.included[0]
     view = View(signals={key: value[0] for key, value in target.signals.items()}, labels=models.labels)

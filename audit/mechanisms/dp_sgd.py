@@ -9,7 +9,7 @@ from audit.accounting import calibration
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.events import Event, dp_sgd
-from audit.core.protocols import Setting
+from audit.core.protocols import MechanismSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class DpSgd:
         if (self.noise_multiplier is None) == (self.target_epsilon is None):
             raise ConfigError("dp_sgd takes exactly one of noise_multiplier and target_epsilon")
 
-    def event(self, setting: Setting) -> Event:
+    def event(self, setting: MechanismSetting) -> Event:
         """Return the event of the training.
 
         Raises:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit.core.events import Event, sgd
-from audit.core.protocols import Setting
+from audit.core.protocols import MechanismSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class NonPrivate:
 
     trainer: ClassVar[str] = "sgd"
 
-    def event(self, setting: Setting) -> Event:
+    def event(self, setting: MechanismSetting) -> Event:
         """Return the event of the training."""
         return sgd(sample_rate=setting.sample_rate, steps=setting.steps)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from audit.core.errors import AuditError, DataError
 from audit.step_checks.batches import Batch, craft_records, join, rows, scale
-from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.findings import Finding, PropertyStatus, Witness
 from audit.step_checks.steps import Setting, Step, Tensors
 
 NEVER = 1e9
@@ -186,9 +186,9 @@ def distance(first: Tensors, second: Tensors) -> float:
 
 def pass_finding(check: str, message: str, measurement: float | None = None, claim: float | None = None) -> Finding:
     """Return the finding of a property that holds."""
-    return Finding(check=check, status=Status.PASSED, message=message, measured=measurement, claimed=claim)
+    return Finding(check=check, status=PropertyStatus.PASSED, message=message, measured=measurement, claimed=claim)
 
 
 def gap(check: str, message: str) -> Finding:
     """Return the finding of a property that could not be tested."""
-    return Finding(check=check, status=Status.GAP, message=message)
+    return Finding(check=check, status=PropertyStatus.GAP, message=message)

@@ -15,7 +15,7 @@ from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting
 
 
-class Status(StrEnum):
+class PropertyStatus(StrEnum):
     """How a property stands."""
 
     PASSED = "passed"  # tested, and it holds
@@ -64,7 +64,7 @@ class Finding:
     """
 
     check: str
-    status: Status
+    status: PropertyStatus
     message: str
     measured: float | None = None
     claimed: float | None = None
@@ -91,12 +91,12 @@ class StepReport:
     @property
     def failures(self) -> tuple[Finding, ...]:
         """Findings that refute the claim."""
-        return tuple(finding for finding in self.findings if finding.status is Status.FAILED)
+        return tuple(finding for finding in self.findings if finding.status is PropertyStatus.FAILED)
 
     @property
     def open(self) -> tuple[Finding, ...]:
         """Findings that leave something untested: gaps and questions."""
-        return tuple(finding for finding in self.findings if finding.status in (Status.GAP, Status.QUESTION))
+        return tuple(finding for finding in self.findings if finding.status in (PropertyStatus.GAP, PropertyStatus.QUESTION))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one plain dictionary per finding, for JSON and tables."""
@@ -132,12 +132,12 @@ class StepReport:
         return paths
 
     def __str__(self) -> str:
-        order = (Status.FAILED, Status.QUESTION, Status.GAP, Status.PASSED)
+        order = (PropertyStatus.FAILED, PropertyStatus.QUESTION, PropertyStatus.GAP, PropertyStatus.PASSED)
         lines = [f"{self.name}: {len(self.failures)} failures, {len(self.open)} open, of {len(self.findings)} checks"]
         for status in order:
             for finding in self.findings:
                 if finding.status is status:
                     lines.append(f"  {status.value:8s} {finding.check:20s} {finding.message}")
-                    if status is Status.FAILED and finding.fix:
+                    if status is PropertyStatus.FAILED and finding.fix:
                         lines.append(f"  {'':8s} {'':20s} fix: {finding.fix}")
         return "\n".join(lines)

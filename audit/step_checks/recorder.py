@@ -11,7 +11,7 @@ from typing import Any
 from audit.core import checks
 from audit.core.errors import DataError
 from audit.stats import sampling_tests
-from audit.step_checks.findings import Finding, Status
+from audit.step_checks.findings import Finding, PropertyStatus
 
 SIGNIFICANCE = 1e-7
 """Of each test of the batch law; ten of them accuse a correct log once in a million."""
@@ -97,7 +97,7 @@ def _step(log: TrainingLog) -> None:
 
 def _steps(log: TrainingLog, steps: int) -> Finding:
     message = f"{log.steps} optimiser steps were taken, {steps} are accounted for"
-    status = Status.FAILED if log.steps > steps else Status.PASSED
+    status = PropertyStatus.FAILED if log.steps > steps else PropertyStatus.PASSED
     fix = "account for every optimiser step, also of later epochs and of resumed runs"
     return Finding(check="loop.steps", status=status, message=message, measured=log.steps, claimed=steps, fix=fix)
 
@@ -111,16 +111,21 @@ def _law(log: TrainingLog, rate: float) -> list[Finding]:
     if twice is not None:
         message = f"Batch {twice} holds a record more than once: its contribution is not bounded by one clip"
         return [
-            Finding(check="loop.duplicates", status=Status.FAILED, message=message, fix="draw each record at most once a batch")
+            Finding(
+                check="loop.duplicates",
+                status=PropertyStatus.FAILED,
+                message=message,
+                fix="draw each record at most once a batch",
+            )
         ]
     if len(batches) < FEWEST_STEPS:
         message = f"{len(batches)} batches are too few to test their law; record at least {FEWEST_STEPS} steps"
-        return [Finding(check="loop.sampling", status=Status.GAP, message=message)]
+        return [Finding(check="loop.sampling", status=PropertyStatus.GAP, message=message)]
     tails = sampling_tests.poisson_tails(sampling_tests.membership(batches, log.records), rate)
     name, tail = min(tails.items(), key=lambda item: item[1])
     mean = sum(len(batch) for batch in batches) / len(batches) / log.records
     message = f"{len(batches)} batches, mean rate {mean:.4g} of {rate:.4g} accounted; least likely: {name}, p = {tail:.2g}"
-    status = Status.FAILED if tail < SIGNIFICANCE else Status.PASSED
+    status = PropertyStatus.FAILED if tail < SIGNIFICANCE else PropertyStatus.PASSED
     fix = (
         "draw every record independently with the accounted rate (Poisson sampling), or account for the batches that are drawn"
     )
@@ -131,6 +136,6 @@ def _reuse(log: TrainingLog) -> Finding:
     check = "loop.generator"
     repeats = len(log.generators) - len(set(log.generators))
     if repeats == 0:
-        return Finding(check=check, status=Status.PASSED, message="torch's generator was in a new state at every step")
+        return Finding(check=check, status=PropertyStatus.PASSED, message="torch's generator was in a new state at every step")
     message = f"torch's generator was in an earlier state at {repeats} steps; if noise is drawn from it, it repeats"
-    return Finding(check=check, status=Status.QUESTION, message=message)
+    return Finding(check=check, status=PropertyStatus.QUESTION, message=message)

@@ -9,7 +9,7 @@ from audit.core.training import Progress, TrainingJob
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from audit.engine.subject import Ensemble
 
 
@@ -53,8 +53,8 @@ class DpSgdTrainer:
         self._technique()
         self._settings()
 
-    def _settings(self) -> Settings:
-        return Settings(model_chunk=self.model_chunk, compile=self.compile, precision=self.precision)
+    def _settings(self) -> ScheduleSettings:
+        return ScheduleSettings(model_chunk=self.model_chunk, compile=self.compile, precision=self.precision)
 
     def _technique(self) -> Technique:
         return Technique(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
-from audit.engine.federated import Federations, Plan
+from audit.engine.federated import Federations, RoundPlan
 from audit.engine.federated_clients import SPLITS, LocalTraining
 from audit.engine.subject import Ensemble
 
@@ -58,8 +58,8 @@ class FederatedTrainer:
         if not 0 <= self.dropped < self.clients:
             raise ConfigError(f"federated.dropped is {self.dropped} of {self.clients} clients; expected 0 or more, and fewer")
 
-    def _plan(self) -> Plan:
-        return Plan(
+    def _plan(self) -> RoundPlan:
+        return RoundPlan(
             clients=self.clients,
             noise=self.noise,
             dropped=self.dropped,

@@ -9,7 +9,7 @@ from audit.core.event_reading import is_non_private
 from audit.core.training import Progress, TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from audit.engine.subject import Ensemble
 
 
@@ -41,8 +41,8 @@ class SgdTrainer:
         self._technique()
         self._settings()
 
-    def _settings(self) -> Settings:
-        return Settings(model_chunk=self.model_chunk, compile=self.compile, precision=self.precision)
+    def _settings(self) -> ScheduleSettings:
+        return ScheduleSettings(model_chunk=self.model_chunk, compile=self.compile, precision=self.precision)
 
     def _technique(self) -> Technique:
         return Technique(copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging)

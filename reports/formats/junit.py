@@ -7,7 +7,7 @@ from typing import ClassVar
 from xml.etree import ElementTree
 
 from audit.core.results import AuditReport
-from reports.findings import Finding, State, findings
+from reports.findings import Judgement, JudgementState, findings
 
 FILE = "junit.xml"
 
@@ -19,7 +19,7 @@ class JUnit:
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The test results under the name junit.xml: what fails is a failure, what was not tested is skipped."""
-        suites: dict[str, list[Finding]] = {}
+        suites: dict[str, list[Judgement]] = {}
         for finding in findings(report):
             suites.setdefault(finding.subject or "report", []).append(finding)
         root = ElementTree.Element(
@@ -35,17 +35,17 @@ class JUnit:
         return {FILE: body + b"\n"}
 
 
-def _counts(cases: list[Finding]) -> dict[str, str]:
-    failures = sum(case.state is State.FAILS for case in cases)
-    open_count = sum(case.state is State.OPEN for case in cases)
+def _counts(cases: list[Judgement]) -> dict[str, str]:
+    failures = sum(case.state is JudgementState.FAILS for case in cases)
+    open_count = sum(case.state is JudgementState.OPEN for case in cases)
     return {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": str(open_count)}
 
 
-def _case(suite: ElementTree.Element, classname: str, finding: Finding) -> None:
+def _case(suite: ElementTree.Element, classname: str, finding: Judgement) -> None:
     case = ElementTree.SubElement(suite, "testcase", classname=classname, name=f"{finding.rule} {finding.title}", time="0")
-    if finding.state is State.FAILS:
+    if finding.state is JudgementState.FAILS:
         ElementTree.SubElement(case, "failure", type=finding.rule, message=finding.message)
-    elif finding.state is State.OPEN:
+    elif finding.state is JudgementState.OPEN:
         ElementTree.SubElement(case, "skipped", message=finding.message)
     ElementTree.SubElement(case, "system-out").text = finding.message
 

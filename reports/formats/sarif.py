@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.core.results import AuditReport
-from reports.findings import RULES, Finding, State, findings, rule_family
+from reports.findings import RULES, Judgement, JudgementState, findings, rule_family
 
 FILE = "results.sarif"
 CONFIG = "config.resolved.yaml"
@@ -48,11 +48,11 @@ class Sarif:
         return {FILE: (json.dumps(log, indent=1, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n").encode()}
 
 
-def _level(finding: Finding) -> str:
+def _level(finding: Judgement) -> str:
     """How grave a finding is to code scanning, "" where it is none."""
-    if finding.state is State.FAILS:
+    if finding.state is JudgementState.FAILS:
         return "error"
-    return "warning" if finding.state is State.OPEN and finding.rule in ("AU001", "AU002") else ""
+    return "warning" if finding.state is JudgementState.OPEN and finding.rule in ("AU001", "AU002") else ""
 
 
 def _rule(rule: str) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _rule(rule: str) -> dict[str, Any]:
     }
 
 
-def _result(report: AuditReport, finding: Finding, rule: int) -> dict[str, Any]:
+def _result(report: AuditReport, finding: Judgement, rule: int) -> dict[str, Any]:
     file, number = location(report, finding)
     return {
         "ruleId": finding.rule,
@@ -84,7 +84,7 @@ def _result(report: AuditReport, finding: Finding, rule: int) -> dict[str, Any]:
     }
 
 
-def location(report: AuditReport, finding: Finding) -> tuple[str, int]:
+def location(report: AuditReport, finding: Judgement) -> tuple[str, int]:
     """The user's own file and the line in it; where the report knows none, the resolved configuration."""
     lines = dict(report.config_lines)
     files = Counter(source for _, source in report.origins if source.endswith((".yaml", ".yml")))
@@ -93,7 +93,7 @@ def location(report: AuditReport, finding: Finding) -> tuple[str, int]:
     return files.most_common(1)[0][0], next((lines[path] for path in _paths(report, finding) if path in lines), 1)
 
 
-def _paths(report: AuditReport, finding: Finding) -> list[str]:
+def _paths(report: AuditReport, finding: Judgement) -> list[str]:
     """Paths of the configuration that a finding is about, the nearest first."""
     if finding.rule.startswith("PO/"):
         return [f"policy.{finding.title}", "policy"]

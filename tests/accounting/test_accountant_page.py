@@ -14,7 +14,7 @@ from audit.accounting.regression import answers, page, truths
 from audit.accounting.regression import suite as battery
 from audit.accounting.regression.answers import Run
 from audit.accounting.regression.reproductions import reproduction
-from audit.accounting.regression.suite import Case, Finding, Question
+from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import DataError, UnsupportedMechanism
@@ -47,7 +47,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
             id=f"case-{place}",
             group="g",
             kind="bracket",
-            asks=(Question(event=Gaussian(noise_multiplier=float(place)), delta=1e-5, adjacency=Adjacency.ADD_REMOVE),),
+            asks=(ClaimQuestion(event=Gaussian(noise_multiplier=float(place)), delta=1e-5, adjacency=Adjacency.ADD_REMOVE),),
             lower=low,
             upper=low,
             reason="r" * 20,
@@ -66,7 +66,7 @@ def collect(folder: Path, *, fresh: bool = False, ask: bool = True) -> Run:
 
 def test_nobody_is_asked_twice(counting: Counting, tmp_path: Path) -> None:
     first = collect(tmp_path)
-    assert [one.finding for one in first.results] == [Finding.LOOSE, Finding.WRONG]
+    assert [one.finding for one in first.results] == [CaseFinding.LOOSE, CaseFinding.WRONG]
     assert counting.asked == 3  # once for its source
     assert [one.epsilon for one in collect(tmp_path).results] == [5.0, 5.0] and counting.asked == 4
     collect(tmp_path, fresh=True)
@@ -81,7 +81,7 @@ def test_kept_answers_are_judged_where_nobody_can_be_asked(counting: Counting, t
     counting.installed = True
     collect(tmp_path)
     counting.installed = False
-    assert [one.finding for one in collect(tmp_path).results] == [Finding.LOOSE, Finding.WRONG]
+    assert [one.finding for one in collect(tmp_path).results] == [CaseFinding.LOOSE, CaseFinding.WRONG]
     assert collect(tmp_path, ask=False).source == "counting 1"
 
 
@@ -164,6 +164,6 @@ def test_the_accountants_of_the_page_are_judged(tmp_path: Path, monkeypatch: pyt
     cases = [CASES[name] for name in ("gaussian-s1-t1-d1e-06", "edge-D", "laplace-b1-t1-d1e-05")]
     for name in ("epsilon", "Mine"):
         found = battery.run(subjects.subject(f"page_accountants:{name}"), cases)
-        assert found[2].finding is Finding.UNSUPPORTED and all(one.finding is not Finding.CRASH for one in found)
+        assert found[2].finding is CaseFinding.UNSUPPORTED and all(one.finding is not CaseFinding.CRASH for one in found)
     ast.parse(page.OWN_TEST)
     assert len(page.OWN_ADAPTER.splitlines()) <= 10

@@ -19,7 +19,7 @@ from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 
 SIGNIFICANCE = 0.05
 FREE = [  # estimators that hold for any mechanism
@@ -42,15 +42,15 @@ INSIDE = [  # estimators inside a family that the Gaussian law belongs to
     {"kind": "product_channel"},
 ]
 LAWS = [
-    Law(kind="null"),
-    Law(kind="flat", parameter=1.0),
-    Law(kind="flat", parameter=3.0),
-    Law(kind="laplace", parameter=1.0),
-    Law(kind="gaussian", parameter=1.0, delta=0.1),
+    ScoreLaw(kind="null"),
+    ScoreLaw(kind="flat", parameter=1.0),
+    ScoreLaw(kind="flat", parameter=3.0),
+    ScoreLaw(kind="laplace", parameter=1.0),
+    ScoreLaw(kind="gaussian", parameter=1.0, delta=0.1),
 ]
 
 
-def audited(spec: dict[str, Any], law: Law, size: int, draw: int) -> tuple[Scores, Seed]:
+def audited(spec: dict[str, Any], law: ScoreLaw, size: int, draw: int) -> tuple[Scores, Seed]:
     """Scores of one simulated audit: `size` trials a side, or as many coins of one run."""
     seed = Seed(3).child(f"{sorted(spec.items())} {law.name} {size}", draw)
     one_run = spec["kind"] in ("one_run", "one_run_fdp", "product_channel")
@@ -67,7 +67,7 @@ def audited(spec: dict[str, Any], law: Law, size: int, draw: int) -> tuple[Score
     return Scores(values=values, included=included, game=game, mechanism=mechanism), seed
 
 
-def wrong(spec: dict[str, Any], law: Law, size: int, trials: int) -> int:
+def wrong(spec: dict[str, Any], law: ScoreLaw, size: int, trials: int) -> int:
     """How many of `trials` audits put the bound above the true epsilon."""
     estimator = plugins.build("audit.bounds.estimators", spec)
     over = 0
@@ -79,12 +79,12 @@ def wrong(spec: dict[str, Any], law: Law, size: int, trials: int) -> int:
 
 
 def name(value: Any) -> str:
-    return value.name if isinstance(value, Law) else "-".join(str(one) for one in value.values())
+    return value.name if isinstance(value, ScoreLaw) else "-".join(str(one) for one in value.values())
 
 
 @pytest.mark.parametrize("law", LAWS, ids=name)
 @pytest.mark.parametrize("spec", FREE, ids=name)
-def test_any_mechanism_fast(spec: dict[str, Any], law: Law) -> None:
+def test_any_mechanism_fast(spec: dict[str, Any], law: ScoreLaw) -> None:
     trials = 40
     assert wrong(spec, law, 80, trials) <= stats.binom.ppf(1 - 1e-5, trials, SIGNIFICANCE)
 
@@ -92,7 +92,7 @@ def test_any_mechanism_fast(spec: dict[str, Any], law: Law) -> None:
 @pytest.mark.parametrize("spec", INSIDE, ids=name)
 def test_inside_the_family_fast(spec: dict[str, Any]) -> None:
     trials = 40
-    law = Law(kind="gaussian", parameter=1.0, delta=1e-5)
+    law = ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5)
     assert wrong(spec, law, 80, trials) <= stats.binom.ppf(1 - 1e-5, trials, SIGNIFICANCE)
 
 
@@ -100,7 +100,7 @@ def test_inside_the_family_fast(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize("size", [100, 1000])
 @pytest.mark.parametrize("law", LAWS, ids=name)
 @pytest.mark.parametrize("spec", FREE, ids=name)
-def test_any_mechanism_full(spec: dict[str, Any], law: Law, size: int) -> None:
+def test_any_mechanism_full(spec: dict[str, Any], law: ScoreLaw, size: int) -> None:
     trials = 1000
     assert wrong(spec, law, size, trials) / trials <= SIGNIFICANCE + 2 * (SIGNIFICANCE * (1 - SIGNIFICANCE) / trials) ** 0.5
 
@@ -111,7 +111,7 @@ def test_any_mechanism_full(spec: dict[str, Any], law: Law, size: int) -> None:
 @pytest.mark.parametrize("spec", [*INSIDE, {"kind": "fdp_rank"}], ids=name)
 def test_inside_the_family_full(spec: dict[str, Any], delta: float, size: int) -> None:
     trials = 500
-    law = Law(kind="gaussian", parameter=1.0, delta=delta)
+    law = ScoreLaw(kind="gaussian", parameter=1.0, delta=delta)
     assert wrong(spec, law, size, trials) / trials <= SIGNIFICANCE + 2 * (SIGNIFICANCE * (1 - SIGNIFICANCE) / trials) ** 0.5
 
 
@@ -119,7 +119,7 @@ def test_the_laws_would_catch_a_search_that_is_not_paid_for() -> None:
     """The largest Clopper-Pearson bound over all thresholds, the common practice, fails on the flat law."""
     from audit.stats.bounds import thresholds
 
-    law, trials, over = Law(kind="flat", parameter=3.0), 100, 0
+    law, trials, over = ScoreLaw(kind="flat", parameter=3.0), 100, 0
     for draw in range(trials):
         scores, _ = audited({"kind": "rank_exact"}, law, 1000, draw)
         members, nonmembers = scores.members, scores.nonmembers

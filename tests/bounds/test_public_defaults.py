@@ -15,10 +15,10 @@ from scipy import stats
 import audit
 from audit.core.errors import AssumptionError
 from audit.stats.bounds import roc
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.curves import tradeoff
 
-FLAT = Law(kind="flat", parameter=1.0, delta=1e-9)
+FLAT = ScoreLaw(kind="flat", parameter=1.0, delta=1e-9)
 AUC = 1 / (1 + math.exp(-1))
 COINS = ("tied coins", "dependent coins")
 SIZES = [20, pytest.param(400, marks=pytest.mark.slow)]

@@ -10,7 +10,7 @@ from audit import plugins
 from audit.core import event_reading
 from audit.core.adjacency import Adjacency
 from audit.core.event_forms import decode, encode
-from audit.core.protocols import Mechanism, Setting
+from audit.core.protocols import Mechanism, MechanismSetting
 
 PACKAGE = plugins.FOLDERS["mechanisms"]
 MECHANISMS = plugins.names(PACKAGE)
@@ -19,7 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "federated": {"noise_multiplier": 1.5, "clip_norm": 0.5, "clients": 20},
 }
 UNITS = {"federated": "client"}
-SETTING = Setting(sample_rate=0.2, steps=7, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountants=())
+SETTING = MechanismSetting(sample_rate=0.2, steps=7, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountants=())
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

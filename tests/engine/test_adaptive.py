@@ -17,13 +17,13 @@ from audit.engine.adaptive_clipping import AdaptiveNorms, Quantile, noise_on_sum
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.sampling import EnsembleSampler, Law
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)
-DOUBLE = Settings(dtype=torch.float64)
+DOUBLE = ScheduleSettings(dtype=torch.float64)
 ADAPTIVE = Technique(clipping="adaptive", quantile=Quantile(target=0.3, rate=0.7, count_noise=1.5))
 
 
@@ -134,7 +134,7 @@ def test_no_game_that_can_be_played_grants_independent_canaries_of_one_run() -> 
 def test_bits_do_not_depend_on_the_chunk_and_a_fixed_clip_is_left_alone() -> None:
     job = cases.job(cases.varied(QUIET, noise_multiplier=1.0), models=4)
     technique = Technique(clipping="adaptive")
-    whole, parts = (train(job, cases.silent, Settings(model_chunk=chunk), technique) for chunk in (4, 1))
+    whole, parts = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk), technique) for chunk in (4, 1))
     for name, value in whole.weights.items():
         np.testing.assert_array_equal(value, parts.weights[name])
     np.testing.assert_array_equal(whole.extra["clip_norm"], parts.extra["clip_norm"])

@@ -26,7 +26,7 @@ from audit.engine.device import survey
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients
-from audit.engine.schedule import Settings, arrange
+from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import build, initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from audit.trainers.sgd import SgdTrainer
@@ -34,7 +34,7 @@ from tests.engine import cases
 
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
 QUIET = cases.varied(NOISY, noise_multiplier=0.0)
-ON = Settings(compile="on")
+ON = ScheduleSettings(compile="on")
 SHAPES = {
     "logistic": ((), (5,)),
     "one output a vector wide": ((16,), (16,)),
@@ -163,10 +163,10 @@ def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) 
 
 def test_adaptive_clipping_canaries_and_narrow_passes_go_through_compiled_sums() -> None:
     adaptive = Technique(clipping="adaptive", quantile=Quantile(count_noise=1.0))
-    one, other = (train(cases.job(NOISY), cases.silent, settings, adaptive) for settings in (Settings(), ON))
+    one, other = (train(cases.job(NOISY), cases.silent, settings, adaptive) for settings in (ScheduleSettings(), ON))
     np.testing.assert_allclose(one.extra["clip_norm"], other.extra["clip_norm"], rtol=1e-4)
     canaries = Canaries(kind="dirac", description="", coordinates=np.arange(4), orthogonal=True)
-    one, other = (train(cases.job(NOISY, canaries=canaries), cases.silent, settings) for settings in (Settings(), ON))
+    one, other = (train(cases.job(NOISY, canaries=canaries), cases.silent, settings) for settings in (ScheduleSettings(), ON))
     np.testing.assert_allclose(one.products, other.products, atol=1e-4)
     one, other = (train(cases.job(NOISY), cases.silent, settings) for settings in (ON, replace(ON, rows=16)))
     for name, value in one.weights.items():
@@ -270,9 +270,9 @@ def long(job: TrainingJob) -> TrainingJob:
 
 
 def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
-    job, auto = cases.job(NOISY), Settings(compile="auto")
+    job, auto = cases.job(NOISY), ScheduleSettings(compile="auto")
     assert not arrange(job, auto).compiled and arrange(long(job), auto).compiled and arrange(job, ON).compiled
-    assert not arrange(long(job), Settings()).compiled
+    assert not arrange(long(job), ScheduleSettings()).compiled
     chain = chain_of(build({"kind": "mlp", "hidden": [64]}, (64,), 10))
     assert chain is not None and not worth_compiling(chain, 100 * 128) and worth_compiling(chain, 1000 * 128)
     jobs = [cases.job(replace(NOISY, count=steps), models=models) for steps in (10**4, 10**5, 10**6) for models in (1, 200)]
@@ -289,7 +289,7 @@ def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
     ],
 )
 def test_what_cannot_be_compiled_is_said_once_asked_for(
-    settings: Settings, technique: Technique, model: dict, message: str, caplog: pytest.LogCaptureFixture
+    settings: ScheduleSettings, technique: Technique, model: dict, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = long(cases.job(NOISY, model=model))
     with caplog.at_level(logging.WARNING):

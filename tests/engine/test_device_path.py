@@ -20,7 +20,7 @@ from audit.engine.clip_check import Recomputation
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.observe import EnsembleReader
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 from tests.engine.pretend_device import PRETENDED, MixedDevicesError, pretended
 
@@ -58,7 +58,7 @@ def test_nothing_is_left_on_the_cpu(name: str, mechanism: Any) -> None:
 )
 def test_techniques_stay_on_the_device(technique: Technique) -> None:
     with pretended():
-        train(job_of("mlp", NOISY), cases.silent, Settings(model_chunk=2), technique)
+        train(job_of("mlp", NOISY), cases.silent, ScheduleSettings(model_chunk=2), technique)
 
 
 def test_augmented_images_stay_on_the_device() -> None:
@@ -115,7 +115,7 @@ def test_the_pretended_device_sees_what_is_left_behind() -> None:
 @pytest.mark.parametrize("mechanism", [QUIET, replace(PLAIN, count=8)], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
 def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
-    double = Settings(dtype=torch.float64)
+    double = ScheduleSettings(dtype=torch.float64)
     there = train(job_of(name, mechanism), cases.silent, double)
     here = train(replace(job_of(name, mechanism), device="cpu"), cases.silent, double)
     for parameter, value in here.weights.items():
@@ -203,9 +203,9 @@ def test_a_step_launches_as_much_for_six_models_as_for_two_and_never_waits(
 
 def test_one_call_for_all_models_convolves_as_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     job = replace(job_of("many_channels", QUIET), device="cpu")
-    each = train(job, cases.silent, Settings(dtype=torch.float64))
+    each = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
     monkeypatch.setattr("audit.engine.convolution.in_one_call", lambda _: True)
     monkeypatch.setattr("audit.engine.convolution.numbers_at_once", lambda *_: 1 << 28)
-    together = train(job, cases.silent, Settings(dtype=torch.float64))
+    together = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
     for name, value in each.weights.items():
         np.testing.assert_allclose(together.weights[name], value, rtol=1e-9, atol=1e-12, err_msg=name)

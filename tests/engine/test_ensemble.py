@@ -18,14 +18,14 @@ from audit.engine.ensemble import train
 from audit.engine.layers import Tape
 from audit.engine.layers_elementwise import DropoutLayer
 from audit.engine.sampling import EnsembleSampler, Law
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model, parameter_count
 from tests.engine import cases
 from tests.engine.twin import slow_training
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=3)
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
-DOUBLE = Settings(dtype=torch.float64)
+DOUBLE = ScheduleSettings(dtype=torch.float64)
 
 
 def assert_same(first: TrainedModels, second: TrainedModels, *, exact: bool) -> None:
@@ -98,7 +98,7 @@ def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
     try:
         whole = train(job, cases.silent)
         for chunk in (1, 2, 3):
-            assert_same(whole, train(job, cases.silent, Settings(model_chunk=chunk)), exact=True)
+            assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
         reordered = replace(job, seeds=job.seeds[::-1], included=job.included[::-1])
         backwards = train(reordered, cases.silent)
         for parameter, value in whole.weights.items():
@@ -113,7 +113,7 @@ def test_adam_gives_the_same_bits_in_any_chunk(kind: str) -> None:
     job = cases.job(NOISY, models=5, optimizer=options)
     whole = train(job, cases.silent)
     for chunk in (1, 2):
-        assert_same(whole, train(job, cases.silent, Settings(model_chunk=chunk)), exact=True)
+        assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
 
 
 def test_any_chunk_size_gives_nearly_the_same_on_two_threads() -> None:
@@ -121,7 +121,7 @@ def test_any_chunk_size_gives_nearly_the_same_on_two_threads() -> None:
     torch.set_num_threads(2)
     try:
         job = cases.job(NOISY, models=4)
-        assert_same(train(job, cases.silent), train(job, cases.silent, Settings(model_chunk=1)), exact=False)
+        assert_same(train(job, cases.silent), train(job, cases.silent, ScheduleSettings(model_chunk=1)), exact=False)
     finally:
         torch.set_num_threads(threads)
 
@@ -357,7 +357,7 @@ def test_an_absent_device_is_a_config_error() -> None:
 
 def test_progress_counts_model_steps() -> None:
     seen: list[int] = []
-    train(cases.job(NOISY, models=5), seen.append, Settings(model_chunk=2))
+    train(cases.job(NOISY, models=5), seen.append, ScheduleSettings(model_chunk=2))
     assert sum(seen) == 5 * NOISY.count
 
 
@@ -378,7 +378,7 @@ def test_dropout_draws_from_each_models_own_stream(mechanism: Repeated, raw: boo
     whole = train(job, cases.silent)
     assert torch.equal(before, torch.random.get_rng_state())
     for chunk in (1, 2):
-        assert_same(whole, train(job, cases.silent, Settings(model_chunk=chunk)), exact=True)
+        assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
     steady = train(replace(job, model={"factory": "tests.engine.cases:steady"}), cases.silent)
     assert (whole.weights["body.0.weight"] != steady.weights["body.0.weight"]).mean() > 0.9
 
@@ -389,7 +389,7 @@ def test_attention_that_drops_draws_from_each_models_own_stream() -> None:
     before = torch.random.get_rng_state()
     whole = train(job, cases.silent)
     assert torch.equal(before, torch.random.get_rng_state())
-    assert_same(whole, train(job, cases.silent, Settings(model_chunk=1)), exact=True)
+    assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=1)), exact=True)
     steady = train(replace(job, model=cases.factory("attending")), cases.silent)
     assert (whole.weights["last.weight"] != steady.weights["last.weight"]).mean() > 0.9
 

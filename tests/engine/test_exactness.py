@@ -17,13 +17,13 @@ from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layers import LinearLayer
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases, users
 from tests.engine.twin import slow_training
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.3, steps=4)
 PLAIN = sgd(sample_rate=0.3, steps=4)
-DOUBLE = Settings(dtype=torch.float64)
+DOUBLE = ScheduleSettings(dtype=torch.float64)
 
 
 def job_of(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
@@ -71,7 +71,7 @@ def test_what_cannot_be_trained_at_all_is_refused_without_privacy_too(name: str)
 def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: Repeated) -> None:
     job = job_of("functional_dropout", mechanism)
     before = torch.random.get_rng_state()
-    whole, again, alone = (train(job, cases.silent, Settings(model_chunk=chunk)) for chunk in (3, 3, 1))
+    whole, again, alone = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (3, 3, 1))
     assert torch.equal(before, torch.random.get_rng_state())
     for name, value in whole.weights.items():
         np.testing.assert_array_equal(value, again.weights[name])

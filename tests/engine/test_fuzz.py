@@ -9,11 +9,11 @@ import torch
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine.ensemble import train
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases, fuzz
 from tests.engine.twin import slow_training
 
-DOUBLE = Settings(dtype=torch.float64)
+DOUBLE = ScheduleSettings(dtype=torch.float64)
 FEW, MANY = (*range(12), 398), (*range(12, 398), 399)  # 398: a frozen layer on positions before records
 SEEDS = [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)]
 

@@ -18,7 +18,7 @@ from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.microbatches import Passes, planned_rows
 from audit.engine.sampling import EnsembleSampler, Law
-from audit.engine.schedule import Settings, arrange
+from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases
 
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=6)
@@ -52,7 +52,7 @@ def test_halves_of_a_chunk_give_the_same_bits(
     tried = scarce(monkeypatch, 3, error)
     heard: list[int] = []
     with caplog.at_level(logging.WARNING):
-        little = train(job(), heard.append, Settings(model_chunk=11))
+        little = train(job(), heard.append, ScheduleSettings(model_chunk=11))
     assert tried == [11, 5, 2, 3, 6, 3, 3]
     for name, value in plenty.weights.items():
         np.testing.assert_array_equal(value, little.weights[name])
@@ -81,7 +81,7 @@ def test_one_model_goes_on_with_fewer_rows(monkeypatch: pytest.MonkeyPatch, capl
         granted.append(width)
         return honest(self, rows, *rest)
 
-    arranged = arrange(many, Settings())
+    arranged = arrange(many, ScheduleSettings())
     monkeypatch.setattr(TapeGradients, "add_sum", limited)
     monkeypatch.setattr("audit.engine.ensemble.arrange", lambda *_: arranged)
     with caplog.at_level(logging.WARNING):
@@ -121,5 +121,5 @@ def test_other_errors_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(Chunk, "_step", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        train(job(), cases.silent, Settings(model_chunk=11))
+        train(job(), cases.silent, ScheduleSettings(model_chunk=11))
     assert tried == [11]

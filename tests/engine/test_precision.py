@@ -17,13 +17,13 @@ from audit.engine.clip_check import clipped_alone, plain_gradient
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients, full_precision
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
 COUNT, ROWS = 2, 16
-SHORT = Settings(precision="bfloat16")
+SHORT = ScheduleSettings(precision="bfloat16")
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.4, sample_rate=0.3, steps=12)
 NAMES = ["mlp", "cnn", "wide_resnet", "tied", "used_twice", "sequences", "convolutions", "many_channels", "grouped"]
 

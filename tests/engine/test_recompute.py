@@ -16,7 +16,7 @@ from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.layers import MatrixLayer, Use
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)
@@ -63,7 +63,7 @@ def test_augmented_copies_are_recomputed_together() -> None:
 
 def test_which_examples_does_not_depend_on_the_chunk_and_training_is_left_alone() -> None:
     job = cases.job(NOISY, models=40)
-    whole, parts = (train(job, cases.silent, Settings(model_chunk=chunk)) for chunk in (40, 7))
+    whole, parts = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (40, 7))
     np.testing.assert_array_equal(whole.executed.recomputed, parts.executed.recomputed)
     assert 1 <= (whole.executed.recomputed >= 0).sum() <= 25
     for name, value in whole.weights.items():

@@ -17,14 +17,14 @@ from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ensemble import train
-from audit.engine.schedule import Settings
+from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.optimizers._schedule import rate_factor
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)
-DOUBLE = Settings(dtype=torch.float64)
+DOUBLE = ScheduleSettings(dtype=torch.float64)
 
 
 @pytest.mark.parametrize("force_loop", [False, True])
@@ -110,8 +110,8 @@ def test_augmented_training_does_not_depend_on_the_chunk() -> None:
         models=4,
     )
     technique = Technique(copies=2, flip=True, shift=1)
-    whole = train(job, cases.silent, Settings(), technique)
-    parts = train(job, cases.silent, Settings(model_chunk=1), technique)
+    whole = train(job, cases.silent, ScheduleSettings(), technique)
+    parts = train(job, cases.silent, ScheduleSettings(model_chunk=1), technique)
     for name, value in whole.weights.items():
         np.testing.assert_array_equal(value, parts.weights[name])
     assert (whole.executed.largest_norm <= 1 + 1e-6).all()
@@ -164,7 +164,7 @@ def test_schedules_equal_those_of_torch(schedule: str, kind: str) -> None:
 
 def test_large_batches_in_several_passes_equal_one_pass() -> None:
     job = cases.job(cases.varied(QUIET, noise_multiplier=1.0, sample_rate=0.9), models=2)
-    one, several = (train(job, cases.silent, Settings(dtype=torch.float64, rows=rows)) for rows in (64, 16))
+    one, several = (train(job, cases.silent, ScheduleSettings(dtype=torch.float64, rows=rows)) for rows in (64, 16))
     for name, value in one.weights.items():
         np.testing.assert_allclose(value, several.weights[name], rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(one.executed.batch_sizes, several.executed.batch_sizes)

@@ -195,7 +195,7 @@ def table_of(count: int, columns: dict[str, Array]) -> RecordTable:
     return RecordTable(names=names, labels=names, columns=columns)
 
 
-def toy(scale: float) -> leave_one_out_summary.Ensemble:
+def toy(scale: float) -> leave_one_out_summary.LeaveOneOutModels:
     """Nine models, the first of which is `scale` times as sure of itself as the others."""
     random = np.random.default_rng(1)
     labels = random.integers(0, 3, 400)
@@ -204,7 +204,7 @@ def toy(scale: float) -> leave_one_out_summary.Ensemble:
     logits[0] *= scale
     column = {"group": np.where(np.arange(400) < 200, "a", "b")}
     views = View.of(included=included, logits=logits.astype(np.float32))
-    return leave_one_out_summary.Ensemble(views=views, labels=labels, runs=1, table=table_of(400, column))
+    return leave_one_out_summary.LeaveOneOutModels(views=views, labels=labels, runs=1, table=table_of(400, column))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_column_with_many_values_is_a_unit() -> None:
         "customer": np.arange(400) % 40,
         "region": np.arange(400) % 4,
     }
-    models = leave_one_out_summary.Ensemble(views=views, labels=np.zeros(400), runs=1, table=table_of(400, columns))
+    models = leave_one_out_summary.LeaveOneOutModels(views=views, labels=np.zeros(400), runs=1, table=table_of(400, columns))
     found = leave_one_out_summary.describe([("loss", Loss())], models, prior=0.5, seed=SEED)
     assert found is not None and found.spared == 0 and found.targets == 6
     assert [(one.column, one.units, one.records) for one in found.units] == [("customer", 40, 10.0)]
@@ -239,7 +239,7 @@ def test_references_of_another_kind_are_reported_as_a_weak_attack() -> None:
         assert evaluation.fidelity.matches is alike
         assert {one.group: one.canaries for one in evaluation.groups} == {"a": 200, "b": 200}
     few = toy(1.0)
-    one_canary = leave_one_out_summary.Ensemble(
+    one_canary = leave_one_out_summary.LeaveOneOutModels(
         views=View.of(included=few.views.included[:, :1]), labels=few.labels[:1], runs=1, table=table_of(1, {})
     )
     assert leave_one_out_summary.describe([("lira", Lira())], one_canary, prior=0.5, seed=SEED) is None

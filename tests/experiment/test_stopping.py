@@ -40,7 +40,7 @@ from audit.experiment import report as summary
 from audit.experiment.records import table_of
 from audit.experiment.spec import Experiment
 from audit.experiment.train import Resources
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 from reports.figures import evidence
 from reports.formats import figures
 from reports.formats import json as report_json
@@ -349,7 +349,7 @@ def test_only_estimators_that_declare_it_are_anytime_valid() -> None:
 GAME = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.ALL_STEPS, inclusion=Inclusion.COINS, canaries=1, runs=120)
 
 
-def simulated(law: Law, seed: Seed, runs: int, attacks: int) -> list[Scores]:
+def simulated(law: ScoreLaw, seed: Seed, runs: int, attacks: int) -> list[Scores]:
     """Scores of several attacks on one simulated game, the later ones ever noisier."""
     included = seed.child("coins").numpy().random(runs) < 0.5
     best, noise = law.draw(included, seed.child("scores").numpy()), seed.child("noise").numpy()
@@ -360,7 +360,7 @@ def simulated(law: Law, seed: Seed, runs: int, attacks: int) -> list[Scores]:
     ]
 
 
-def stops(law: Law, claimed: float, seed: Seed, *, family: str = "any", runs: int = 64, together: int = 16) -> int | None:
+def stops(law: ScoreLaw, claimed: float, seed: Seed, *, family: str = "any", runs: int = 64, together: int = 16) -> int | None:
     """After how many runs a game with this true claim is stopped, looking after every job; None where it goes to its end."""
     claim = Claim(epsilon=claimed, delta=law.delta, adjacency=Adjacency.ADD_REMOVE, source="true", family="gdp")
     estimator: Any = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})
@@ -381,14 +381,14 @@ def stops(law: Law, claimed: float, seed: Seed, *, family: str = "any", runs: in
 
 
 TRUE = [
-    (Law(kind="null", delta=1e-5), 0.0, "any"),
-    (Law(kind="flat", parameter=1.0, delta=1e-5), 1.0, "any"),
-    (Law(kind="gaussian", parameter=1.0, delta=1e-5), 4.3772, "gdp"),
+    (ScoreLaw(kind="null", delta=1e-5), 0.0, "any"),
+    (ScoreLaw(kind="flat", parameter=1.0, delta=1e-5), 1.0, "any"),
+    (ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5), 4.3772, "gdp"),
 ]
 
 
 @pytest.mark.parametrize(("law", "claimed", "family"), TRUE)
-def test_a_true_claim_is_rarely_refuted_however_often_one_looks(law: Law, claimed: float, family: str) -> None:
+def test_a_true_claim_is_rarely_refuted_however_often_one_looks(law: ScoreLaw, claimed: float, family: str) -> None:
     """Type-I error with optional stopping: of 20 games at 5 %, more than 5 have chance below 1e-3."""
     ends = [stops(law, claimed, Seed(1).child("game", draw), family=family) for draw in range(20)]
     assert sum(end is not None for end in ends) <= 5
@@ -396,7 +396,7 @@ def test_a_true_claim_is_rarely_refuted_however_often_one_looks(law: Law, claime
 
 @pytest.mark.calibration
 @pytest.mark.parametrize(("law", "claimed", "family"), TRUE)
-def test_calibration_of_games_that_stop(law: Law, claimed: float, family: str) -> None:
+def test_calibration_of_games_that_stop(law: ScoreLaw, claimed: float, family: str) -> None:
     trials = 400
     ends = [stops(law, claimed, Seed(2).child("game", draw), family=family, runs=240, together=40) for draw in range(trials)]
     alarms = sum(end is not None for end in ends)
@@ -407,7 +407,7 @@ def test_calibration_of_games_that_stop(law: Law, claimed: float, family: str) -
 def test_a_false_claim_is_refuted_and_sooner_where_it_is_more_wrong() -> None:
     ends = {
         mu: [
-            stops(Law(kind="gaussian", parameter=mu, delta=1e-5), 1.0, Seed(3).child("game", draw), family="gdp")
+            stops(ScoreLaw(kind="gaussian", parameter=mu, delta=1e-5), 1.0, Seed(3).child("game", draw), family="gdp")
             for draw in range(6)
         ]
         for mu in (1.5, 3.0)

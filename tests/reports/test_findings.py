@@ -11,7 +11,7 @@ import pytest
 from audit.core.claims import Outcome
 from audit.core.results import AuditReport
 from reports import render
-from reports.findings import RULES, State, findings, rule_family
+from reports.findings import RULES, JudgementState, findings, rule_family
 from reports.formats.sarif import line
 from tests.reports import sample
 
@@ -33,7 +33,11 @@ def test_every_judgement_is_in_both_formats(kind: str) -> None:
     root = _junit(report)
     names = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
     assert sorted(names, key=str) == sorted(((f.subject or "report", f"{f.rule} {f.title}") for f in found), key=str)
-    failing = [one for one in found if one.state is State.FAILS or (one.state is State.OPEN and one.rule in ("AU001", "AU002"))]
+    failing = [
+        one
+        for one in found
+        if one.state is JudgementState.FAILS or (one.state is JudgementState.OPEN and one.rule in ("AU001", "AU002"))
+    ]
     assert [one["ruleId"] for one in _sarif(report)] == [one.rule for one in failing]
     assert all(rule_family(one.rule) in RULES for one in found)
 
@@ -50,13 +54,13 @@ def test_counts_add_up(kind: str) -> None:
 @pytest.mark.parametrize(
     ("outcome", "state", "level"),
     [
-        (Outcome.CONSISTENT, State.HOLDS, None),
-        (Outcome.VIOLATED, State.FAILS, "error"),
-        (Outcome.INVALID, State.FAILS, "error"),
-        (Outcome.OUT_OF_REACH, State.OPEN, "warning"),
+        (Outcome.CONSISTENT, JudgementState.HOLDS, None),
+        (Outcome.VIOLATED, JudgementState.FAILS, "error"),
+        (Outcome.INVALID, JudgementState.FAILS, "error"),
+        (Outcome.OUT_OF_REACH, JudgementState.OPEN, "warning"),
     ],
 )
-def test_each_outcome_has_its_state_and_level(outcome: Outcome, state: State, level: str | None) -> None:
+def test_each_outcome_has_its_state_and_level(outcome: Outcome, state: JudgementState, level: str | None) -> None:
     report = sample.run(outcome)
     judged = [one for one in findings(report) if one.rule == "AU001"]
     assert len(judged) == 3 and {one.state for one in judged} == {state}
@@ -79,7 +83,7 @@ def test_an_epsilon_inside_a_family_is_never_called_proven_without_it() -> None:
 
 
 def test_a_failed_control_fails() -> None:
-    failed = [one for one in findings(sample.run(Outcome.INVALID)) if one.rule == "AU003" and one.state is State.FAILS]
+    failed = [one for one in findings(sample.run(Outcome.INVALID)) if one.rule == "AU003" and one.state is JudgementState.FAILS]
     assert [one.subject for one in failed] == ["dp_sgd.black_box.lira"]
     assert "41 false alarms" in failed[0].message
 

@@ -16,7 +16,7 @@ from scipy import special
 
 from audit.stats.bounds import both_ends, one_run_all_counts, one_run_guesses, pair_draws, ranks
 from audit.stats.bounds.pair_draws import Curve
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves import tradeoff, tradeoff_curves
 from audit.stats.curves.tradeoff import GroupPairs
@@ -32,7 +32,7 @@ def blocks(shape: both_ends.Design, epsilon: float, delta: float, count: int) ->
     return np.concatenate([both_ends.simulate(shape, epsilon, delta, block) for block in range(count)])
 
 
-def drawn(law: Law, members: int, nonmembers: int, seed: int) -> ranks.Memberships:
+def drawn(law: ScoreLaw, members: int, nonmembers: int, seed: int) -> ranks.Memberships:
     included = np.arange(members + nonmembers) < members
     return ranks.by_rank(law.draw(included, np.random.default_rng([seed, members])), included)
 
@@ -87,13 +87,17 @@ def test_a_member_that_moves_up_raises_no_count_of_wrong_guesses() -> None:
 
 def test_a_true_epsilon_is_refuted_as_seldom_as_promised() -> None:
     """Fast version; `pytest -m calibration tests/bounds/test_coverage.py` has the full one."""
-    for law in (Law(kind="null"), Law(kind="flat", parameter=1.0), Law(kind="gaussian", parameter=1.0, delta=0.1)):
+    for law in (
+        ScoreLaw(kind="null"),
+        ScoreLaw(kind="flat", parameter=1.0),
+        ScoreLaw(kind="gaussian", parameter=1.0, delta=0.1),
+    ):
         wrong = sum(both_ends.refutes(drawn(law, 30, 50, seed), law.epsilon, law.delta, 0.05) for seed in range(150))
         assert wrong <= 17, law  # a binomial of 150 at 5 % exceeds that one time in a thousand
 
 
 def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
-    ranked = drawn(Law(kind="gaussian", parameter=2.0), 40, 40, 1)
+    ranked = drawn(ScoreLaw(kind="gaussian", parameter=2.0), 40, 40, 1)
     first = both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05)
     both_ends.simulate.cache_clear()
     pair_draws.block.cache_clear()
@@ -101,7 +105,7 @@ def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
 
 
 def test_bounds_fall_with_confidence_and_the_test_agrees_with_them() -> None:
-    ranked, pairs = drawn(Law(kind="gaussian", parameter=2.0), 60, 60, 5), GroupPairs(delta=1e-5)
+    ranked, pairs = drawn(ScoreLaw(kind="gaussian", parameter=2.0), 60, 60, 5), GroupPairs(delta=1e-5)
     found = [both_ends.bound(ranked, pairs, significance)[0] for significance in (0.2, 0.05, 0.004)]
     assert found == sorted(found, reverse=True) and found[-1] > 0.5
     for epsilon in (0.0, 0.9 * found[1], 1.02 * found[1], 1.3 * found[1]):

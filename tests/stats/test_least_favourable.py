@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from audit.stats.bounds import least_favourable, reachable_bounds, roc, roots
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
 
@@ -180,7 +180,7 @@ def test_no_bound_beats_the_limit_on_average() -> None:
 
 def test_laws_have_the_epsilon_they_state() -> None:
     draw = np.random.default_rng(8)
-    for law in (Law(kind="flat", parameter=1.0), Law(kind="laplace", parameter=1.0)):
+    for law in (ScoreLaw(kind="flat", parameter=1.0), ScoreLaw(kind="laplace", parameter=1.0)):
         included = np.arange(400_000) < 200_000
         values = law.draw(included, draw)
         for cut in (0.5, 1.0, 1.5):
@@ -188,7 +188,7 @@ def test_laws_have_the_epsilon_they_state() -> None:
             assert ratio <= law.epsilon + 0.04
         assert np.log((values[included] >= 1.0).mean() / (values[~included] >= 1.0).mean()) == pytest.approx(1.0, abs=0.05)
     with pytest.raises(ValueError, match="kind"):
-        Law(kind="cauchy")
+        ScoreLaw(kind="cauchy")
 
 
 def test_less_significance_never_refutes_more() -> None:

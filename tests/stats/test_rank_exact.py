@@ -15,7 +15,7 @@ from audit.stats.curves import tradeoff, tradeoff_curves
 EPSILON_DELTA = functools.partial(tradeoff_curves.epsilon_delta, delta=1e-5)
 
 
-def naive(test: Precedence, curve: tradeoff_curves.Curve) -> float:
+def naive(test: Precedence, curve: tradeoff_curves.TradeoffCurve) -> float:
     """The expectation over the threshold's Beta law, cell by cell in its quantiles."""
     ends = np.concatenate([[0], np.geomspace(1e-11, 0.01, 4001), np.linspace(0.01, 0.99, 40_001)[1:]])
     ends = np.concatenate([ends, 1 - np.geomspace(0.01, 1e-11, 4001)[1:], [1]])
@@ -100,7 +100,7 @@ def test_ceiling_of_perfect_separation(count: int, expected: float) -> None:
 
 def test_asymmetric_curve_is_read_from_the_right_end() -> None:
     """Nonmembers below a low member use the curve's other direction."""
-    lopsided = tradeoff_curves.Curve(
+    lopsided = tradeoff_curves.TradeoffCurve(
         tpr=lambda u: np.minimum(1.0, 0.5 + np.asarray(u)),  # half of the members are betrayed outright
         tnr=lambda u: np.minimum(1.0, np.where(np.asarray(u) < 0.5, np.asarray(u), 1.0)),
     )

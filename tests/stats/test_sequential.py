@@ -10,7 +10,7 @@ from audit.stats.bounds import betting_claims, sequential
 from audit.stats.bounds.betting_claims import MU_STEP, RATES, Hypotheses
 from audit.stats.bounds.sequential import LEVELS, SIDES, STAKES
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
-from audit.stats.curves.tradeoff_curves import Curve
+from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 ANY = betting_claims.any_mechanism(1e-5)
 
@@ -22,7 +22,7 @@ def drawn(seed: int, shift: float, trials: int, attacks: int = 1) -> tuple[np.nd
     return draw.normal(size=(attacks, trials)) + shift * included, included
 
 
-def naive(scores: np.ndarray, included: np.ndarray, curve: Curve, chance: float = 0.5) -> list[float]:
+def naive(scores: np.ndarray, included: np.ndarray, curve: TradeoffCurve, chance: float = 0.5) -> list[float]:
     """Wealth over time against one claim, every bettor followed trial by trial with plain floats."""
     wealth: dict[tuple[tuple[float, float], float, float], float] = {}
     path, members, nonmembers = [1.0], [], []
@@ -65,7 +65,7 @@ CURVES = [
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_lines_lie_nowhere_below_the_curve_and_close_to_it_where_they_touch(curve: Curve) -> None:
+def test_lines_lie_nowhere_below_the_curve_and_close_to_it_where_they_touch(curve: TradeoffCurve) -> None:
     """A line below the curve anywhere would make a bet that a true claim loses."""
     fpr = np.unique(np.concatenate([[0.0], np.geomspace(1e-12, 1, 5001), np.linspace(0, 1, 5001), RATES]))
     for rate in (curve.tpr, curve.tnr):
@@ -102,7 +102,7 @@ def test_what_is_refuted_at_one_delta_is_refuted_at_all_smaller_ones() -> None:
 
 @pytest.mark.parametrize("chance", [0.5, 0.2])
 @pytest.mark.parametrize("curve", CURVES)
-def test_no_bettor_gains_on_average_from_a_true_claim(curve: Curve, chance: float) -> None:
+def test_no_bettor_gains_on_average_from_a_true_claim(curve: TradeoffCurve, chance: float) -> None:
     demand_no_gain(curve, betting_claims.alone(curve, 1.0), chance)
 
 
@@ -112,7 +112,7 @@ def test_no_bettor_gains_on_average_from_a_true_pair(epsilon: float, delta: floa
     demand_no_gain(tradeoff_curves.epsilon_delta(epsilon, delta), betting_claims.pairs(np.array([epsilon]), delta), 0.5)
 
 
-def demand_no_gain(curve: Curve, against: Hypotheses, chance: float) -> None:
+def demand_no_gain(curve: TradeoffCurve, against: Hypotheses, chance: float) -> None:
     """Exactly, over the coin and the score, for the leakiest law that the claim allows and any pair of thresholds."""
     table = np.exp(sequential._table(against, chance, tuple(range(len(RATES)))))
     for high, low in [(0.001, 0.9), (0.02, 0.02), (0.3, 0.5), (0.5, 0.1), (0.9, 0.05), (1.0, 0.0), (0.0, 1.0)]:

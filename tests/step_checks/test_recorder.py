@@ -11,7 +11,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 from audit.core.errors import DataError
 from audit.stats.sampling_tests import membership, poisson_tails
-from audit.step_checks.findings import Finding, Status
+from audit.step_checks.findings import Finding, PropertyStatus
 from audit.step_checks.recorder import SIGNIFICANCE, record
 
 RECORDS, RATE, STEPS = 400, 0.05, 60
@@ -51,23 +51,23 @@ def findings(sampler: object, epochs: int = 1, rate: float = RATE, steps: int = 
 
 
 def test_a_poisson_training_passes() -> None:
-    assert {finding.status for finding in findings(Poisson()).values()} == {Status.PASSED}
+    assert {finding.status for finding in findings(Poisson()).values()} == {PropertyStatus.PASSED}
 
 
 def test_shuffled_batches_are_no_poisson_samples() -> None:
     shuffled = BatchSampler(RandomSampler(range(RECORDS)), batch_size=20, drop_last=False)
-    assert findings(shuffled, epochs=3)["loop.sampling"].status is Status.FAILED
+    assert findings(shuffled, epochs=3)["loop.sampling"].status is PropertyStatus.FAILED
 
 
 def test_another_rate_and_more_steps_fail() -> None:
     result = findings(Poisson(rate=0.075), epochs=1)
-    assert result["loop.sampling"].status is Status.FAILED
-    assert findings(Poisson(steps=STEPS + 1))["loop.steps"].status is Status.FAILED
+    assert result["loop.sampling"].status is PropertyStatus.FAILED
+    assert findings(Poisson(steps=STEPS + 1))["loop.steps"].status is PropertyStatus.FAILED
 
 
 def test_a_record_twice_in_a_batch_fails() -> None:
     replacement = BatchSampler(RandomSampler(range(RECORDS), replacement=True, num_samples=RECORDS * 3), 40, drop_last=True)
-    assert findings(replacement, steps=30)["loop.duplicates"].status is Status.FAILED
+    assert findings(replacement, steps=30)["loop.duplicates"].status is PropertyStatus.FAILED
 
 
 def test_truncated_batches_fail() -> None:
@@ -76,7 +76,7 @@ def test_truncated_batches_fail() -> None:
             for batch in super().__iter__():
                 yield batch[:21]
 
-    assert findings(Truncated(steps=200), steps=200)["loop.sampling"].status is Status.FAILED
+    assert findings(Truncated(steps=200), steps=200)["loop.sampling"].status is PropertyStatus.FAILED
 
 
 def test_correct_logs_are_never_accused() -> None:

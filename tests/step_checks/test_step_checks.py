@@ -13,7 +13,7 @@ import torch
 from audit import plugins
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
-from audit.step_checks.findings import Status, StepReport
+from audit.step_checks.findings import PropertyStatus, StepReport
 from audit.step_checks.run import check_step
 from audit.zoo._reference import DpSgdStep, small_parameters
 
@@ -125,7 +125,7 @@ def test_memory_between_calls_is_a_question() -> None:
 
     calls: list[float] = []
     statuses = {finding.check: finding.status for finding in checked(Adaptive()).findings}
-    assert statuses["step.state"] is Status.QUESTION
+    assert statuses["step.state"] is PropertyStatus.QUESTION
 
 
 def test_numpy_steps_and_released_sums() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from audit.accounting import resolve
 from audit.accounting.regression import files, suite
-from audit.accounting.regression.suite import Answer, Case, Result
+from audit.accounting.regression.suite import Case, CaseAnswer, Result
 from audit.core.adjacency import Adjacency
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_forms import encode, number, plain
@@ -87,7 +87,7 @@ def collect(
 
 
 def _judge(
-    spec: str, name: str, source: str, side: Side, seconds: float, cases: Sequence[Case], answers: Mapping[str, Answer]
+    spec: str, name: str, source: str, side: Side, seconds: float, cases: Sequence[Case], answers: Mapping[str, CaseAnswer]
 ) -> Run:
     results = tuple(suite.settle(case, answers[case.id], side) for case in cases if case.id in answers)
     return Run(spec=spec, name=name, source=source, side=side, seconds=seconds, results=results)
@@ -114,8 +114,8 @@ def _fits(cache: Mapping[str, Any], case: Case, source: str, seconds: float) -> 
     return bool(answer["question"] == question(case) and (answer.get("failure") != "late" or cache["seconds"] >= seconds))
 
 
-def _decode(row: Mapping[str, Any]) -> Answer:
-    return Answer(
+def _decode(row: Mapping[str, Any]) -> CaseAnswer:
+    return CaseAnswer(
         epsilons=tuple(number(epsilon) for epsilon in row["epsilons"]),
         failure=row.get("failure", ""),
         message=row.get("message", ""),
@@ -136,7 +136,9 @@ def _read(path: Path) -> dict[str, Any]:
     return cache
 
 
-def _write(path: Path, spec: str, source: str, seconds: float, cases: Sequence[Case], answers: Mapping[str, Answer]) -> None:
+def _write(
+    path: Path, spec: str, source: str, seconds: float, cases: Sequence[Case], answers: Mapping[str, CaseAnswer]
+) -> None:
     """One line a case, so that a change shows as one."""
     head = {"subject": spec, "source": source, "seconds": seconds}
     lines = []

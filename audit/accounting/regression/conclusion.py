@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.accounting.regression.suite import Case, Finding, Result
+from audit.accounting.regression.suite import Case, CaseFinding, Result
 from audit.core import files
 from audit.core.errors import ConfigError, DataError
 
@@ -74,7 +74,7 @@ class Conclusion:
 def conclude(results: Sequence[Result], *, minimum: int = 1, baseline: Mapping[str, str] | None = None) -> Conclusion:
     """What the results of one accountant amount to; `baseline` is the finding of each case that is known and let pass."""
     baselines = baseline or {}
-    wrong = [result for result in results if result.finding is Finding.WRONG]
+    wrong = [result for result in results if result.finding is CaseFinding.WRONG]
     fresh = tuple(result for result in wrong if baselines.get(result.case.id) != result.finding)
     defects = tuple(result for result in fresh if result.case.kind != "refusal")
     findings = {result.case.id: str(result.finding) for result in results}
@@ -117,7 +117,7 @@ def read_baseline(path: Path) -> Baseline:
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the baseline {path}: {error}; --write-baseline makes one") from error
     rows = document.values() if isinstance(document, dict) else [None]
-    if not all(isinstance(row, dict) and set(row.values()) <= {str(Finding.WRONG)} for row in rows):
+    if not all(isinstance(row, dict) and set(row.values()) <= {str(CaseFinding.WRONG)} for row in rows):
         raise DataError(
             f'{path} is not a baseline; expected {{"accountant": {{"case": "WRONG"}}}}, as --write-baseline writes it'
         )
@@ -127,7 +127,7 @@ def read_baseline(path: Path) -> Baseline:
 def baseline_of(results_by_name: Mapping[str, Sequence[Result]]) -> bytes:
     """The baseline file that accepts every WRONG case of today."""
     rows = {
-        name: {result.case.id: str(result.finding) for result in results if result.finding is Finding.WRONG}
+        name: {result.case.id: str(result.finding) for result in results if result.finding is CaseFinding.WRONG}
         for name, results in results_by_name.items()
     }
     return (json.dumps(rows, indent=1, sort_keys=True) + "\n").encode()

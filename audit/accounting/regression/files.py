@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from audit.accounting.regression.suite import Finding, Result
+from audit.accounting.regression.suite import CaseFinding, Result
 from audit.core.errors import ConfigError, OutputError
 
 ResultsByName = Mapping[str, Sequence[Result]]
@@ -17,15 +17,15 @@ def junit(found_results: ResultsByName) -> bytes:
     """One suite an accountant, one test a case: WRONG fails, CRASH errs, UNSUPPORTED is skipped, LOOSE passes with a remark."""
     suites = ElementTree.Element("testsuites")
     for name, results in found_results.items():
-        counts = {kind: sum(result.finding is kind for result in results) for kind in Finding}
+        counts = {kind: sum(result.finding is kind for result in results) for kind in CaseFinding}
         suite = ElementTree.SubElement(
             suites,
             "testsuite",
             name=f"accountant {name}",
             tests=str(len(results)),
-            failures=str(counts[Finding.WRONG]),
-            errors=str(counts[Finding.CRASH]),
-            skipped=str(counts[Finding.UNSUPPORTED]),
+            failures=str(counts[CaseFinding.WRONG]),
+            errors=str(counts[CaseFinding.CRASH]),
+            skipped=str(counts[CaseFinding.UNSUPPORTED]),
             time=f"{sum(result.seconds for result in results):.3f}",
         )
         for result in results:
@@ -39,10 +39,10 @@ def _test(suite: ElementTree.Element, name: str, result: Result) -> None:
         suite, "testcase", classname=f"{name}.{result.case.group}", name=result.case.id, time=f"{result.seconds:.3f}"
     )
     text = f"{result.message}\nexpected because: {result.case.reason}\ncatches: {result.case.catches}"
-    tag = {Finding.WRONG: "failure", Finding.CRASH: "error", Finding.UNSUPPORTED: "skipped"}.get(result.finding)
+    tag = {CaseFinding.WRONG: "failure", CaseFinding.CRASH: "error", CaseFinding.UNSUPPORTED: "skipped"}.get(result.finding)
     if tag is not None:
         ElementTree.SubElement(test, tag, message=result.message).text = text
-    elif result.finding is Finding.LOOSE:
+    elif result.finding is CaseFinding.LOOSE:
         ElementTree.SubElement(test, "system-out").text = f"LOOSE: {result.message}"
 
 
@@ -50,7 +50,7 @@ def as_json(found_results: ResultsByName) -> dict[str, Any]:
     """Counts and one row a case for each accountant."""
     return {
         name: {
-            "counts": {str(kind): sum(result.finding is kind for result in results) for kind in Finding},
+            "counts": {str(kind): sum(result.finding is kind for result in results) for kind in CaseFinding},
             "seconds": sum(result.seconds for result in results),
             "cases": [
                 {

@@ -92,9 +92,9 @@ def settle(result: suite.Result, loosest: float | None) -> suite.Result:
     """The result itself, or the outcome of pytest that belongs to its finding."""
     case = result.case
     failure = f"{result.finding} {case.id}: {result.message}\n  expected because: {case.reason}\n  catches: {case.catches}"
-    if result.finding is suite.Finding.UNSUPPORTED:
+    if result.finding is suite.CaseFinding.UNSUPPORTED:
         pytest.skip(result.message)
-    if result.finding in (suite.Finding.WRONG, suite.Finding.CRASH):
+    if result.finding in (suite.CaseFinding.WRONG, suite.CaseFinding.CRASH):
         pytest.fail(failure, pytrace=False)
     if loosest is not None and result.factor > loosest and case.kind == "bracket":
         pytest.fail(f"{failure}\n  {result.factor:.3g} times the upper end, more than the {loosest:g} allowed", pytrace=False)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from audit.accounting.regression.suite import Case, Question
+from audit.accounting.regression.suite import Case, ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import dp_events, fold
@@ -72,8 +72,8 @@ def _source_text(value: Any) -> str:
     return repr(value)
 
 
-def _dp_accounting(kind: str) -> Callable[[Question, str], list[str]]:
-    def write(ask: Question, options: str) -> list[str]:
+def _dp_accounting(kind: str) -> Callable[[ClaimQuestion, str], list[str]]:
+    def write(ask: ClaimQuestion, options: str) -> list[str]:
         if options:
             raise UnsupportedMechanism("options of our adapter")
         code = repr(dp_events(ask.event, _Calls("dp_accounting")))
@@ -89,8 +89,8 @@ def _dp_accounting(kind: str) -> Callable[[Question, str], list[str]]:
     return write
 
 
-def _opacus(name: str) -> Callable[[Question, str], list[str]]:
-    def write(ask: Question, options: str) -> list[str]:
+def _opacus(name: str) -> Callable[[ClaimQuestion, str], list[str]]:
+    def write(ask: ClaimQuestion, options: str) -> list[str]:
         return [
             f"from opacus.accountants import {name}",
             f"accountant = {name}()",
@@ -101,7 +101,7 @@ def _opacus(name: str) -> Callable[[Question, str], list[str]]:
     return write
 
 
-def _prv(ask: Question, options: str) -> list[str]:
+def _prv(ask: ClaimQuestion, options: str) -> list[str]:
     side = options.removeprefix("side=") or "upper"
     prvs: list[str] = []
     counts: list[int] = []
@@ -125,7 +125,7 @@ def _prv(ask: Question, options: str) -> list[str]:
     ]
 
 
-def _autodp(ask: Question, options: str) -> list[str]:
+def _autodp(ask: ClaimQuestion, options: str) -> list[str]:
     smooth = options == "composition=afa"
     lines: list[str] = []
     counts: list[int] = []
@@ -148,7 +148,7 @@ def _autodp(ask: Question, options: str) -> list[str]:
     ]
 
 
-def _jax(ask: Question, options: str) -> list[str]:
+def _jax(ask: ClaimQuestion, options: str) -> list[str]:
     config = "RdpAccountantConfig" if options == "accountant=rdp" else "PldAccountantConfig"
     event, count = ask.event, 1
     while isinstance(event, Repeated):
@@ -172,7 +172,7 @@ def _jax(ask: Question, options: str) -> list[str]:
     ]
 
 
-def _textbook(ask: Question, options: str) -> list[str]:
+def _textbook(ask: ClaimQuestion, options: str) -> list[str]:
     ((noise, _, _),) = phases(ask.event)
     return ["import math", f"print(math.sqrt(2 * math.log(1.25 / {_source_text(ask.delta)})) / {_source_text(noise)})"]
 
@@ -197,7 +197,7 @@ def _poisson_sample(event: PoissonSampled, _: Any) -> list[tuple[Event, int]]:
     return [(event, 1)]
 
 
-_WRITERS: dict[str, Callable[[Question, str], list[str]]] = {
+_WRITERS: dict[str, Callable[[ClaimQuestion, str], list[str]]] = {
     "dp_accounting_rdp": _dp_accounting("rdp"),
     "dp_accounting_pld": _dp_accounting("pld"),
     "opacus_rdp": _opacus("RDPAccountant"),

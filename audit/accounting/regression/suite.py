@@ -33,7 +33,7 @@ SECONDS = 60.0
 _BYTES = 4 << 30
 
 
-class Finding(StrEnum):
+class CaseFinding(StrEnum):
     """What a case says about an accountant."""
 
     WRONG = "WRONG"  # below what is provably true, or a number for nonsense: a privacy bug
@@ -44,7 +44,7 @@ class Finding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ClaimQuestion:
     """One claim that is asked for. `event` may hold values that its class would refuse, for cases of refusal."""
 
     event: Event
@@ -73,7 +73,7 @@ class Case:
     id: str
     group: str
     kind: str
-    asks: tuple[Question, ...]
+    asks: tuple[ClaimQuestion, ...]
     lower: float = 0.0
     upper: float = math.inf
     floors: tuple[float, ...] = ()
@@ -89,7 +89,7 @@ class Result:
     """What became of one case: the finding, the claim (or ratio), its factor to the upper end, CPU seconds, in words why."""
 
     case: Case
-    finding: Finding
+    finding: CaseFinding
     epsilon: float = math.nan
     factor: float = math.nan
     seconds: float = 0.0
@@ -115,7 +115,7 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
 def _case(entry: Mapping[str, Any]) -> Case:
     skip_validation = entry["kind"] == "refusal"
     asks = tuple(
-        Question(
+        ClaimQuestion(
             event=decode(ask["event"], skip_validation=skip_validation),
             delta=number(ask["delta"]),
             adjacency=Adjacency(ask["adjacency"]),
@@ -128,7 +128,7 @@ def _case(entry: Mapping[str, Any]) -> Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CaseAnswer:
     """What an accountant said when it was asked a case, before anybody judged it.
 
     Attributes:
@@ -169,7 +169,7 @@ def judge(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Re
     return settle(case, ask(accountant, case, seconds=seconds), side_of(accountant))
 
 
-def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Answer:
+def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> CaseAnswer:
     """The accountant's answer to one case, whatever it is."""
     start = time.process_time()
     epsilons: list[float] = []
@@ -186,16 +186,16 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Answ
     except Exception as error:  # noqa: BLE001 (whatever a foreign accountant raises is its finding; for nonsense it is right)
         failure, message = "raised", f"{type(error).__name__}: {error}"
     duration = time.process_time() - start
-    return Answer(epsilons=tuple(epsilons), failure=failure, message=message, seconds=duration)
+    return CaseAnswer(epsilons=tuple(epsilons), failure=failure, message=message, seconds=duration)
 
 
-def settle(case: Case, answer: Answer, side: Side) -> Result:
+def settle(case: Case, answer: CaseAnswer, side: Side) -> Result:
     """What an answer says about whoever gave it, whose figures claim to lie on that side of the truth."""
     if not answer.failure:
         return dataclasses.replace(verdict(case, answer.epsilons, side=side), seconds=answer.seconds)
-    finding = Finding.UNSUPPORTED if answer.failure == "unsupported" else Finding.CRASH
+    finding = CaseFinding.UNSUPPORTED if answer.failure == "unsupported" else CaseFinding.CRASH
     if case.kind == "refusal" and answer.failure != "late":
-        finding = Finding.EXACT
+        finding = CaseFinding.EXACT
     return Result(case=case, finding=finding, message=answer.message, seconds=answer.seconds)
 
 
@@ -209,7 +209,9 @@ def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> R
     if case.kind == "refusal":
         return _settle_refusal(case, epsilon, side)
     if any(math.isnan(epsilon) for epsilon in epsilons):
-        return Result(case=case, finding=Finding.WRONG, epsilon=math.nan, message="claims NaN; expected a number or an error")
+        return Result(
+            case=case, finding=CaseFinding.WRONG, epsilon=math.nan, message="claims NaN; expected a number or an error"
+        )
     if case.kind == "relation":
         return _relation(case, epsilons, side)
     return _below(case, epsilon) if side == "lower" else _settle_bracket(case, epsilon)
@@ -217,9 +219,9 @@ def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> R
 
 def _settle_refusal(case: Case, epsilon: float, side: Side) -> Result:
     if epsilon == (0.0 if side == "lower" else math.inf):
-        return Result(case=case, finding=Finding.EXACT, epsilon=epsilon, message=f"claims {epsilon:g}, which is safe")
+        return Result(case=case, finding=CaseFinding.EXACT, epsilon=epsilon, message=f"claims {epsilon:g}, which is safe")
     message = f"claims {epsilon:g} for arguments that mean nothing; expected an error"
-    return Result(case=case, finding=Finding.WRONG, epsilon=epsilon, message=message)
+    return Result(case=case, finding=CaseFinding.WRONG, epsilon=epsilon, message=message)
 
 
 def _factor(case: Case, epsilon: float) -> float:
@@ -232,11 +234,11 @@ def _settle_bracket(case: Case, epsilon: float) -> Result:
     """A claimed upper bound against its bracket."""
     factor, message = _factor(case, epsilon), ""
     if _is_below(epsilon, case.lower):
-        finding, message = Finding.WRONG, f"claims {epsilon:.9g}; the truth is at least {case.lower:.9g}"
+        finding, message = CaseFinding.WRONG, f"claims {epsilon:.9g}; the truth is at least {case.lower:.9g}"
     elif epsilon <= case.upper * (1 + case.tolerance) + 1e-12:
-        finding = Finding.EXACT
+        finding = CaseFinding.EXACT
     else:
-        finding = Finding.LOOSE
+        finding = CaseFinding.LOOSE
         message = f"{factor:.3g} times the upper end" if math.isfinite(factor) else f"claims {epsilon:.4g}"
     return Result(case=case, finding=finding, epsilon=epsilon, factor=factor, message=message)
 
@@ -244,10 +246,10 @@ def _settle_bracket(case: Case, epsilon: float) -> Result:
 def _below(case: Case, epsilon: float) -> Result:
     """A claimed lower bound against its bracket."""
     factor, message = _factor(case, epsilon), ""
-    finding = Finding.EXACT if epsilon >= case.lower * (1 - case.tolerance) - 1e-12 else Finding.LOOSE
+    finding = CaseFinding.EXACT if epsilon >= case.lower * (1 - case.tolerance) - 1e-12 else CaseFinding.LOOSE
     if epsilon > case.upper * (1 + _SLACK) + 1e-12:
-        finding, message = Finding.WRONG, f"claims at least {epsilon:.9g}; the truth is at most {case.upper:.9g}"
-    elif finding is Finding.LOOSE:
+        finding, message = CaseFinding.WRONG, f"claims at least {epsilon:.9g}; the truth is at most {case.upper:.9g}"
+    elif finding is CaseFinding.LOOSE:
         message = f"claims at least {epsilon:.6g}, {factor:.3g} times the upper end"
     return Result(case=case, finding=finding, epsilon=epsilon, factor=factor, message=message)
 
@@ -262,10 +264,10 @@ def _relation(case: Case, epsilons: Sequence[float], side: Side) -> Result:
     low = first * case.lower * (1 - case.tolerance) - 1e-9 if case.lower > 0 else -1e-9
     high = first * case.upper * (1 + case.tolerance) + 1e-9 if math.isfinite(case.upper) else math.inf
     if second == first or low <= second <= high:
-        return Result(case=case, finding=Finding.EXACT, epsilon=ratio, factor=ratio)
+        return Result(case=case, finding=CaseFinding.EXACT, epsilon=ratio, factor=ratio)
     message = f"claims {first:.9g} and {second:.9g}; the second over the first should be in [{case.lower:g}, {case.upper:g}]"
     safe = len(case.floors) == len(epsilons) and not any(map(_is_below, epsilons, case.floors))
-    finding = Finding.LOOSE if side == "lower" or safe else Finding.WRONG
+    finding = CaseFinding.LOOSE if side == "lower" or safe else CaseFinding.WRONG
     return Result(case=case, finding=finding, epsilon=ratio, factor=ratio, message=message)
 
 

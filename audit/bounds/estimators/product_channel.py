@@ -124,7 +124,7 @@ class _Family:
     mechanism: NoisySteps | None
     delta: float
 
-    def __call__(self, parameter: float) -> tradeoff_curves.Curve:
+    def __call__(self, parameter: float) -> tradeoff_curves.TradeoffCurve:
         if self.mechanism is not None:
             noise = 1 / parameter if parameter > 0 else math.inf
             return dp_sgd_curve.symmetric_sgd(noise, self.mechanism.sample_rate, self.mechanism.steps)

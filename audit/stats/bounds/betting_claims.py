@@ -11,7 +11,7 @@ import numpy as np
 
 from audit.stats.bounds.validation import Array
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
-from audit.stats.curves.tradeoff_curves import Curve, Rate
+from audit.stats.curves.tradeoff_curves import Rate, TradeoffCurve
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # where the lines touch the curve
 EPSILON_STEP, LARGEST_EPSILON = 0.05, 12.0
@@ -94,7 +94,7 @@ def dp_sgd(noise_multiplier: float, sample_rate: float, steps: int, delta: float
     return _hypotheses(curves, np.maximum.accumulate(floors), parameters)
 
 
-def alone(curve: Curve, epsilon: float) -> Hypotheses:
+def alone(curve: TradeoffCurve, epsilon: float) -> Hypotheses:
     """One claim, whose refutation proves `epsilon`."""
     return _hypotheses([curve], np.array([epsilon]), np.array([epsilon]))
 
@@ -104,7 +104,7 @@ def _with(grid: Array, claims: Sequence[float]) -> Array:
     return np.unique(np.concatenate([grid, above]))
 
 
-def _hypotheses(curves: Sequence[Curve], epsilons: Array, parameters: Array) -> Hypotheses:
+def _hypotheses(curves: Sequence[TradeoffCurve], epsilons: Array, parameters: Array) -> Hypotheses:
     lines = np.array([[supporting_lines(curve.tpr), supporting_lines(curve.tnr)] for curve in curves])
     return Hypotheses(epsilons=epsilons, parameters=parameters, lines=lines.transpose(2, 1, 3, 0))
 

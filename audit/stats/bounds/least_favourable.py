@@ -19,7 +19,7 @@ from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves.tradeoff_curves import Curve, Family
+from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 
 FEWEST_RANK = 10  # simulations beyond the critical value: fewer make the bound jump with the seed
 WORK = 2_000_000  # simulated scores in one test
@@ -92,7 +92,7 @@ def auc_scores(count: int) -> Counts:
     return np.arange(count, dtype=np.int64)
 
 
-def likelihood_scores(true: Curve, near: Curve, members: int, nonmembers: int) -> Counts:
+def likelihood_scores(true: TradeoffCurve, near: TradeoffCurve, members: int, nonmembers: int) -> Counts:
     """Rank scores that are most telling between two curves, from the lowest rank up; whole numbers, so that sums are exact.
 
     The score of a rank is the logarithm of the ratio of the two curves' slopes over the share of the pooled sample that falls

@@ -10,14 +10,14 @@ from scipy import special
 
 from audit.stats.bounds import roots
 from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves.tradeoff_curves import Curve, Family
+from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
 NEGLIGIBLE = 1e-7
 HALVINGS = 60
 
 
-def p_value(curve: Curve, *, guesses: int, correct: int, coins: int, resolution: float = 1e-12) -> float:
+def p_value(curve: TradeoffCurve, *, guesses: int, correct: int, coins: int, resolution: float = 1e-12) -> float:
     """The largest chance of at least `correct` right among `guesses`, over all channels that satisfy a symmetric curve.
 
     Guarantee: valid when the coins are fair and independent, each score depends on its own coin alone (independent
@@ -39,7 +39,7 @@ def p_value(curve: Curve, *, guesses: int, correct: int, coins: int, resolution:
     return float(min(1.0, np.sum((high - low) / 2 * WEIGHTS * density * chance) + resolution))
 
 
-def error_rate(curve: Curve, share: Array) -> Array:
+def error_rate(curve: TradeoffCurve, share: Array) -> Array:
     """The chance that the best guess is wrong, averaged over the most telling `share` of the outputs.
 
     Those are the outputs beyond false positive rate u on either side, with `u + g(u)` the share and u its errors.
@@ -56,7 +56,7 @@ def error_rate(curve: Curve, share: Array) -> Array:
     return np.asarray(low / np.maximum(share, 1e-300))
 
 
-def refutes(curve: Curve, guesses: Counts, correct: Counts, *, coins: int, significance: float) -> bool:
+def refutes(curve: TradeoffCurve, guesses: Counts, correct: Counts, *, coins: int, significance: float) -> bool:
     """Whether one of the pre-registered counts refutes `curve`: `bound` at a single parameter.
 
     Guarantee: refutes a true curve with probability at most `significance` (Bonferroni over the counts).

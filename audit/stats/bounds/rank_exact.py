@@ -15,7 +15,7 @@ from scipy import special
 from audit.stats.bounds import roots
 from audit.stats.bounds.ranks import Memberships, geometric_grid, members_above, nonmembers_below
 from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves.tradeoff_curves import Curve, Family
+from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 NEGLIGIBLE = 1e-7  # share of a test's level that the quadrature may leave out; added to the p-value
@@ -69,7 +69,7 @@ def _family(counts: Counts, sample: int, grid: Counts, reference: int, *, from_t
     ]
 
 
-def p_value(test: Precedence, curve: Curve, resolution: float = 1e-12) -> float:
+def p_value(test: Precedence, curve: TradeoffCurve, resolution: float = 1e-12) -> float:
     """The chance of at least `test.count` under the least favourable pair of `curve`.
 
     Computed as `integral of P[Binomial(sample, g(u)) >= count] dBeta(u; rank, reference - rank + 1)` by Gauss-Legendre on
@@ -93,7 +93,7 @@ def p_value(test: Precedence, curve: Curve, resolution: float = 1e-12) -> float:
     return float(min(1.0, np.sum(weights * np.exp(log_density) * chance) + resolution))
 
 
-def _panels(test: Precedence, view: Curve, resolution: float) -> tuple[Array, Array]:
+def _panels(test: Precedence, view: TradeoffCurve, resolution: float) -> tuple[Array, Array]:
     """Nodes and weights on the bulk of the threshold's law, cut where either factor turns."""
     law = _threshold_quantiles(test.rank, test.reference, resolution)
     turns = 1 - view.tnr(1 - _turning_rates(test.count, test.sample))  # where the curve reaches those rates
@@ -124,7 +124,7 @@ def _turning_rates(count: int, sample: int) -> Array:
     return np.asarray(special.betaincinv(count, sample - count + 1, LEVELS))
 
 
-def refutes(tests: tuple[Precedence, ...], curve: Curve, *, significance: float) -> bool:
+def refutes(tests: tuple[Precedence, ...], curve: TradeoffCurve, *, significance: float) -> bool:
     """Whether one of `tests` refutes `curve` at `significance / len(tests)`: `bound` at a single parameter.
 
     Guarantee: refutes a curve that the mechanism satisfies with probability at most `significance`.

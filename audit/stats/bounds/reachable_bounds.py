@@ -13,14 +13,14 @@ from scipy import special
 
 from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
-from audit.stats.bounds.score_distributions import Law
+from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.bounds.validation import Array
 from audit.stats.curves import tradeoff
 
 CELLS = 100_001
 
 
-def of_claim(law: Law, members: int, nonmembers: int, significance: float = 0.05) -> float:
+def of_claim(law: ScoreLaw, members: int, nonmembers: int, significance: float = 0.05) -> float:
     """The limit for claims of (epsilon, delta)-DP; by the normal approximation for continuous laws.
 
     The alternative clips the true likelihood ratio so that the claim just holds, keeping the mixture of both sides.
@@ -54,7 +54,7 @@ def of_gdp(mu: float, delta: float, members: int, nonmembers: int, significance:
     return tradeoff.epsilon_of_gdp(max(0.0, shift), delta)
 
 
-def _cells(law: Law) -> tuple[Array, Array]:
+def _cells(law: ScoreLaw) -> tuple[Array, Array]:
     """Masses of members and nonmembers on a common grid, mirror images of each other."""
     half = law.parameter / 2
     points = np.linspace(-13 - half, 13 + half, CELLS)

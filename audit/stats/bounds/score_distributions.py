@@ -10,13 +10,13 @@ import numpy as np
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array
 from audit.stats.curves import tradeoff
-from audit.stats.curves.tradeoff_curves import Curve
+from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 KINDS = ("null", "flat", "laplace", "gaussian")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
+class ScoreLaw:
     """Scores of members and nonmembers of a mechanism that is exactly `epsilon`-tight at `delta`.
 
     Attributes:
@@ -67,7 +67,7 @@ class Law:
         return np.asarray(generator.normal(size=count) + shift * included)
 
 
-def of_curve(curve: Curve, included: Memberships, generator: np.random.Generator) -> Array:
+def of_curve(curve: TradeoffCurve, included: Memberships, generator: np.random.Generator) -> Array:
     """Independent scores of the least favourable pair of a trade-off curve, whose ROC is that curve."""
     uniform = generator.random(len(included))
     return np.asarray(np.where(included, curve.tnr(1 - uniform) - 1, -uniform))

@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike
 from audit.stats.bounds import roots
 from audit.stats.bounds.validation import Array
 from audit.stats.curves import pld, tradeoff, tradeoff_curves
-from audit.stats.curves.tradeoff_curves import Curve
+from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 DENSITIES = (64.0, 8.0, 1.0)  # grid points per standard deviation of one step's loss
 LEAST_NOISE = 0.2  # the smallest noise multiplier that a search looks at
 
 
 @functools.lru_cache(maxsize=512)
-def sgd(noise_multiplier: float, sample_rate: float, steps: int) -> Curve:
+def sgd(noise_multiplier: float, sample_rate: float, steps: int) -> TradeoffCurve:
     """An upper curve of `steps` releases at this noise; members take part in each with chance `sample_rate`.
 
     `tpr` at a false positive rate is the largest chance to recognise runs with the record among runs without it; the
@@ -38,7 +38,7 @@ def sgd(noise_multiplier: float, sample_rate: float, steps: int) -> Curve:
 
 
 @functools.lru_cache(maxsize=512)
-def symmetric_sgd(noise_multiplier: float, sample_rate: float, steps: int) -> Curve:
+def symmetric_sgd(noise_multiplier: float, sample_rate: float, steps: int) -> TradeoffCurve:
     """The least symmetric curve above `sgd`: for tests that may use either direction, adding or removing."""
     if steps == 0 or sample_rate in (0, 1) or math.isinf(noise_multiplier):
         return sgd(noise_multiplier, sample_rate, steps)
@@ -75,14 +75,14 @@ def _is_left_turn(first: tuple[float, float], second: tuple[float, float], third
     return (second[0] - first[0]) * (third[1] - first[1]) >= (second[1] - first[1]) * (third[0] - first[0])
 
 
-def _interpolate(fpr: Array, tpr: Array) -> Curve:
+def _interpolate(fpr: Array, tpr: Array) -> TradeoffCurve:
     def tpr_limit(rate: ArrayLike) -> Array:
         return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), fpr, tpr))
 
     def mirror(rate: ArrayLike) -> Array:
         return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), (1 - tpr)[::-1], (1 - fpr)[::-1]))
 
-    return Curve(tpr=tpr_limit, tnr=mirror)
+    return TradeoffCurve(tpr=tpr_limit, tnr=mirror)
 
 
 @functools.lru_cache(maxsize=1024)

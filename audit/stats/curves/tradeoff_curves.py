@@ -17,7 +17,7 @@ Rate = Callable[[ArrayLike], Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class TradeoffCurve:
     """What a privacy guarantee allows a test between nonmembers and members, seen from both ends.
 
     Attributes:
@@ -31,16 +31,16 @@ class Curve:
     tnr: Rate
     knots: tuple[float, ...] = ()
 
-    def mirror(self) -> Curve:
+    def mirror(self) -> TradeoffCurve:
         """The curve with members and nonmembers in exchanged roles."""
-        return Curve(tpr=self.tnr, tnr=self.tpr, knots=self.knots)
+        return TradeoffCurve(tpr=self.tnr, tnr=self.tpr, knots=self.knots)
 
 
-Family = Callable[[float], Curve]
+Family = Callable[[float], TradeoffCurve]
 """Curves ordered by a parameter: a larger one allows more. 0 is the most private."""
 
 
-def epsilon_delta(epsilon: float, delta: float) -> Curve:
+def epsilon_delta(epsilon: float, delta: float) -> TradeoffCurve:
     """The curve of (epsilon, delta)-DP.
 
     >>> round(float(epsilon_delta(0.0, 0.1).tpr(0.2)), 12)
@@ -48,16 +48,16 @@ def epsilon_delta(epsilon: float, delta: float) -> Curve:
     """
     rate = functools.partial(tradeoff.tpr_allowed, epsilon, delta)
     bend = (1 - delta) / (1 + math.exp(epsilon)) if epsilon < 700 else 0.0
-    return Curve(tpr=rate, tnr=rate, knots=(bend, 1 - delta))
+    return TradeoffCurve(tpr=rate, tnr=rate, knots=(bend, 1 - delta))
 
 
-def gdp(mu: float) -> Curve:
+def gdp(mu: float) -> TradeoffCurve:
     """The curve of mu-Gaussian differential privacy."""
     rate = functools.partial(tradeoff.tpr_of_gdp, mu)
-    return Curve(tpr=rate, tnr=rate)
+    return TradeoffCurve(tpr=rate, tnr=rate)
 
 
-def auc(curve: Curve) -> float:
+def auc(curve: TradeoffCurve) -> float:
     """The area under `curve.tpr`, to about four digits: for planning and first guesses.
 
     >>> round(auc(gdp(1.0)), 4)

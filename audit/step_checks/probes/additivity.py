@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
 from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench, gap, norm, pass_finding
-from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.findings import Finding, PropertyStatus, Witness
 from audit.step_checks.steps import Tensors
 
 TOLERANCE = 1e-2
@@ -82,7 +82,9 @@ def _divisor(bench: Bench) -> Finding:
 
 
 def _failure(check: str, message: str, error: float, fix: str, witness: Witness | None) -> Finding:
-    return Finding(check=check, status=Status.FAILED, message=message, measured=error, claimed=0.0, fix=fix, witness=witness)
+    return Finding(
+        check=check, status=PropertyStatus.FAILED, message=message, measured=error, claimed=0.0, fix=fix, witness=witness
+    )
 
 
 PLUGIN = Additivity

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from audit.stats import noise_tests
 from audit.step_checks.batches import Batch, rows
 from audit.step_checks.bench import Bench, gap, pass_finding
-from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.findings import Finding, PropertyStatus, Witness
 from audit.step_checks.steps import Setting
 
 SIGNIFICANCE = 1e-9
@@ -140,7 +140,9 @@ def _resolution(noise: Noise) -> Finding:
 
 def _failure(check: str, message: str, fix: str, witness: Witness | None, ratio: float | None = None) -> Finding:
     claim = None if ratio is None else 1.0
-    return Finding(check=check, status=Status.FAILED, message=message, measured=ratio, claimed=claim, fix=fix, witness=witness)
+    return Finding(
+        check=check, status=PropertyStatus.FAILED, message=message, measured=ratio, claimed=claim, fix=fix, witness=witness
+    )
 
 
 PLUGIN = NoiseLaw

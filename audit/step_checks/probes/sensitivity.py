@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join
 from audit.step_checks.bench import UNREPEATABLE, Bench, distance, gap, pass_finding
-from audit.step_checks.findings import Finding, Status, Witness
+from audit.step_checks.findings import Finding, PropertyStatus, Witness
 from audit.step_checks.steps import Setting, Tensors
 
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
@@ -80,7 +80,7 @@ def _judge(check: str, action: str, worst: _Worst) -> Finding:
 def _failure(check: str, message: str, worst: _Worst, fix: str) -> Finding:
     return Finding(
         check=check,
-        status=Status.FAILED,
+        status=PropertyStatus.FAILED,
         message=message,
         measured=worst.distance,
         claimed=worst.allowed,

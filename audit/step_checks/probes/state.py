@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
 from audit.step_checks.bench import Bench, norm, pass_finding
-from audit.step_checks.findings import Finding, Status
+from audit.step_checks.findings import Finding, PropertyStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def _state(bench: Bench) -> Finding:
         return pass_finding("step.state", "Equal calls give equal releases", distance, 0.0)
     return Finding(
         check="step.state",
-        status=Status.QUESTION,
+        status=PropertyStatus.QUESTION,
         message=f"The same call gave releases that differ by {distance:.3g}: the step keeps state between calls (an adaptive "
         "clip norm, gradients that are not zeroed, buffers), or its randomness ignores the generator. Is every record's effect "
         "on that state accounted for?",
@@ -43,7 +43,7 @@ def _empty(bench: Bench) -> Finding:
     fix = "release noise alone for an empty batch: Poisson sampling draws one with probability (1 - q)^n"
     if bench.empty_error:
         message = f"An empty batch is refused: {bench.empty_error}"
-        return Finding(check=check, status=Status.FAILED, message=message, fix=fix, witness=None)
+        return Finding(check=check, status=PropertyStatus.FAILED, message=message, fix=fix, witness=None)
     setting = bench.quiet()
     if not bench.adjusts("noise_multiplier"):
         return pass_finding(check, "An empty batch is accepted; its noise is tested with the noise")
@@ -52,7 +52,7 @@ def _empty(bench: Bench) -> Finding:
         return pass_finding(check, "An empty batch releases nothing but noise", distance, 0.0)
     return Finding(
         check=check,
-        status=Status.FAILED,
+        status=PropertyStatus.FAILED,
         message=f"An empty batch releases {distance:.3g} without noise",
         measured=distance,
         claimed=0.0,
