@@ -41,12 +41,12 @@ def of_target(game: GameResult) -> Outliers | None:
     curve = headline.leading(game).roc
     members = sorted((record for record in game.records if record.member), key=lambda record: (record.fpr, record.rank))
     above = [round(member.fpr * curve.nonmembers) for member in members]
-    kept = 0
+    length = 0
     for place, count in enumerate(above, start=1):
         if (count + 1) / (curve.nonmembers + 1) <= SIGNIFICANCE * place / curve.members:
-            kept = place
+            length = place
     return Outliers(
-        records=tuple(zip(members[:kept], above[:kept], strict=True)), tested=curve.members, nonmembers=curve.nonmembers
+        records=tuple(zip(members[:length], above[:length], strict=True)), tested=curve.members, nonmembers=curve.nonmembers
     )
 
 

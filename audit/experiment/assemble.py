@@ -345,7 +345,9 @@ def _check_counts(plays: Sequence[Play]) -> None:
             )
 
 
-def brought_play(settings: Settings, records_given: BroughtRecords, models: int, signals: Set[str], *, by_coins: bool) -> Play:
+def brought_play(
+    settings: Settings, brought_records: BroughtRecords, models: int, signals: Set[str], *, by_coins: bool
+) -> Play:
     """The game of a model that somebody brought: the attacks asked for, or all that it and its references can serve.
 
     Args:
@@ -359,7 +361,7 @@ def brought_play(settings: Settings, records_given: BroughtRecords, models: int,
     """
     provers = settings.proven_by or ()
     rules = Game(
-        adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(records_given)
+        adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(brought_records)
     )
     estimators = granted_estimators(rules, settings.estimators) if by_coins else ()
     attacks = []
@@ -377,8 +379,8 @@ def brought_play(settings: Settings, records_given: BroughtRecords, models: int,
         adjacency=Adjacency.ADD_REMOVE,
         runs=1,
         references=models - 1,
-        count=len(records_given),
-        maker=records_given,
+        count=len(brought_records),
+        maker=brought_records,
         attacks=tuple(attacks),
         estimators=estimators,
     )

@@ -82,9 +82,9 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     references = len(case.included) - 1
     if settings.proven_by is None:
         settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
-    records_given = BroughtRecords(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
-    play = brought_play(settings, records_given, len(case.included), case.models.released, by_coins=case.by_coins)
-    models, scores = _attack_models(case, settings, play, records_given.canaries)
+    brought_records = BroughtRecords(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
+    play = brought_play(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
+    models, scores = _attack_models(case, settings, play, brought_records.canaries)
     play = models.insertion.play
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates

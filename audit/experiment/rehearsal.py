@@ -159,10 +159,10 @@ def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Ensemble:
     from audit.models.build import initialise_model
 
     seeds = tuple(_SEED.child("model", number) for number in range(MODELS))
-    none = np.zeros(0, dtype=np.int64)
+    empty = np.zeros(0, dtype=np.int64)
     job = TrainingJob(
         dataset=replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS)))),
-        canaries=Canaries(kind="none", description="none", coordinates=none),
+        canaries=Canaries(kind="none", description="none", coordinates=empty),
         included=np.zeros((MODELS, 0), dtype=bool),
         seeds=seeds,
         mechanism=recipe.run_event,

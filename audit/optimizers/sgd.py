@@ -38,7 +38,7 @@ class _State:
     def __init__(self, options: Sgd, total: int) -> None:
         self._options = options
         self._velocity: Tensor | None = None
-        self._steps_taken, self._total = 0, total
+        self._step_count, self._total = 0, total
 
     def step(self, flat: Tensor, gradient: Tensor) -> None:
         options = self._options
@@ -48,8 +48,8 @@ class _State:
             if self._velocity is None:
                 self._velocity = torch.zeros_like(flat)
             gradient = self._velocity.mul_(options.momentum).add_(gradient)
-        rate = options.learning_rate * rate_factor(options.schedule, options.warmup, self._steps_taken, self._total)
-        self._steps_taken += 1
+        rate = options.learning_rate * rate_factor(options.schedule, options.warmup, self._step_count, self._total)
+        self._step_count += 1
         flat.add_(gradient, alpha=-rate)
 
 

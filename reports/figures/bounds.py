@@ -84,7 +84,10 @@ def overview(report: AuditReport) -> Plan:
 def access(mechanism: MechanismResult) -> Plan:
     """What each adversary can show of the claim: bars by what it sees of the training, from least to most."""
     claim = headline.tightest(mechanism)
-    bars = [_level(mechanism, en.LEVELS.get(level, level.words), found) for level, found in headline.levels(mechanism).items()]
+    bars = [
+        _level(mechanism, en.LEVELS.get(level, level.words), level_bounds)
+        for level, level_bounds in headline.levels(mechanism).items()
+    ]
     descriptions = []
     for bar in bars:
         highest = max((bound.epsilon for bound in bar.bounds), default=0.0)

@@ -107,19 +107,19 @@ def _block(block: Block, level: int, report: AuditReport) -> str:
 
 def _inline(text: Text) -> str:
     pieces = text if isinstance(text, tuple) else (text,)
-    written = []
+    fragments = []
     for piece in pieces:
         match piece:
             case page.Mono(text=inner):
-                written.append(f"<code>{escape(inner)}</code>")
+                fragments.append(f"<code>{escape(inner)}</code>")
             case page.Strong(text=inner):
-                written.append(f"<strong>{escape(inner)}</strong>")
+                fragments.append(f"<strong>{escape(inner)}</strong>")
             case page.Mark(text=inner, tone=tone):
                 mark = {"good": "● ", "open": "○ ", "bad": "▲ "}.get(tone.value, "")
-                written.append(f'<span class="{tone.value}">{mark}{escape(inner)}</span>')
+                fragments.append(f'<span class="{tone.value}">{mark}{escape(inner)}</span>')
             case str():
-                written.append(escape(piece))
-    return "".join(written)
+                fragments.append(escape(piece))
+    return "".join(fragments)
 
 
 def _paragraph(block: page.Paragraph, *_: Any) -> str:

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from audit.accounting import resolve
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression import suite
-from audit.accounting.regression.suite import Case, Finding, Question
+from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion
 from audit.accounting.resolve import FunctionAccountant
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -68,7 +68,7 @@ def test_what_a_known_defect_claimed_is_wrong(case: Case) -> None:
         if known["claimed"] is None or case.kind == "relation":
             continue
         lower = str(known["subject"]).endswith(("side=lower", "pessimistic=false"))
-        assert suite.verdict(case, [float(known["claimed"])], side="lower" if lower else "upper").finding is Finding.WRONG
+        assert suite.verdict(case, [float(known["claimed"])], side="lower" if lower else "upper").finding is CaseFinding.WRONG
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.kind == "bracket"][::23], ids=lambda case: case.id)
@@ -219,12 +219,12 @@ ROUNDING_BUGS: dict[str, Callable[[float, float, int, float], float]] = {
 @pytest.mark.parametrize("bug", ROUNDING_BUGS)
 def test_rounding_is_wrong_in_two_cases_or_more(bug: str) -> None:
     results = suite.run(FunctionAccountant(function=ROUNDING_BUGS[bug], name=bug), UNROUND)
-    assert sum(one.finding is Finding.WRONG for one in results) >= 2
+    assert sum(one.finding is CaseFinding.WRONG for one in results) >= 2
 
 
 def test_the_cases_of_rounding_let_an_exact_accountant_pass() -> None:
     results = suite.run(FunctionAccountant(function=exact, name="exact"), UNROUND)
-    assert {one.finding for one in results} == {Finding.EXACT}
+    assert {one.finding for one in results} == {CaseFinding.EXACT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,13 +264,13 @@ def test_mistakes_with_pairs_are_wrong_in_two_cases_or_more(bug: str) -> None:
     )
     cases = [case for case in CASES if case.id.startswith(groups)]
     results = suite.run(Theorems(bug=bug), cases)
-    assert sum(one.finding is Finding.WRONG for one in results) >= 2
+    assert sum(one.finding is CaseFinding.WRONG for one in results) >= 2
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_wrong_in_two_cases_or_more(bug: str) -> None:
     results = suite.run(FunctionAccountant(function=BUGS[bug], name=bug), SMALL)
-    assert sum(result.finding is Finding.WRONG for result in results) >= 2
+    assert sum(result.finding is CaseFinding.WRONG for result in results) >= 2
 
 
 # ---- two cases at least of each relation and formula -----------------------------------------------------------------
@@ -373,21 +373,21 @@ class Mutant:
 @pytest.mark.parametrize("relation", MUTANTS)
 def test_what_breaks_one_relation_is_wrong_in_two_cases_or_more(relation: str) -> None:
     cases = [case for case in CASES if case.id.startswith(relation)]
-    wrong = [result.case.id for result in suite.run(Mutant(relation=relation), cases) if result.finding is Finding.WRONG]
+    wrong = [result.case.id for result in suite.run(Mutant(relation=relation), cases) if result.finding is CaseFinding.WRONG]
     assert len(wrong) >= 2
 
 
 def test_the_wrong_adjacency_is_wrong() -> None:
     cases = [case for case in CASES if case.id.startswith("replace-gaussian")]
     assert len(cases) >= 3
-    assert all(one.finding is Finding.WRONG for one in suite.run(OneAdjacency(), cases))
+    assert all(one.finding is CaseFinding.WRONG for one in suite.run(OneAdjacency(), cases))
 
 
 def test_a_correct_accountant_is_never_wrong_on_the_same_cases() -> None:
     results = suite.run(FunctionAccountant(function=exact, name="exact"), SMALL)
-    assert len(results) >= 10 and {one.finding for one in results} == {Finding.EXACT}
+    assert len(results) >= 10 and {one.finding for one in results} == {CaseFinding.EXACT}
     sound = by_renyi(renyi.subsampled_gaussian, None)
-    assert Finding.WRONG not in {one.finding for one in suite.run(FunctionAccountant(function=sound, name="sound"), SMALL)}
+    assert CaseFinding.WRONG not in {one.finding for one in suite.run(FunctionAccountant(function=sound, name="sound"), SMALL)}
 
 
 SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("renyi,conversion=classic", "rdp_classic")]
@@ -396,16 +396,16 @@ SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("renyi,convers
 @pytest.mark.parametrize("name", ["renyi", "rdp", "composition_theorems", *SLOWER])
 def test_our_renyi_accountants_are_never_wrong(name: str) -> None:
     results = suite.run(resolve.subject(name), CASES)
-    bad = [(one.case.id, one.message) for one in results if one.finding in (Finding.WRONG, Finding.CRASH)]
+    bad = [(one.case.id, one.message) for one in results if one.finding in (CaseFinding.WRONG, CaseFinding.CRASH)]
     assert not bad
-    assert sum(one.finding in (Finding.EXACT, Finding.LOOSE) for one in results) > 230
+    assert sum(one.finding in (CaseFinding.EXACT, CaseFinding.LOOSE) for one in results) > 230
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["reference", "pld"])
 def test_our_tight_accountants_are_never_wrong(name: str) -> None:
     results = suite.run(resolve.subject(name), CASES, seconds=120)
-    assert not [(one.case.id, one.message) for one in results if one.finding is Finding.WRONG]
+    assert not [(one.case.id, one.message) for one in results if one.finding is CaseFinding.WRONG]
 
 
 # the unsafe behaviours U1 to U13, each with the named version that has it and a case that shows it
@@ -443,7 +443,7 @@ def test_the_named_versions_still_fail(defect: str) -> None:
             pytest.skip(f"{library} is not installed")
         if installed != version:
             pytest.skip(f"{library} {installed} is installed; the defect is known of {version}")
-    assert suite.judge(resolve.subject(spec), BY_ID[case]).finding is Finding.WRONG
+    assert suite.judge(resolve.subject(spec), BY_ID[case]).finding is CaseFinding.WRONG
 
 
 def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
@@ -452,7 +452,7 @@ def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
     assert shown >= {f"U{number}" for number in range(1, 14) if number != 4}
     (known,) = BY_ID["exponential-e1-t100"].known
     assert "after 0.6.0" in str(known["version"])
-    assert suite.verdict(BY_ID["exponential-e1-t100"], [float(known["claimed"])]).finding is Finding.WRONG
+    assert suite.verdict(BY_ID["exponential-e1-t100"], [float(known["claimed"])]).finding is CaseFinding.WRONG
 
 
 # ---- the judge --------------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
 
 def case_of(kind: str = "bracket", **more: object) -> Case:
     event = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=3)
-    ask = Question(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    ask = ClaimQuestion(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     asks = (ask, replace(ask, event=Repeated(mechanism=event, count=2))) if kind == "relation" else (ask,)
     return Case(id="x", group="g", kind=kind, asks=asks, reason="r" * 20, catches="c" * 20, **more)  # type: ignore[arg-type]
 
@@ -468,37 +468,37 @@ def case_of(kind: str = "bracket", **more: object) -> Case:
 @pytest.mark.parametrize(
     ("claimed", "finding"),
     [
-        (0.99, Finding.WRONG),
-        (1.0, Finding.EXACT),
-        (1.1, Finding.EXACT),
-        (1.105, Finding.EXACT),
-        (1.2, Finding.LOOSE),
-        (math.inf, Finding.LOOSE),
-        (math.nan, Finding.WRONG),
-        (-1.0, Finding.WRONG),
+        (0.99, CaseFinding.WRONG),
+        (1.0, CaseFinding.EXACT),
+        (1.1, CaseFinding.EXACT),
+        (1.105, CaseFinding.EXACT),
+        (1.2, CaseFinding.LOOSE),
+        (math.inf, CaseFinding.LOOSE),
+        (math.nan, CaseFinding.WRONG),
+        (-1.0, CaseFinding.WRONG),
     ],
 )
-def test_a_claim_against_a_bracket(claimed: float, finding: Finding) -> None:
+def test_a_claim_against_a_bracket(claimed: float, finding: CaseFinding) -> None:
     assert suite.verdict(case_of(lower=1.0, upper=1.1), [claimed]).finding is finding
 
 
 def test_a_lower_claim_is_judged_from_the_other_side() -> None:
     case = case_of(lower=1.0, upper=1.1)
-    assert suite.verdict(case, [1.2], side="lower").finding is Finding.WRONG
-    assert suite.verdict(case, [1.05], side="lower").finding is Finding.EXACT
-    assert suite.verdict(case, [0.2], side="lower").finding is Finding.LOOSE
+    assert suite.verdict(case, [1.2], side="lower").finding is CaseFinding.WRONG
+    assert suite.verdict(case, [1.05], side="lower").finding is CaseFinding.EXACT
+    assert suite.verdict(case, [0.2], side="lower").finding is CaseFinding.LOOSE
 
 
 def test_a_lower_claim_of_nothing_is_safe_where_arguments_mean_nothing() -> None:
-    assert suite.verdict(case_of("refusal"), [0.0], side="lower").finding is Finding.EXACT
-    assert suite.verdict(case_of("refusal"), [math.inf], side="lower").finding is Finding.WRONG
+    assert suite.verdict(case_of("refusal"), [0.0], side="lower").finding is CaseFinding.EXACT
+    assert suite.verdict(case_of("refusal"), [math.inf], side="lower").finding is CaseFinding.WRONG
 
 
 def test_a_broken_relation_is_wrong_only_where_a_claim_may_be_below_the_truth() -> None:
     safe = case_of("relation", lower=1.0, upper=1.0, tolerance=1e-6, floors=(1.5, 2.0))
-    assert suite.verdict(safe, [2.0, 2.1]).finding is Finding.LOOSE
-    assert suite.verdict(safe, [1.4, 2.1]).finding is Finding.WRONG
-    assert suite.verdict(safe, [1.4, 2.1], side="lower").finding is Finding.LOOSE
+    assert suite.verdict(safe, [2.0, 2.1]).finding is CaseFinding.LOOSE
+    assert suite.verdict(safe, [1.4, 2.1]).finding is CaseFinding.WRONG
+    assert suite.verdict(safe, [1.4, 2.1], side="lower").finding is CaseFinding.LOOSE
 
 
 def test_every_relation_of_the_file_knows_what_is_proven_of_both_sides() -> None:
@@ -520,19 +520,19 @@ def test_memory_that_nobody_has_is_a_crash() -> None:
         return float(np.ones((1 << 20, 1 << 14)).sum())  # 128 GiB
 
     found = suite.judge(FunctionAccountant(function=hungry), case_of())
-    assert found.finding is Finding.CRASH and "emory" in found.message
+    assert found.finding is CaseFinding.CRASH and "emory" in found.message
 
 
 def test_relations_and_refusals() -> None:
     equal = case_of("relation", lower=1.0, upper=1.0, tolerance=1e-6)
-    assert suite.verdict(equal, [2.0, 2.0]).finding is Finding.EXACT
-    assert suite.verdict(equal, [2.0, 2.1]).finding is Finding.WRONG
+    assert suite.verdict(equal, [2.0, 2.0]).finding is CaseFinding.EXACT
+    assert suite.verdict(equal, [2.0, 2.1]).finding is CaseFinding.WRONG
     growing = case_of("relation", lower=1.0, upper=math.inf)
-    assert suite.verdict(growing, [2.0, 3.0]).finding is Finding.EXACT
-    assert suite.verdict(growing, [2.0, 1.0]).finding is Finding.WRONG
-    assert suite.verdict(growing, [0.0, 0.0]).finding is Finding.EXACT
-    assert suite.verdict(case_of("refusal"), [1.0]).finding is Finding.WRONG
-    assert suite.verdict(case_of("refusal"), [math.inf]).finding is Finding.EXACT
+    assert suite.verdict(growing, [2.0, 3.0]).finding is CaseFinding.EXACT
+    assert suite.verdict(growing, [2.0, 1.0]).finding is CaseFinding.WRONG
+    assert suite.verdict(growing, [0.0, 0.0]).finding is CaseFinding.EXACT
+    assert suite.verdict(case_of("refusal"), [1.0]).finding is CaseFinding.WRONG
+    assert suite.verdict(case_of("refusal"), [math.inf]).finding is CaseFinding.EXACT
 
 
 def test_crash_unsupported_and_silence() -> None:
@@ -546,12 +546,12 @@ def test_crash_unsupported_and_silence() -> None:
         while True:
             pass
 
-    def judge(function: Callable[..., float], kind: str = "bracket", **more: float) -> Finding:
+    def judge(function: Callable[..., float], kind: str = "bracket", **more: float) -> CaseFinding:
         return suite.judge(FunctionAccountant(function=function), case_of(kind), **more).finding
 
-    assert judge(raises) is Finding.CRASH and judge(raises, "refusal") is Finding.EXACT
-    assert judge(refuses) is Finding.UNSUPPORTED and judge(refuses, "refusal") is Finding.EXACT
-    assert judge(hangs, seconds=0.2) is Finding.CRASH
+    assert judge(raises) is CaseFinding.CRASH and judge(raises, "refusal") is CaseFinding.EXACT
+    assert judge(refuses) is CaseFinding.UNSUPPORTED and judge(refuses, "refusal") is CaseFinding.EXACT
+    assert judge(hangs, seconds=0.2) is CaseFinding.CRASH
 
 
 def my_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:

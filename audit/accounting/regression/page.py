@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from audit.accounting.regression import suite, truths
 from audit.accounting.regression.answers import Run
 from audit.accounting.regression.reproductions import defect, reproduction
-from audit.accounting.regression.suite import Case, Finding, Result
+from audit.accounting.regression.suite import Case, CaseFinding, Result
 from audit.accounting.regression.truths import Truth
 
 SUBJECTS: tuple[tuple[str, str], ...] = (
@@ -142,7 +142,7 @@ def _summary(runs: Sequence[Run]) -> list[str]:
     lines = ["| accountant | states itself as | side | WRONG | LOOSE | EXACT | UNSUPPORTED | CRASH | median factor | CPU s |"]
     lines.append("|---|---|---|---|---|---|---|---|---|---|")
     for run in runs:
-        counts = [str(sum(result.finding is kind for result in run.results)) for kind in Finding]
+        counts = [str(sum(result.finding is kind for result in run.results)) for kind in CaseFinding]
         brackets = (result.factor for result in run.results if result.case.kind == "bracket")
         factors = sorted(factor for factor in brackets if 0 < factor < math.inf)
         median = f"{factors[len(factors) // 2]:.4f}" if factors else "-"
@@ -153,8 +153,8 @@ def _summary(runs: Sequence[Run]) -> list[str]:
 
 
 def _findings(run: Run) -> list[str]:
-    wrong = [result for result in run.results if result.finding is Finding.WRONG]
-    crashes = [result for result in run.results if result.finding is Finding.CRASH]
+    wrong = [result for result in run.results if result.finding is CaseFinding.WRONG]
+    crashes = [result for result in run.results if result.finding is CaseFinding.CRASH]
     if not wrong and not crashes:
         return []
     lines = [f"## {run.name}", ""]

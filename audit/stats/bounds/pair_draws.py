@@ -18,7 +18,7 @@ from audit.stats.bounds.validation import Array, Counts
 
 ROWS = 2000  # in a block of draws
 BLOCKS = 5  # that are kept at a time
-KEPT = 2048  # order statistics a side; of larger samples the others are bounded by their neighbours
+RANKS = 2048  # order statistics a side; of larger samples the others are bounded by their neighbours
 
 Curve = Callable[[Array], Array]
 """The largest true positive rate at each false positive rate; non-decreasing."""
@@ -49,9 +49,9 @@ def kept_ranks(size: int) -> Counts:
     >>> kept_ranks(4).tolist()
     [1, 2, 3, 4]
     """
-    if size <= KEPT:
+    if size <= RANKS:
         return np.arange(1, size + 1)
-    angle = np.linspace(0.0, math.pi / 2, KEPT)
+    angle = np.linspace(0.0, math.pi / 2, RANKS)
     return np.unique(np.clip(np.rint(size * np.sin(angle) ** 2).astype(np.int64), 1, size))
 
 
