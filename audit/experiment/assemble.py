@@ -12,7 +12,7 @@ from audit.bounds.budget import Budget
 from audit.bounds.claim_test import probe
 from audit.bounds.granted import granted_estimators
 from audit.config import Config
-from audit.config.model import GameSpec, MechanismSpec, Training
+from audit.config.model import GameSpec, MechanismSpec, TrainingSection
 from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -23,7 +23,7 @@ from audit.core.event_reading import noisy_steps, unit
 from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.observers import Observer, event_before
-from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, ObservedMechanism, Setting, Trainer
+from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, MechanismSetting, ObservedMechanism, Trainer
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
 from audit.experiment import sizes, stopping
@@ -109,7 +109,7 @@ def _is_foreign(model: Mapping[str, Any]) -> bool:
     return "factory" in model or ":" in str(model.get("kind", ""))
 
 
-def _mechanism(spec: MechanismSpec, setting: Setting) -> tuple[Event, Trainer, ObservedMechanism | None]:
+def _mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, Trainer, ObservedMechanism | None]:
     """Return what a training does to the data, who executes it, and its mechanism where that is not the same to all."""
     maker: Mechanism = plugins.build(plugins.FOLDERS["mechanisms"], spec.mechanism, "mechanisms")
     try:
@@ -133,7 +133,9 @@ def _recipe(
     rate = _sample_rate(training, len(dataset.train), spec.name)
     steps = _steps(training, rate, spec.name)
     adjacency = _adjacency(config, spec.name)
-    setting = Setting(sample_rate=rate, steps=steps, delta=config.delta, adjacency=adjacency, accountants=tuple(accountants))
+    setting = MechanismSetting(
+        sample_rate=rate, steps=steps, delta=config.delta, adjacency=adjacency, accountants=tuple(accountants)
+    )
     mechanism, trainer, observed = _mechanism(spec, setting)
     if unit(mechanism) != "example" and training.batch_size is not None:
         raise ConfigError(
@@ -170,17 +172,17 @@ def _recipe(
     return recipe, () if observed is None else observed.observers(mechanism)
 
 
-def _training(config: Config, spec: MechanismSpec) -> Training:
+def _training(config: Config, spec: MechanismSpec) -> TrainingSection:
     """The common training keys with the mechanism's own on top; giving one of a pair replaces the other."""
     own = spec.training.model_dump(exclude_none=True)
     common = config.training.model_dump()
     for pair in (("batch_size", "sample_rate"), ("steps", "epochs")):
         if any(key in own for key in pair):
             common.update(dict.fromkeys(pair))
-    return Training(**(common | own))
+    return TrainingSection(**(common | own))
 
 
-def _sample_rate(training: Training, records: int, name: str) -> float:
+def _sample_rate(training: TrainingSection, records: int, name: str) -> float:
     if (training.batch_size is None) == (training.sample_rate is None):
         raise ConfigError(f"training of '{name}': give exactly one of batch_size and sample_rate")
     if training.sample_rate is not None:
@@ -191,7 +193,7 @@ def _sample_rate(training: Training, records: int, name: str) -> float:
     return size / records
 
 
-def _steps(training: Training, rate: float, name: str) -> int:
+def _steps(training: TrainingSection, rate: float, name: str) -> int:
     if (training.steps is None) == (training.epochs is None):
         raise ConfigError(f"training of '{name}': give exactly one of steps and epochs")
     return training.steps if training.steps is not None else max(1, round((training.epochs or 0) / rate))

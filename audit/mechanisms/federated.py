@@ -14,7 +14,7 @@ from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, phases
 from audit.core.events import Event, dp_sgd, sgd
 from audit.core.observers import Observer
-from audit.core.protocols import Setting
+from audit.core.protocols import MechanismSetting
 
 REMARKS = {
     "none": "no noise is added, so no client is protected from anybody; secure aggregation alone is not differential privacy",
@@ -85,7 +85,7 @@ class Federated:
         """Who is protected from whom, in a sentence for the cover."""
         return REMARKS[self.noise]
 
-    def event(self, setting: Setting) -> Event:
+    def event(self, setting: MechanismSetting) -> Event:
         """Return the event of the training, with the noise that is really added.
 
         Raises:
@@ -103,7 +103,7 @@ class Federated:
             noise_multiplier=self._multiplier(setting), clip_norm=self.clip_norm, sample_rate=rate, steps=rounds, unit="client"
         )
 
-    def _multiplier(self, setting: Setting) -> float:
+    def _multiplier(self, setting: MechanismSetting) -> float:
         """Return the noise multiplier that the training has: less than was planned where clients drop out."""
         if self.target_epsilon is None:
             return (self.noise_multiplier or 0.0) * math.sqrt(self.replies / self.clients)
