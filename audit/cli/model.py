@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit import plugins
+from audit.cli import gates
 from audit.cli.kinds import KINDS, guess_kind
 from audit.cli.printing import AsJson
 from audit.cli.references import Options, read_references
@@ -98,6 +99,7 @@ def model(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. Default: runs/<time>-<target>.")
     ] = None,
+    gate: gates.Gates = None,
     as_json: AsJson = False,
 ) -> int:
     """Attack a model that is already trained and write the report."""
@@ -105,6 +107,7 @@ def model(
     from audit.execution import store
     from audit.experiment import inspection, naming
 
+    limits = gates.read(gate)
     settings = inspection.Settings(
         delta=delta,
         confidence=confidence,
@@ -145,7 +148,7 @@ def model(
             target, target_kind, options, Sides(members=members, nonmembers=nonmembers, references=reference_models), settings
         )
     extra_files = {"scores.parquet": _table(inspection_result), store.RECORD_KEY: settings.names.text}
-    return deliver.finish(inspection_result.report, folder, as_json, USUAL_FORMATS, extra_files)
+    return deliver.finish(gates.gated(inspection_result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
 
 
 def _coin_seed(number: int | None, file: Path | None) -> int | None:

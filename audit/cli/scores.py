@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.cli import gates
 from audit.cli.printing import AsJson
 from audit.core.errors import ConfigError, DataError
 from audit.core.results import USUAL_FORMATS
@@ -62,12 +63,14 @@ def scores(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: no report is written.")
     ] = None,
+    gate: gates.Gates = None,
     as_json: AsJson = False,
 ) -> int:
     """Compute the lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
     from audit.cli import deliver, scores_delta
     from audit.experiment import inspection
 
+    limits = gates.read(gate)
     if epsilon is not None and delta is None and output is None and claim_epsilon is None:
         question = scores_delta.DeltaQuestion(
             epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator
@@ -96,7 +99,7 @@ def scores(
         deliver.demand_new(output)
     columns, included = read_scores(file, score, member, conditions or [])
     report = inspection.inspect_scores(_attack_option(columns), included, settings, game=game, name=file.name)
-    return deliver.finish(report, output, as_json, USUAL_FORMATS)
+    return deliver.finish(gates.gated(report, limits), output, as_json, USUAL_FORMATS)
 
 
 def _attack_option(columns: dict[str, Array]) -> Array | dict[str, Array]:

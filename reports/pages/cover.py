@@ -22,7 +22,6 @@ from reports.pages.blocks import (
     Numbers,
     Paragraph,
     Quote,
-    Signature,
     Strong,
     Table,
     Text,
@@ -43,7 +42,6 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
         Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
         Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
         *(() if drawing is None else (figure_block(drawing),)),
-        Signature(roles=en.SIGNATURES),
     )
 
 

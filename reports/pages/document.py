@@ -26,6 +26,7 @@ from reports.pages.blocks import (
     Mono,
     Paragraph,
     Section,
+    Signature,
     Strong,
     Table,
     Text,
@@ -49,7 +50,7 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
     pages = (
         Section(title="", blocks=cover(report)),
-        Section(title="", blocks=(Contents(title=say("contents")),), new_page=True),
+        Section(title="", blocks=(Contents(title=say("contents")),)),
         summary(report),
         Section(title=say("attack_classes"), blocks=coverage, level=2),
         *trainings,
@@ -91,7 +92,7 @@ def summary(report: AuditReport) -> Section:
         blocks.append(tables.overview(report))
     head = headline.headline(report)
     blocks += unprotected_blocks(report, head) if head is not None else ()
-    blocks += [Heading(text="What was audited"), identity(report)]
+    blocks += [Heading(text="What was audited"), identity(report), Signature(roles=en.SIGNATURES)]
     blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
     return Section(title="In plain words", blocks=tuple(blocks))
 
@@ -152,9 +153,7 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
     kind = {"run": "Training", "model": "Model", "scores": "Scores"}.get(report.kind, "Training")
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
     return (
-        Section(
-            title=f"{kind} “{mechanism.name}”", blocks=tuple(blocks), new_page=report.kind == "run" and bool(mechanism.claims)
-        ),
+        Section(title=f"{kind} “{mechanism.name}”", blocks=tuple(blocks)),
         *games,
     )
 

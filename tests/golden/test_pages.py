@@ -26,7 +26,7 @@ from tests.reports import sample
 pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"consistent": 11, "clean": 11, "violated": 11, "out_of_reach": 12, "invalid": 11, "model": 5, "scores": 5}
+PAGES = {"consistent": 11, "clean": 11, "violated": 11, "out_of_reach": 11, "invalid": 11, "model": 5, "scores": 5}
 TITLES = {
     "consistent": "The claim was not contradicted",
     "clean": "The claim was not contradicted",
@@ -129,9 +129,11 @@ def test_what_is_not_measured_is_printed_as_missing(kind: str, text: str) -> Non
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_number_of_the_cover_is_there(outcome: Outcome) -> None:
-    page = pypdf.PdfReader(io.BytesIO(typeset(outcome.value))).pages[0].extract_text().replace("\xa0", " ")
+    pages = pypdf.PdfReader(io.BytesIO(typeset(outcome.value))).pages
+    page, second = (sheet.extract_text().replace("\xa0", " ") for sheet in pages[:2])
+    assert "3.41" in second, "what the same training leaks without protection"
     claim = {Outcome.VIOLATED: "1.00", Outcome.OUT_OF_REACH: "32.00"}.get(outcome, "8.00")
-    for word in (claim, "4.90", "9.40", "3.34", "10−5", "95 %", "per example", "3.41"):
+    for word in (claim, "4.90", "9.40", "3.34", "10−5", "95 %", "per example"):
         assert word in page or word.replace("10−5", "10⁻⁵") in page, word
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from audit.core import checks
 from audit.core.results import MechanismResult
-from audit.experiment.gates._figures import at_most, attacks, largest
+from audit.experiment.gates._figures import at_most, largest, tprs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,7 @@ class MaxTprAt1PercentFpr:
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
         """Return the figure that the limit is about; None where no result has one."""
-        return largest(
-            point.tpr
-            for attack in attacks(results)
-            for point in attack.tpr_at
-            if point.target_fpr == 0.01 and point.tpr is not None
-        )
+        return largest(tprs(results, 0.01))
 
     def met(self, figure: float | None) -> bool:
         """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
