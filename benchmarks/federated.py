@@ -111,9 +111,9 @@ def row(problem: Problem, dataset: Dataset, epsilon: float | None, options: argp
         split=problem.split,
     )
     start = time.process_time()
-    models = trainer.fit(job, lambda steps: None)
+    subject = trainer.fit(job, lambda steps: None)
     seconds = time.process_time() - start
-    subject, labels = Ensemble(job, models), dataset.test.labels
+    labels = dataset.test.labels
     by_round = np.array([_accuracies(one, dataset) for one in subject.checkpoints()])  # (rounds, seeds)
     logits = subject.outputs(dataset.test.inputs).astype(np.float64)
     figures = [[figure(labels, one) for one in logits] for figure in CLASSIFICATION.values()]

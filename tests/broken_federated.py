@@ -9,8 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.core.training import Progress, TrainingJob
 from audit.engine.federated import Federations
+from audit.engine.subject import Ensemble
 from audit.trainers.federated import FederatedTrainer
 
 
@@ -22,14 +23,14 @@ class Broken(FederatedTrainer):
 
     admits: bool = False
 
-    def fit(self, job: TrainingJob, progress: Progress) -> TrainedModels:
+    def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         done = self.federations(job, self._plan()).run(progress)
         if self.admits:
-            return done
+            return Ensemble(job, done)
         honest = {"largest_norm": done.executed.largest_norm.clip(max=1.0)}
         if job.noisy is not None:
             honest["noise_multiplier"] = 0 * done.executed.noise_multiplier + job.noisy.noise_multiplier
-        return replace(done, executed=replace(done.executed, **honest))
+        return Ensemble(job, replace(done, executed=replace(done.executed, **honest)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -310,7 +310,7 @@ def test_noise_that_canaries_of_one_run_meet_is_independent() -> None:
     data = cases.dataset((5,))
     canaries = SignedCosine().make(data, 12, parameter_count(MLP, (5,), 3), Seed(5))
     given = cases.job(event, canaries=canaries, model=MLP, data=data, models=96, access=Access.EACH_UPDATE)
-    done = trainer(clients=3, local_steps=1).fit(given, cases.silent)
+    done = trainer(clients=3, local_steps=1).fit(given, cases.silent).models
     coins = np.stack([seed.child("batches").numpy().random((2, 15)) < 0.5 for seed in given.seeds])
     sent = coins[:, :, 3:].transpose(0, 2, 1) & given.included[:, :, None]
     residuals = (done.extra["models/products"] - sent).transpose(0, 2, 1).reshape(-1, 12)
@@ -328,7 +328,7 @@ def test_bounds_from_canary_clients_are_above_the_truth_as_rarely_as_they_say() 
     canaries = SignedCosine().make(data, 30, parameter_count(MLP, (5,), 3), Seed(5))
     given = cases.job(event, canaries=canaries, model=MLP, data=data, models=60, access=Access.RELEASED_MODELS)
     half = np.random.default_rng(0).permuted(np.tile(np.arange(30) < 15, (60, 1)), axis=1)
-    done = trainer(clients=3, local_steps=1).fit(replace(given, included=half), cases.silent)
+    done = trainer(clients=3, local_steps=1).fit(replace(given, included=half), cases.silent).models
     values = done.extra["models/products"].sum(2)
     game = Game(
         adjacency=Adjacency.ZERO_OUT,
@@ -356,8 +356,8 @@ def test_bounds_from_canary_clients_are_above_the_truth_as_rarely_as_they_say() 
 def test_server_optimisers_move_by_the_mean_update(optimizer: dict[str, Any]) -> None:
     """Against torch's own optimiser on the mean update, which the models of plain averaging show."""
     given, plan = job(rounds=1, optimizer={"kind": "sgd", "learning_rate": 1.0}), trainer()
-    plain = plan.fit(given, cases.silent)
-    other = plan.fit(replace(given, optimizer=optimizer), cases.silent)
+    plain = plan.fit(given, cases.silent).models
+    other = plan.fit(replace(given, optimizer=optimizer), cases.silent).models
     kind = torch.optim.Adam if optimizer["kind"] == "adam" else torch.optim.SGD
     options = {"lr": optimizer["learning_rate"]} | ({"momentum": 0.9} if "momentum" in optimizer else {})
     start = starting(MLP, (5,), 3, given.seeds[0].child("init"), None)
