@@ -103,7 +103,7 @@ class Federations:
         self.weights = self.weight_of(torch.from_numpy(self.sizes).to(device, torch.float32))
         self.served = self.workers.row_of(self.state)
         self.planted = PlantedGradients(job.canaries, self.workers.layout, self.served, self.scale)
-        self.sent = self._sent()
+        self.uploads = self._sent()
         self.optimizer = optimizer_of(job).start(job.steps)
         self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(device)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
@@ -136,11 +136,11 @@ class Federations:
     def _canaries_sum(self, present: Tensor, measurements: _Measurements) -> Tensor:
         """Return the sum of the canary clients that are `present` `(N, m)`, `(N, width)`."""
         total = torch.zeros_like(self.served)
-        if self.sent is None:
+        if self.uploads is None:
             norms = self.planted.add_sum(present, self.clip_norm, total[:, : self.workers.layout.width])
         else:
-            total.addmm_(present.to(total.dtype), self.sent)
-            norms = self.sent.norm(dim=1) * present
+            total.addmm_(present.to(total.dtype), self.uploads)
+            norms = self.uploads.norm(dim=1) * present
         if self.clip_norm is not None:
             torch.maximum(measurements.largest, norms.amax(1) / self.clip_norm, out=measurements.largest)
         return total
@@ -204,12 +204,12 @@ class Federations:
             part = slice(start, start + self.plan.slots)
             owner = torch.from_numpy(federation[part]).to(device)
             longest = int(real[part].sum(2).max())
-            updates_found = self.workers.updates(
+            client_updates = self.workers.updates(
                 self.served.index_select(0, owner),
                 torch.from_numpy(np.ascontiguousarray(rows[part, :, :longest])).to(device),
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
             )
-            clipped_sums, finite = self.clipped(updates_found, self.weights[torch.from_numpy(client[part]).to(device)])
+            clipped_sums, finite = self.clipped(client_updates, self.weights[torch.from_numpy(client[part]).to(device)])
             total.index_add_(0, owner, clipped_sums)
             measurements.skipped.index_add_(0, owner, (~finite).long())
             if self.clip_norm is not None:
@@ -243,8 +243,10 @@ class Federations:
         noise = torch.zeros_like(self.served)
         if self.private is None:
             return noise
-        drawn = torch.stack([torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]])
-        noise[:, self.workers.columns] = drawn.to(noise.device)
+        normal_draws = torch.stack(
+            [torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]]
+        )
+        noise[:, self.workers.columns] = normal_draws.to(noise.device)
         return noise * (self.private.noise_multiplier * self.scale * self._spread(number)).unsqueeze(1)
 
     def _spread(self, number: int) -> Tensor:
@@ -261,19 +263,19 @@ class Federations:
 
     def _arriving(self, canary_mask: Tensor) -> Tensor:
         """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
-        sent = (canary_mask & self.included).float()
+        uploads = (canary_mask & self.included).float()
         deviation = self.update_noise()
         if deviation == 0:
-            return sent
+            return uploads
         width, columns = self.workers.layout.width, self.workers.layout.columns()
         for index, stream in enumerate(self.streams["canary noise"]):
             for start in range(0, self.planted.count, _CANARY_BATCH):
                 few = min(_CANARY_BATCH, self.planted.count - start)
                 noise = torch.zeros(few, width)
                 noise[:, columns] = torch.randn(few, len(columns), generator=stream) * deviation * self.scale
-                own = self.planted.own_products(noise.to(sent.device), start)
-                sent[index, start : start + few] += own * canary_mask[index, start : start + few]
-        return sent
+                own = self.planted.own_products(noise.to(uploads.device), start)
+                uploads[index, start : start + few] += own * canary_mask[index, start : start + few]
+        return uploads
 
     def update_noise(self) -> float:
         """Return the noise multiplier of a single update as it arrives."""

@@ -141,12 +141,12 @@ class _Steps:
 
     total: int
     progress: Progress
-    told: int = 0
+    reported_steps: int = 0
 
     def __call__(self, steps: int) -> None:
-        self.told += steps
+        self.reported_steps += steps
         self.progress(steps)
 
     def close(self) -> None:
-        if self.told < self.total:
-            self.progress(self.total - self.told)
+        if self.reported_steps < self.total:
+            self.progress(self.total - self.reported_steps)

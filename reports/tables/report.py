@@ -156,14 +156,14 @@ def utility(report: AuditReport) -> Table:
     """Every utility figure of every training."""
     rows = tuple(
         (
-            Mono(one.name),
+            Mono(result.name),
             metric.name,
             figure(metric.value),
             "one model" if metric.models < 2 else significant(metric.spread, 2),
             count(metric.models),
         )
-        for one in headline.by_gravity(report)
-        for metric in one.utility
+        for result in headline.by_gravity(report)
+        for metric in result.utility
     )
     return Table(
         caption=f"{en.utility(report.kind)} Mean over models and sample standard deviation.",

@@ -14,7 +14,7 @@ def settings(report: AuditReport) -> Table | None:
         parts.setdefault(part, []).append((key, value))
     if not parts:
         return None
-    rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _setting_texts(given)) for part, given in parts.items()]
+    rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _setting_texts(entries)) for part, entries in parts.items()]
     return Table(
         caption="The settings that were given. All others have their defaults; the PDF has the whole configuration attached.",
         columns=(Column(title="Part", share=0.2), Column(title="Settings", share=0.8)),

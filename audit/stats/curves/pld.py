@@ -218,8 +218,8 @@ def subsampled_gaussian_epsilon(
     log_tail = math.log(delta) - math.log(steps) - _RESOLUTION_LIMIT
     build, sign = (discretise.upper, 1) if side == "upper" else (discretise.lower, -1)
     epsilons = []
-    for one in (direction,) if direction else ADD_REMOVE:
-        pair = subsampled_gaussian(noise_multiplier, sample_rate, one, log_tail=log_tail)
+    for neighbour in (direction,) if direction else ADD_REMOVE:
+        pair = subsampled_gaussian(noise_multiplier, sample_rate, neighbour, log_tail=log_tail)
         epsilons.append(composition.epsilon_at([(build(pair, pair.spread / density), steps)], delta, sign))
     return max(epsilons)
 

@@ -21,7 +21,7 @@ class _Worst:
     ratio: float = 0.0
     distance: float = 0.0
     allowed: float = 0.0
-    where: str = ""
+    location: str = ""
     witness: Witness | None = None
 
     def against(self, excess: float, limit: float, location: str, witness: Witness) -> _Worst:
@@ -71,7 +71,7 @@ def _neighbours(bench: Bench, setting: Setting, add_worst: _Worst, replace_worst
 
 
 def _judge(check: str, action: str, worst: _Worst) -> Finding:
-    message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.where})"
+    message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.location})"
     if worst.ratio <= 1:
         return pass_finding(check, message, worst.distance, worst.allowed)
     return _failure(check, message, worst, FIX)
@@ -101,7 +101,9 @@ def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
             excess = distance(bench.release(neighbour, setting), release) - slack
             location = f"a record of {value} beside {base_name}"
             worst = worst.against(excess, setting.clip_norm, location, bench.witness(base, neighbour, setting))
-    message = f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.where or 'nowhere'})"
+    message = (
+        f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.location or 'nowhere'})"
+    )
     if worst.ratio <= 1:
         return pass_finding(check, message, worst.distance, worst.allowed)
     return _failure(check, message, worst, FIX_NON_FINITE)
