@@ -26,7 +26,7 @@ from tests.reports import sample
 pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"consistent": 11, "clean": 11, "violated": 11, "out_of_reach": 11, "invalid": 11, "model": 5, "scores": 5}
+PAGES = {"consistent": 11, "clean": 11, "violated": 11, "out_of_reach": 11, "invalid": 11, "model": 5, "scores": 4}
 TITLES = {
     "consistent": "The claim was not contradicted",
     "clean": "The claim was not contradicted",

@@ -87,7 +87,7 @@ def test_claim_and_policy_are_two_verdicts() -> None:
     assert "TPR at 0.1 % FPR" in str(verdict.policy(report))
     met = verdict.policy(replace(report, policy=report.policy[:1]))[0]
     assert isinstance(met, Mark) and met.text == "Met"
-    assert "None was set" in str(verdict.policy(replace(report, policy=())))
+    assert "No policy was set" in str(verdict.policy(replace(report, policy=())))
 
 
 def test_a_headline_rate_needs_ten_expected_false_positives() -> None:

@@ -30,7 +30,7 @@ SENTENCES = {
     "fact.trust": "Membership",
     "fact.stronger": "Stronger",
     "fact.notes": "Notes",
-    "policy.none": "None was set, so this report says nothing about a release.",
+    "policy.none": "No policy was set, so this report says nothing about a release.",
     "policy.met": "Met",
     "policy.not_met": "Not met",
     "policy.gates": "{met} of {all} gates hold.",
