@@ -13,7 +13,7 @@ from reports.formats import figures
 from reports.pages import blocks as page
 from reports.pages.blocks import Block, Section, Text
 from reports.pages.document import sections
-from reports.words.language import current_language
+from reports.words.language import LANGUAGE
 
 FILE = "report.html"
 _PROLOGUE = re.compile(rb"^.*?(?=<svg)", re.DOTALL)
@@ -72,7 +72,7 @@ def document(report: AuditReport) -> str:
     links = "".join(f'<li><a href="#{_anchor(part, parts)}">{escape(part.title)}</a></li>' for part in top_sections)
     body = "".join(_section(part, parts, report) for part in parts[1:])
     return (
-        f'<!doctype html><html lang="{current_language()}"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{LANGUAGE}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src "
         "'unsafe-inline';img-src data:\">"
