@@ -30,3 +30,12 @@ def test_links_lead_somewhere(path: str) -> None:
     targets = [target for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")) if "://" not in target]
     for target in targets:
         assert (page.parent / target.split("#")[0]).exists() or target.startswith("#"), target
+
+
+def test_the_design_page_lists_every_folder_and_every_step_of_the_line() -> None:
+    listing = re.search(r"### Files\n(.*?)\nHouse measure", (DOCS / "design.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert listing
+    words = set(re.findall(r"\w+", listing[1].replace("leave_one_out(_summary)", "leave_one_out leave_one_out_summary")))
+    folders = {path.parent.name for path in (ROOT / "audit").glob("*/__init__.py")}
+    steps = {path.stem for path in (ROOT / "audit" / "experiment").glob("*.py")} - {"__init__"}
+    assert sorted((folders | steps) - words) == []
