@@ -11,6 +11,9 @@ from audit.core.game import Assumption, Game
 
 MOST_CERTIFICATES = 10_000  # simulated audits behind one certificate: as many tell an error of 0.05 to 0.002, and end in hours
 
+DECLARED = "declared"
+"""How the source of a claim begins that an owner states."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -18,7 +21,7 @@ class Claim:
 
     Attributes:
         epsilon: may be infinite (no guarantee at this delta).
-        source: the accountant's name and version, or "declared".
+        source: the accountant's name and version; "declared", or "declared (by whom)", of what an owner states.
         unit: what one record protects ("example", "user", ...).
         family: name of the trade-off family that the claim asserts as a whole, or None for a bare
             (epsilon, delta) pair. A bound that tests that same family can refute the claim.
@@ -32,6 +35,11 @@ class Claim:
     unit: str = "example"
     family: str | None = None
     note: str = ""
+
+    @property
+    def is_declared(self) -> bool:
+        """True where an owner states the claim and no accountant computed it."""
+        return self.source.startswith(DECLARED)
 
     def can_be_refuted_by(self, bound: LowerBound) -> bool:
         """True where a bound of this kind is evidence against a claim of that kind.

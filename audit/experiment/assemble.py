@@ -15,7 +15,7 @@ from audit.config import Config
 from audit.config.model import GameSpec, MechanismSpec, TrainingSection
 from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import DECLARED, Claim
 from audit.core.data import Dataset
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import encode
@@ -153,9 +153,8 @@ def _recipe(
         noisy = noisy_steps(mechanism)
         if family == "dp_sgd" and noisy is not None:
             family = noisy.family
-        declarations = (
-            Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=spec.claim.source, family=family),
-        )
+        source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"
+        declarations = (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=source, family=family),)
     takes, _ = plugins.keys(plugins.find("audit.optimizers", training.optimizer, "training.optimizer"))
     keys = [key for key in ("learning_rate", "weight_decay", "schedule", "warmup", "momentum") if key in takes]
     optimizer: dict[str, Any] = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,23 +43,14 @@ def gather(keys: Sequence[str], store: Store) -> Observations:
             raise ObservationError(f"stored job {missing[0]} lacks '{name}'; another version wrote it, start a new run")
         return np.concatenate([part[name] for part in small])
 
-    execution = Executed(
-        steps=int(small[0]["executed/steps"]),
-        noise_draws=int(small[0]["executed/noise_draws"]),
-        measured=bool(small[0]["executed/measured"]),
-        **{
-            name: join(f"executed/{name}")
-            for name in (
-                "batch_sizes",
-                "population",
-                "noise_multiplier",
-                "largest_norm",
-                "skipped",
-                "recomputed",
-                "count_noise",
-            )
-        },
-    )
+    whole_run = {"steps": int, "noise_draws": int, "measured": bool}  # the same in every job of a game
+    fields: dict[str, Any] = {
+        field.name: whole_run[field.name](small[0][f"executed/{field.name}"])
+        if field.name in whole_run
+        else join(f"executed/{field.name}")
+        for field in dataclasses.fields(Executed)
+    }
+    execution = Executed(**fields)
     non_finite = join("diverged")
     names = store.names(keys[0])
     signals = {

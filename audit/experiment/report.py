@@ -131,7 +131,7 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
             f"{'record' if claim.unit == 'example' else claim.unit}",
             status=Status.CHECKED if agrees else Status.FAILED,
         ),
-        _accountants_agree(result),
+        _compare_accountants(result),
         Check(code="release", item="What is released", value=_release_text(result), status=Status.DECLARED),
         Check(code="floating-point", item="Floating-point noise", value="attacks on it are not covered", status=Status.GAP),
     ]
@@ -146,10 +146,8 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
     return tuple(rows)
 
 
-def _accountants_agree(result: MechanismResult) -> Check:
-    computed_claims = [
-        claim for claim in result.claims if claim.source != "declared" and not claim.source.startswith("declared")
-    ]
+def _compare_accountants(result: MechanismResult) -> Check:
+    computed_claims = [claim for claim in result.claims if not claim.is_declared]
     if len(computed_claims) < 2:
         return Check(
             code="accountants", item="Second accountant", value="none; the claim stands on one figure", status=Status.GAP
@@ -159,21 +157,25 @@ def _accountants_agree(result: MechanismResult) -> Check:
     return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
 
 
-FEDERATED = {
+RELEASES = {
     Access.EACH_UPDATE: "every update of every client, to who receives them",
     Access.SECURE_SUM: "the sum of the updates of each round, to who adds them up",
     Access.RELEASED_MODELS: "the model after each round",
+    Access.ALL_STEPS: "every noisy step (the strongest release that the claim covers)",
+    Access.FINAL_WEIGHTS: "final weights",
+    Access.FINAL_MODEL: "outputs of the final model",
+    Access.LABEL_ONLY: "predicted labels of the final model",
 }
+"""What is released, by the access of a game: the most comes first."""
 
 
 def _release_text(result: MechanismResult) -> str:
     accesses = {game.game.access for game in result.games}
-    for access, released in FEDERATED.items():
+    for access, released in RELEASES.items():
         if access in accesses:
             return released
-    if Access.ALL_STEPS in accesses:
-        return "every noisy step (the strongest release that the claim covers)"
-    return "final weights" if Access.FINAL_WEIGHTS in accesses else "outputs of the final model"
+    foreign_names = sorted(access.words for access in accesses)
+    return f"what '{foreign_names[0]}' releases" if foreign_names else "nothing that a game of this report is about"
 
 
 def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:

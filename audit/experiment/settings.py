@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import MOST_CERTIFICATES, Claim
+from audit.core.claims import DECLARED, MOST_CERTIFICATES, Claim
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
@@ -103,7 +103,7 @@ class Settings:
         """The claim as a tuple of at most one."""
         if self.claim_epsilon is None:
             return ()
-        return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=self.adjacency, source="declared"),)
+        return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=self.adjacency, source=DECLARED),)
 
     def text(self, **facts: object) -> str:
         """The settings, and `facts` about the audited model, as canonical YAML."""

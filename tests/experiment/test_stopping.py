@@ -129,7 +129,7 @@ def test_a_wrong_claim_ends_training_early(result: MechanismResult) -> None:
     assert game.game.runs == game.models == result.models == found.used
     assert all(attack.roc.members + attack.roc.nonmembers == found.used for attack in game.attacks)
     refuted = [verdict for verdict in result.verdicts if verdict.outcome is Outcome.VIOLATED]
-    assert [verdict.claim.source for verdict in refuted] == ["wishful"]
+    assert [verdict.claim.source for verdict in refuted] == ["declared (wishful)"]
     assert refuted[0].bound == found.bounds[0] == game.bounds[0]
     assert 0.5 < found.bounds[0].epsilon <= found.bounds[0].ceiling
     assert found.bounds[0].confidence == 0.95, "one bound of all attacks together takes the whole error budget"
@@ -139,7 +139,7 @@ def test_a_wrong_claim_ends_training_early(result: MechanismResult) -> None:
 def test_evidence_reaches_the_threshold_where_it_says(stopped: GameResult) -> None:
     found = watched(stopped)
     (wishful, computed) = found.evidence
-    assert wishful.claim.source == "wishful" and computed.proved is None
+    assert wishful.claim.source == "declared (wishful)" and computed.proved is None
     assert wishful.threshold == pytest.approx(math.log(20))
     assert wishful.models[0] == 0 and wishful.log_evidence[0] == 0 and wishful.models[-1] <= found.used
     crossing = [
