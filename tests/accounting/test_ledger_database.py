@@ -241,7 +241,7 @@ def test_a_database_of_somebody_else(tmp_path: Path) -> None:
     file = tmp_path / "other.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE entries (a)")
-    with pytest.raises(DataError, match="not a ledger of version"):
+    with pytest.raises(DataError, match="no ledger of version"):
         ledger_database.load(file)
 
 

@@ -162,9 +162,9 @@ def test_coins_follow_from_their_seed_and_each_record_is_checked():
 COINS = {
     "too few": (lambda c: c[:-1], "399 coins .* but 400 members and nonmembers"),
     "not these": (lambda c: ~c, "the coins of the recorded file make"),
-    "not random": (np.sort, "no independent fair coins"),
-    "not fair": (lambda c: np.arange(400) % 10 > 0, "no independent fair coins"),
-    "alternating": (lambda c: np.arange(400) % 2 == 0, "no independent fair coins"),
+    "not random": (np.sort, "not independent fair coins"),
+    "not fair": (lambda c: np.arange(400) % 10 > 0, "not independent fair coins"),
+    "alternating": (lambda c: np.arange(400) % 2 == 0, "not independent fair coins"),
     "one side": (lambda c: c | True, "needs at least one of each"),
     "no truth values": (lambda c: np.arange(400), "expected true or false per record"),
 }
@@ -474,7 +474,7 @@ def test_bad_scores():
         inspect_scores(values, coins | True, Settings())
     with pytest.raises(DataError, match="expected two equal lengths"):
         inspect_scores(values, coins[:5], Settings())
-    with pytest.raises(ConfigError, match="Did you mean 'one_run'"):
+    with pytest.raises(ConfigError, match="expected one of one_run, independent_trials"):
         inspect_scores(values, coins, Settings(), game="onerun")
     with pytest.raises(ConfigError, match="has no 'one_rum'"):
         inspect_scores(values, coins, Settings(estimators=("one_rum",)))

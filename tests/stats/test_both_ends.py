@@ -140,7 +140,7 @@ def test_a_bound_never_rises_with_delta(memberships: list[bool], deltas: list[fl
 def test_ranks_that_are_left_out_add_guesses_and_take_none_away(monkeypatch: pytest.MonkeyPatch) -> None:
     shape, cuts = design(300, 200), np.array([1, 3, 30, 250, 470, 499])
     members, nonmembers = pair_draws.block(shape.members, shape.nonmembers, 0)
-    monkeypatch.setattr(pair_draws, "KEPT_RANKS", 60)
+    monkeypatch.setattr(pair_draws, "RANKS", 60)
 
     def thinned(side: pair_draws.OrderStatistics) -> pair_draws.OrderStatistics:
         ranks_left = pair_draws.kept_ranks(side.size)
@@ -154,7 +154,7 @@ def test_ranks_that_are_left_out_add_guesses_and_take_none_away(monkeypatch: pyt
 
 
 def test_thinned_order_statistics_have_the_law_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_draws, "KEPT_RANKS", 10)
+    monkeypatch.setattr(pair_draws, "RANKS", 10)
     side = pair_draws.draw(5000, np.random.default_rng(4))
     assert len(side.ranks) == 10 and side.ranks[0] == 1 and side.ranks[-1] == 5000
     for index in (0, 4, 8):
@@ -211,4 +211,4 @@ def test_the_median_sample_refutes_all_that_one_run_proves_from_its_own(law: str
     median = right[np.argsort(largest)[len(largest) // 2]]
     limits = both_ends._limits(shape, median, range(step, step + 1))
     assert epsilon > 0.5
-    assert both_ends._refuted(shape, limits, (epsilon, delta), (1 - both_ends.RANKS) * 0.05)
+    assert both_ends._rejects(shape, limits, (epsilon, delta), (1 - both_ends.RANKS) * 0.05)

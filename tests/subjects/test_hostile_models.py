@@ -169,8 +169,8 @@ ARCHIVES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a method that reading runs": (a_method_that_reading_runs, "defines __setstate__"),
     "a bomb": (code_that_unpacks_to_much, "unpacks to"),
     "an entry outside": (an_entry_outside, "it holds"),
-    "no archive": (no_archive, "no whole TorchScript archive"),
-    "half an archive": (half_an_archive, "no whole TorchScript archive"),
+    "no archive": (no_archive, "not a complete TorchScript archive"),
+    "half an archive": (half_an_archive, "not a complete TorchScript archive"),
     "a pickled module": (a_pickled_module, "a plain torch.save file, not TorchScript"),
 }
 

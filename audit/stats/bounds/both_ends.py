@@ -69,7 +69,7 @@ def bound(ranking: Memberships, pairs: Pairs, significance: float) -> tuple[floa
         return epsilon, pairs(epsilon / slope)[1]
 
     def rejects(first: int, last: int) -> bool:
-        return _search(design, _limits(design, right, range(first, last)), pair(float(edges[last])), level)
+        return _rejects(design, _limits(design, right, range(first, last)), pair(float(edges[last])), level)
 
     statistic = _begin(ranking, pairs, significance) * slope
     step = _last_edge(rejects, int(np.searchsorted(edges, statistic, side="right")) - 1, len(edges) - 1)
@@ -128,7 +128,7 @@ def refutes(ranking: Memberships, epsilon: float, delta: float, significance: fl
         return True
     step = int(np.searchsorted(edges, epsilon, side="right")) - 1
     limits = _limits(design, right_guesses(ranking), range(step, step + 1))
-    return _search(design, limits, (epsilon, delta), (1 - RANKS) * significance)
+    return _rejects(design, limits, (epsilon, delta), (1 - RANKS) * significance)
 
 
 def _begin(ranking: Memberships, pairs: Pairs, significance: float) -> float:
@@ -155,7 +155,7 @@ def _limits(design: Design, right: Counts, steps: range) -> Counts:
     return np.asarray(low.min(axis=0))
 
 
-def _search(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
+def _rejects(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
     """Whether it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
     exceedances: list[int] = []
     for block in range(_blocks(level)):
