@@ -148,7 +148,8 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
     """How often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
 
     An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
-    bounds, and one above the truth counts even where no test said so. Nothing is returned where even twenty audits would take
+    bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
+    the bounds that were made and not thinned out by the others. Nothing is returned where even twenty audits would take
     long, or the game decides no membership by coins.
     """
     if not path.simulable or not path.estimators:
@@ -168,11 +169,14 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
 
 
 def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
-    wrong = 0
+    wrong, above, searches = 0, 0, 0
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.name}", repetition)
         asked = attacks, _views(law, path, stream), law.epsilon, stream
-        wrong += path.wrong(*asked) or (repetition % WHOLE == 0 and not path.together and path.above(*asked))
+        rejected, searched = path.wrong(*asked), repetition % WHOLE == 0 and not path.together
+        overstated = searched and path.above(*asked)
+        wrong, above, searches = wrong + (rejected or overstated), above + overstated, searches + searched
+    counts = [(wrong, repetitions), *([(above, searches)] if searches else [])]
     bounds = sum(len(attack) for attack in (attacks[:1] if path.together else attacks))
     return Certificate(
         law=law.name if path.game.copies == 1 else f"{law.name}, of {path.game.copies} copies together",
@@ -180,8 +184,8 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
         wrong=wrong,
         repetitions=repetitions,
         nominal=min(1.0, bounds * (1 - path.level)),
-        lower=float(binomial.rate_lower(wrong, repetitions, OUTSIDE / 2)),
-        upper=float(binomial.rate_upper(wrong, repetitions, OUTSIDE / 2)),
+        lower=max(float(binomial.rate_lower(*count, OUTSIDE / 2)) for count in counts),
+        upper=max(float(binomial.rate_upper(*count, OUTSIDE / 2)) for count in counts),
     )
 
 

@@ -94,7 +94,7 @@ def _watching(experiment: Experiment) -> Iterator[Progress]:
         f"{experiment.budget.comparisons} bounds that hold together with {experiment.budget.confidence:.0%} confidence",
         file=sys.stderr,
     )
-    with bar("training (model-steps)", experiment.model_steps) as progress:
+    with bar("training (model-steps)", experiment.reported_steps) as progress:
         yield progress
 
 

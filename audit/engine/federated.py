@@ -289,7 +289,8 @@ class Federations:
         draws = len(self.workers.columns) * self.rounds if self.private is not None else 0
         multiplier = np.zeros(self.count)
         if draws:
-            lonely = (measurements.participants == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
+            replies = self.coins[:, :, : self.plan.clients].sum(2)  # canary slots add no noise to the sum
+            lonely = (replies == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
             counted = np.maximum(draws - lonely * len(self.workers.columns), 1)
             multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / counted) / self.scale
         return Executed(

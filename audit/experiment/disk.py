@@ -11,7 +11,7 @@ def bytes_needed(experiment: Experiment) -> int:
     """Return an upper estimate of what the folder of a run takes, in bytes."""
     classes, tests = experiment.dataset.classes, len(experiment.dataset.test)
     total = 0
-    for recipe, play in experiment.pairs:
+    for recipe, play in experiment.trainings:
         steps = event_reading.steps(recipe.run_event)
         signals = play.signals(play.trained_for.released, {Logits()})
         kept = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)

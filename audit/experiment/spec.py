@@ -198,12 +198,24 @@ class Experiment:
         return tuple(dict.fromkeys(f"{recipe.trained_as}: {recipe.remark}." for recipe in self.recipes if recipe.remark))
 
     @property
+    def trainings(self) -> list[tuple[Recipe, Play]]:
+        """The pairs whose models are trained; of the parties that look at the same training only the first."""
+        first: dict[tuple[str, str], tuple[Recipe, Play]] = {}
+        for recipe, play in self.pairs:
+            first.setdefault((recipe.trained_as, play.name), (recipe, play))
+        return list(first.values())
+
+    @property
     def models(self) -> int:
-        """Models that are trained, at most; those that several parties see count once."""
-        model_counts = {(recipe.trained_as, play.name): play.models for recipe, play in self.pairs}
-        return sum(model_counts.values())
+        """Models that are trained, at most."""
+        return sum(play.models for _, play in self.trainings)
 
     @property
     def model_steps(self) -> int:
-        """Total work in model-steps, at most; for progress, to which a training that is there already is work done."""
+        """Steps of all models together, at most."""
+        return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.trainings)
+
+    @property
+    def reported_steps(self) -> int:
+        """Model-steps that a run reports as done, at most: a training that is there already counts for each party again."""
         return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.pairs)

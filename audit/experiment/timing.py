@@ -41,15 +41,15 @@ class Timing:
 
 
 def estimate(experiment: Experiment, clock: Callable[[], float] = time.perf_counter) -> list[Timing]:
-    """The time of each game on each recipe; trains a few steps of one job of each and keeps nothing."""
-    return [_pair(experiment, recipe, game, clock) for recipe, game in experiment.pairs]
+    """The time of each training; trains a few steps of one job of each and keeps nothing."""
+    return [_pair(experiment, recipe, game, clock) for recipe, game in experiment.trainings]
 
 
 def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[], float]) -> Timing:
     dataset = experiment.dataset
     planting = plant(dataset, game, experiment.parameters, Seed(experiment.seed.root).child("timing"))
     context = (dataset, planting.canaries)
-    seed = experiment.seed.child(f"recipe:{recipe.name}").child(f"game:{game.name}")
+    seed = experiment.seed.child(f"recipe:{recipe.trained_as}").child(f"game:{game.name}")
     insertion = Insertion(
         recipe=recipe.name, mechanism=recipe.mechanism, play=game, seed=seed, planting=planting, executed=recipe.executed
     )

@@ -89,15 +89,16 @@ class Federated:
         """Return the event of the training, with the noise that is really added.
 
         Raises:
-            ConfigError: a target epsilon without an accountant, or that no noise meets; distributed noise with clients sampled.
+            ConfigError: a target epsilon without an accountant, or that no noise meets; local or distributed noise with clients
+                sampled.
         """
         rate, rounds = setting.sample_rate, setting.steps
         if self.noise == "none":
             return sgd(sample_rate=rate, steps=rounds, unit="client")
-        if self.noise == "distributed" and rate != 1:
+        if self.noise in ("local", "distributed") and rate != 1:
             raise ConfigError(
-                f"distributed noise with sample_rate {rate:g}: the sum's noise would depend on who takes part; use "
-                "sample_rate 1"
+                f"{self.noise} noise with sample_rate {rate:g}: the sum's noise would depend on who takes part, and be none "
+                "in a round without a client; use sample_rate 1"
             )
         return dp_sgd(
             noise_multiplier=self._multiplier(setting), clip_norm=self.clip_norm, sample_rate=rate, steps=rounds, unit="client"
@@ -113,7 +114,7 @@ class Federated:
             setting.accountants[0],
             target_epsilon=self.target_epsilon,
             delta=setting.delta,
-            sample_rate=1.0 if self.noise == "local" else setting.sample_rate,
+            sample_rate=setting.sample_rate,
             steps=setting.steps,
             clip_norm=self.clip_norm,
             adjacency=setting.adjacency,
@@ -124,7 +125,7 @@ class Federated:
         """Return what the training is to each party, those who see least first.
 
         Who sees single updates sees who took part, so sampling protects from nobody there. The sum of updates that carry
-        local noise has the noise of all clients where all take part; where they are sampled, only a client's own noise counts.
+        local noise has the noise of all clients.
         """
         noisy = noisy_steps(event)
         if noisy is None:
@@ -143,8 +144,6 @@ class Federated:
             share = noisy.noise_multiplier / math.sqrt(self.replies)
             return Observer(access=Access.SECURE_SUM, event=event), seen(Access.EACH_UPDATE, share)
         own = seen(Access.EACH_UPDATE, noisy.noise_multiplier)
-        if noisy.sample_rate < 1:
-            return (own,)
         return seen(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients)), own
 
 

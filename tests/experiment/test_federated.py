@@ -109,6 +109,7 @@ def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
     [
         (["training.sample_rate=null", "training.batch_size=32"], "batch_size counts records"),
         (["mechanisms.fed.noise=distributed"], "use sample_rate 1"),
+        (["mechanisms.fed.noise=local"], "none in a round without a client; use sample_rate 1"),
         (["mechanisms.fed.noise=none"], "takes neither"),
         (["mechanisms.fed.noise=shared"], "expected one of none, central"),
         (["games.clients.estimators=[fdp_rank]"], "sees no single step"),

@@ -9,11 +9,14 @@ import pytest
 
 from audit.cli.app import answer
 from audit.config import parse
+from audit.core import event_reading
 from audit.experiment import timing
 from audit.experiment.assemble import assemble
 from audit.experiment.job import Order
 from audit.experiment.spec import Experiment
 from tests.tiny import CONFIG
+
+FEDERATED = Path(__file__).resolve().parents[2] / "configs" / "quickstart-federated.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +71,11 @@ def test_the_command_measures_real_jobs(tmp_path: Path, capsys: pytest.CaptureFi
     assert "one job after another" in capsys.readouterr().out
     assert answer(["plan", str(config), "--no-measure", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["timing"] == []
+
+
+def test_a_training_that_several_parties_look_at_is_planned_once() -> None:
+    experiment = assemble(parse(FEDERATED.read_text()).config)
+    steps = {event_reading.steps(recipe.run_event) for recipe, _ in experiment.pairs}
+    assert len(experiment.pairs) > len(experiment.trainings) == experiment.models
+    assert experiment.model_steps == experiment.models * steps.pop() and not steps
+    assert experiment.reported_steps == experiment.model_steps * len(experiment.pairs) // len(experiment.trainings)

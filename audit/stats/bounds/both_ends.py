@@ -27,7 +27,7 @@ RATIO = 3.0  # between the ranks of those tests
 STEP, LEAST_STEP = 0.25, 1e-3  # between statistics, in standard errors of the bound, and the least, relative above 1
 PARTS = 16  # of a step, to which a bound is rounded
 LARGEST = 30.0  # epsilon of the last step
-SMALL = 4 / pair_draws.ROWS  # levels below: fewer than four simulations would decide, so there are more
+SMALL = 40 / pair_draws.ROWS  # levels below: fewer than forty draws would decide, so there are more
 ROUNDING = 1e-9  # excesses that are equal up to it count as reached
 
 Pairs = Callable[[float], tuple[float, float]]
