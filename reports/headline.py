@@ -179,8 +179,3 @@ def allowed_tpr(fpr: float, epsilon: float, delta: float) -> float:
     low = math.exp(min(epsilon, 700.0)) * fpr + delta
     high = 1 - math.exp(-epsilon) * (1 - fpr - delta)
     return max(0.0, min(1.0, low, high))
-
-
-def control_passed(report: AuditReport) -> bool:
-    """True where every policy gate is met."""
-    return all(gate.met for gate in report.policy)

@@ -14,7 +14,7 @@ MOST_VIEWS = 2 * len(_SHIFTS)
 
 
 def require_count(count: int, attack: str) -> None:
-    """Nothing, or `ConfigError` where there are no `count` views."""
+    """Raise `ConfigError` where there are no `count` views."""
     if not 1 <= count <= MOST_VIEWS:
         raise ConfigError(f"{attack}.augmentations is {count}; expected 1 (the record alone) to {MOST_VIEWS}")
 

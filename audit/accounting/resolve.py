@@ -47,17 +47,15 @@ def subject(spec: str | Mapping[str, Any]) -> Accountant:
     if ":" not in kind:
         plugin: Accountant = plugins.build(PACKAGE, options)
         return plugin
-    attribute_value = plugins.foreign(kind)
-    if isinstance(attribute_value, type):
-        attribute_value = attribute_value()
-    if hasattr(attribute_value, "claim"):
-        accountant: Accountant = attribute_value
+    plugin = plugins.foreign(kind)
+    if isinstance(plugin, type):
+        plugin = plugin()
+    if hasattr(plugin, "claim"):
+        accountant: Accountant = plugin
         return accountant
-    if callable(attribute_value):
-        return FunctionAccountant(function=attribute_value, name=kind)
-    raise ConfigError(
-        f"'{kind}' is a {type(attribute_value).__name__}; expected an object with a method 'claim', or a function"
-    )
+    if callable(plugin):
+        return FunctionAccountant(function=plugin, name=kind)
+    raise ConfigError(f"'{kind}' is a {type(plugin).__name__}; expected an object with a method 'claim', or a function")
 
 
 def _options(spec: str) -> dict[str, Any]:

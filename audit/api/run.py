@@ -168,7 +168,12 @@ class Launch:
         return self.entry.settled(report, experiment), outcomes, time.monotonic() - start
 
     def _write(
-        self, report: AuditReport, playeds: tuple[GameOutcome, ...], store: Store, seconds: float, close_log: Callable[[], None]
+        self,
+        report: AuditReport,
+        outcomes: tuple[GameOutcome, ...],
+        store: Store,
+        seconds: float,
+        close_log: Callable[[], None],
     ) -> RunOutcome:
         """Fill the folder and give it its name. What other formats are made from is written first."""
         import reports
@@ -176,7 +181,7 @@ class Launch:
 
         files = reports.render(report, ("json",))
         files["config.resolved.yaml"] = self.resolved.text.encode()
-        files["scores.parquet"] = tables.scores_parquet(report, playeds)
+        files["scores.parquet"] = tables.scores_parquet(report, games)
         files["environment.json"] = tables.environment(report, seconds)
         for name, content in files.items():
             store.write(name, content)

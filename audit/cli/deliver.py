@@ -28,7 +28,7 @@ def origin(device: str) -> dict[str, Any]:
 
 
 def demand_new(folder: Path) -> None:
-    """Nothing, or `ConfigError` where the output folder exists; asked before the work, not after it."""
+    """Raise `ConfigError` where the output folder exists; asked before the work, not after it."""
     if folder.exists():
         raise ConfigError(f"'{folder}' exists already; choose another --output, or remove it")
 

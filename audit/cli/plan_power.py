@@ -65,7 +65,7 @@ def _scores_needed(path: Any, detectable: Detectable, play: Play, hours: float, 
     from audit.bounds import power
 
     if detectable.claim <= 0:
-        return {"violation": None, "needed": None, "needed_runs": None, "needed_hours": None, "hours": _known_claims(hours)}
+        return {"violation": None, "needed": None, "needed_runs": None, "needed_hours": None, "hours": _none_if_unknown(hours)}
     truth = violation * detectable.claim
     question = power.Question(
         delta=path.delta,
@@ -83,8 +83,8 @@ def _scores_needed(path: Any, detectable: Detectable, play: Play, hours: float, 
         "violation": truth,
         "needed": scores,
         "needed_runs": runs,
-        "needed_hours": _known_claims(cost),
-        "hours": _known_claims(hours),
+        "needed_hours": _none_if_unknown(cost),
+        "hours": _none_if_unknown(hours),
     }
 
 
@@ -96,13 +96,11 @@ def _to_proof(path: Any, detectable: Detectable, claims: Sequence[Claim]) -> flo
     if claim is None or math.isinf(detectable.epsilon):
         return None
     question = power.Question(delta=path.delta, confidence=path.level, claim=detectable.claim, draws=PROOFS)
-    question_to_proof = power.PowerQuery(
-        estimator=path.estimators[0], game=path.game, question=question, mechanism=path.mechanism
-    )
-    return power.runs_to_proof(question_to_proof, detectable.epsilon, claim)
+    query = power.PowerQuery(estimator=path.estimators[0], game=path.game, question=question, mechanism=path.mechanism)
+    return power.runs_to_proof(query, detectable.epsilon, claim)
 
 
-def _known_claims(hours: float) -> float | None:
+def _none_if_unknown(hours: float) -> float | None:
     return None if math.isnan(hours) else hours
 
 

@@ -82,7 +82,7 @@ def without_nan(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def both_sides(included: NDArray[Any], user: str) -> None:
-    """Nothing, or `DataError` unless there is at least one member and one nonmember."""
+    """Raise `DataError` unless there is at least one member and one nonmember."""
     members = int(np.count_nonzero(included))
     if members in (0, len(included)):
         raise DataError(

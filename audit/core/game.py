@@ -99,7 +99,7 @@ class Game:
         return frozenset(assumptions)
 
     def require(self, assumes: frozenset[Assumption], user: str) -> None:
-        """Nothing, or `AssumptionError` naming what `user` assumes and this game does not grant."""
+        """Raise `AssumptionError` naming what `user` assumes and this game does not grant."""
         missing = sorted(assumes - self.grants)
         if missing:
             raise AssumptionError(

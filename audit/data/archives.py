@@ -49,7 +49,7 @@ def _refuse_large(archive: Any, place: Path) -> None:
 
 
 def only_keys(arrays: dict[str, Array], names: tuple[str, ...], optional: tuple[str, ...], place: Path) -> None:
-    """Nothing, or `DataError` naming the arrays that are missing or not understood."""
+    """Raise `DataError` naming the arrays that are missing or not understood."""
     missing = [name for name in names if name not in arrays]
     extra = [name for name in arrays if name not in names + optional]
     if missing or extra:

@@ -87,7 +87,7 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
 
 
 def _refuse_unlike(members: Array, nonmembers: Array) -> None:
-    """Nothing, or `DataError` where one side is whole numbers and the other is not: they were scaled in different ways."""
+    """Raise `DataError` where one side is whole numbers and the other is not: they were scaled in different ways."""
     whole = [side.dtype.kind in "biu" for side in (members, nonmembers)]
     if whole[0] != whole[1]:
         ranges = [f"{side.dtype} ({float(side.min()):g} to {float(side.max()):g})" for side in (members, nonmembers)]

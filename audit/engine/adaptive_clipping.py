@@ -139,7 +139,7 @@ class AdaptiveNorms:
 
 
 def refuse_planted_gradients(job: TrainingJob) -> None:
-    """Nothing, or an error where the canaries of `job` are gradients.
+    """Raise an error where the canaries of `job` are gradients.
 
     What an adversary sees along them would depend on a clip norm that depends on the other canaries, and
     the bounds of such games rest on a fixed one and on canaries that do not touch each other.

@@ -190,7 +190,7 @@ class ChainGradients(TapeGradients):
         return None if clip is None else Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms))
 
     def _check(self, inputs: Tensor, labels: Tensor) -> None:
-        """Nothing, or an error where compiled code would leave its memory; once for each tensor of labels."""
+        """Raise an error where compiled code would leave its memory; once for each tensor of labels."""
         if labels is self._valid_labels:
             return
         size = inputs[:1].numel() if len(inputs) else self._sizes[0]

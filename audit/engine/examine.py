@@ -115,7 +115,7 @@ def step_off(value: Tensor, stream: torch.Generator) -> Tensor:
 
 
 def _refuse_parts(module: nn.Module) -> None:
-    """Nothing, or `ConfigError` naming the first parameter or layer that cannot be trained as one of many."""
+    """Raise `ConfigError` naming the first parameter or layer that cannot be trained as one of many."""
     for path, layer in module.named_modules():
         layer_name = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
         for name, parameter in layer.named_parameters(recurse=False):
@@ -215,7 +215,7 @@ def _changed_buffers(module: nn.Module, records: Tensor, private: bool) -> tuple
 
 
 def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
-    """Nothing, or `ConfigError` where calls that should agree do not: a second one, and one that is handed the same numbers."""
+    """Raise `ConfigError` where calls that should agree do not: a second one, and one that is handed the same numbers."""
     copies = {name: value.clone() for name, value in _buffers(module).items()}
 
     def fresh() -> dict[str, Tensor]:

@@ -106,7 +106,7 @@ class Store:
         _write(path, json.dumps(manifest).encode())
 
     def ensure_space(self, size: int) -> None:
-        """Nothing, or `OutputError` where the disk cannot take `size` more bytes."""
+        """Raise `OutputError` where the disk cannot take `size` more bytes."""
         free = shutil.disk_usage(self.folder).free
         if free < size + SPARE_BYTES:
             text = (

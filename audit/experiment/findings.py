@@ -189,7 +189,7 @@ def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, 
 
 def _evaluation(models: GameModels, table: RecordTable) -> Evaluation | None:
     """What all models of the game that stayed finite say of its attacks on records, each of them once the target."""
-    if not _group_results(models):
+    if not _are_classified(models):
         return None
     planting, finite = models.insertion.planting, np.flatnonzero(~models.observed.diverged)
     signals = {key: value[finite] for key, value in models.observed.signals.items()}
@@ -204,7 +204,7 @@ def _evaluation(models: GameModels, table: RecordTable) -> Evaluation | None:
     return leave_one_out_summary.describe(attacks, everyone, prior=play.prior, seed=models.insertion.seed.child("described"))
 
 
-def _group_results(models: GameModels) -> bool:
+def _are_classified(models: GameModels) -> bool:
     """Whether canaries are records of classes, or of losses alone."""
     if models.insertion.planting.canaries.records is None:
         return False
@@ -223,7 +223,7 @@ def _exposure(models: GameModels, scores: Scores, table: RecordTable) -> tuple[R
 def _groups(models: GameModels, scores: Scores, table: RecordTable, confidence: float) -> tuple[GroupResult, ...]:
     """Attack AUC and model accuracy on the canaries of each class and each of the user's groups, over all target runs."""
     runs, logits = models.insertion.planting.runs, models.observed.signals.get(Logits.key)
-    if not _group_results(models):
+    if not _are_classified(models):
         return ()
     correct: Array | None = None if logits is None else (logits[:runs].argmax(-1) == models.labels).ravel()
     results: list[GroupResult] = []

@@ -63,8 +63,8 @@ class Settings:
     command: str = "audit.experiment.inspection"
     created: str | None = None
     record_key: bytes | None = field(default=None, repr=False)
-    _key: Seed = field(init=False, repr=False)
-    _names: RecordKey = field(init=False, repr=False)
+    _stream: Seed = field(init=False, repr=False)
+    _key: RecordKey = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.open_probability(self.delta, "delta")
@@ -83,20 +83,20 @@ class Settings:
                 f"proven_by names {', '.join(provers)}, and scorers only {', '.join(self.scorers)}; name in "
                 "proven_by the attacks whose scores are to be turned into bounds"
             )
-        object.__setattr__(self, "_key", Seed(self.seed))
+        object.__setattr__(self, "_stream", Seed(self.seed))
         key = new_key() if self.record_key is None else RecordKey(self.record_key)
         object.__setattr__(self, "record_key", key.text)  # so that `replace` keeps it
-        object.__setattr__(self, "_names", key)
+        object.__setattr__(self, "_key", key)
 
     @property
     def stream(self) -> Seed:
         """The root of all random streams of this audit."""
-        return self._key
+        return self._stream
 
     @property
     def names(self) -> RecordKey:
         """What names records in the report."""
-        return self._names
+        return self._key
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -13,7 +13,7 @@ MOST_STEPS, MOST_MODELS = 10**9, 10**8  # beyond these no training ends, whateve
 
 
 def refuse(experiment: Experiment) -> None:
-    """Nothing, or `ConfigError` naming the game and the largest of what does not fit into this machine's memory."""
+    """Raise `ConfigError` naming the game and the largest of what does not fit into this machine's memory."""
     for recipe, play in experiment.pairs:
         steps = event_reading.steps(recipe.run_event)
         if steps > MOST_STEPS or play.models > MOST_MODELS:

@@ -57,7 +57,7 @@ class Watch:
     def proves(self, scores: Sequence[Scores]) -> bool:
         """Whether the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
         _, evidence = self._process(scores)
-        return any(evidence.proved is not None for evidence in evidence)
+        return any(row.proved is not None for row in evidence)
 
     def result(self, scores: Sequence[Scores], seed: Seed) -> Watched:
         """Bounds, evidence and negative control at the end of the game."""
@@ -121,7 +121,7 @@ def join(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
 
 
 def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int, together: int) -> None:
-    """Nothing, or `ConfigError` where a game cannot stop early: fixed-size estimators, or all runs in one job."""
+    """Raise `ConfigError` where a game cannot stop early: fixed-size estimators, or all runs in one job."""
     fixed_estimators = [name for name, estimator in estimators if not isinstance(estimator, AnytimeEstimator)]
     if fixed_estimators:
         raise ConfigError(
@@ -136,7 +136,7 @@ def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int
 
 
 def refuse_unfit(game: Play, rules: Game, mechanism: Event | None, delta: float) -> None:
-    """Nothing, or an error before anything is trained where no evidence could be had.
+    """Raise an error before anything is trained where no evidence could be had.
 
     Raises:
         ConfigError: canaries come in copies, whose bounds are converted after the game.

@@ -16,11 +16,11 @@ from audit.experiment.game import GameOutcome
 _COLUMNS = {"mechanism": str, "game": str, "attack": str, "run": int, "canary": int, "score": float, "member": bool}
 
 
-def scores_parquet(report: AuditReport, playeds: Sequence[GameOutcome]) -> bytes:
+def scores_parquet(report: AuditReport, outcomes: Sequence[GameOutcome]) -> bytes:
     """Every score: mechanism, game, attack, run, canary, score, member. Holds the coins: for internal use."""
     owners = [(result.name, game) for result in report.mechanisms for game in result.games]
     frames = [pd.DataFrame({name: np.empty(0, kind) for name, kind in _COLUMNS.items()})]
-    for (mechanism, game), outcome in zip(owners, playeds, strict=True):
+    for (mechanism, game), outcome in zip(owners, outcomes, strict=True):
         for scores in outcome.scores:
             count = game.game.canaries
             frames.append(

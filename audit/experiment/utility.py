@@ -17,13 +17,13 @@ from audit.experiment.attack import GameModels
 from audit.experiment.observed import Observations
 
 
-def utility(observeds: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ...]:
+def utility(games: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ...]:
     """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2).
 
     Models that diverged are left out; the number of models says so. Models whose canaries are records are
     preferred; a thousand crafted gradients are an attack on utility too.
     """
-    natural = [observation for observation in observeds if Logits.key in observation.signals] or list(observeds)
+    natural = [game for game in games if Logits.key in game.signals] or list(games)
     tests = [(observation.test_logits, observation.diverged) for observation in natural if observation.test_logits is not None]
     logits = [
         model

@@ -122,7 +122,7 @@ def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -
 
 
 def refuse_mixing_layers(module: nn.Module) -> None:
-    """Nothing, or `UnsupportedMechanism` naming the first layer whose output for one example depends on other examples.
+    """Raise `UnsupportedMechanism` naming the first layer whose output for one example depends on other examples.
 
     Clipping bounds what one example adds to the sum only where each example has a gradient of its own.
     Instance normalisation is fine unless it keeps running statistics, which are released unprotected. Batch normalisation is

@@ -25,14 +25,6 @@ def variance_tail(noise: Array, deviation: float) -> float:
     return min(1.0, 2 * min(lower, upper))
 
 
-def variance_limits(noise: Array, significance: float) -> tuple[float, float]:
-    """Confidence limits on the standard deviation of independent normal numbers of mean zero."""
-    total, half = float(np.sum(np.square(noise))), noise.size / 2
-    low = math.sqrt(total / (2 * special.gammainccinv(half, significance / 2)))
-    high = 2 * special.gammaincinv(half, significance / 2)
-    return low, math.sqrt(total / high) if high > 0 else math.inf
-
-
 def normal_tail(z: Array) -> float:
     """P-value of the Kolmogorov-Smirnov test that independent numbers are standard normal.
 

@@ -56,7 +56,7 @@ def rewrite(content: bytes, name: str) -> bytes:
 
 
 def vet_graphs(module: Any, name: str) -> None:
-    """Nothing, or `DataError` naming the first operator of the loaded module that is not on the allow-list.
+    """Raise `DataError` naming the first operator of the loaded module that is not on the allow-list.
 
     All methods of all submodules are looked at, with every function and method they call put in their place, and every block.
     """

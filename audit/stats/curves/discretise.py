@@ -101,36 +101,36 @@ def lower(pair: LossPair, step: float) -> LossGrid:
     finite = [(loss, mass) for loss, mass in pair.atoms if np.isfinite(loss)]
     heaviest = max(finite, key=lambda atom: atom[1], default=(0.0, 0.0))[0]
     shift = heaviest / step - round(heaviest / step)
-    index, losses_merged, mass = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
+    index, merged_losses, mass = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
     if pair.right > pair.left:
-        index, losses_merged, mass = _merge(pair, step, shift)
+        index, merged_losses, mass = _merge(pair, step, shift)
         for _ in range(_ALIGNMENTS if not finite and mass.max() > _DOMINANT else 0):
-            heaviest = float(losses_merged[np.argmax(mass)])  # lifting so much by a part of a step would use up the rare losses
+            heaviest = float(merged_losses[np.argmax(mass)])  # lifting so much by a part of a step would use up the rare losses
             shift = heaviest / step - round(heaviest / step)
-            index, losses_merged, mass = _merge(pair, step, shift)
+            index, merged_losses, mass = _merge(pair, step, shift)
     if finite:
         losses = np.array([loss for loss, _ in finite])
         places = np.floor(losses / step - shift + 1e-9).astype(np.int64)
-        order = np.argsort(np.concatenate([losses_merged, losses]), kind="stable")
+        order = np.argsort(np.concatenate([merged_losses, losses]), kind="stable")
         index = np.concatenate([index, places])[order]
         mass = np.concatenate([mass, [amount for _, amount in finite]])[order]
-        losses_merged = np.concatenate([losses_merged, losses])[order]
+        merged_losses = np.concatenate([merged_losses, losses])[order]
     if step <= _WIDEST:
-        index, mass = _settle(index, losses_merged, mass, step, shift)
+        index, mass = _settle(index, merged_losses, mass, step, shift)
     infinite = sum(mass for loss, mass in pair.atoms if not np.isfinite(loss))
     return _whole(_collect([index], [mass], step=step, infinite=infinite, shift=shift), pair.outside)
 
 
-def _settle(index: Indices, losses_merged: Array, mass: Array, step: float, shift: float) -> tuple[Indices, Array]:
+def _settle(index: Indices, merged_losses: Array, mass: Array, step: float, shift: float) -> tuple[Indices, Array]:
     """The outcomes moved onto their grid points, each by merging in just enough of a neighbour.
 
     An outcome a little above its point takes in a part of the one settled before it, one a little below takes in a part
     of the next, which leaves those two ratios as they are. Where the neighbour has too little, the loss is rounded down.
     """
-    losses, masses_rest = losses_merged.tolist(), mass.tolist()
+    losses, remaining_masses = merged_losses.tolist(), mass.tolist()
     points: list[list[float]] = []  # grid index and P-mass
     for j, nearest in enumerate(index.tolist()):
-        place, amount = nearest, masses_rest[j]
+        place, amount = nearest, remaining_masses[j]
         point = (place + shift) * step
         excess = -math.expm1(point - losses[j]) * amount  # P-mass minus exp(point) times Q-mass
         if amount <= 0 or abs(losses[j] - point) < _ON_THE_GRID * step:
@@ -143,11 +143,11 @@ def _settle(index: Indices, losses_merged: Array, mass: Array, step: float, shif
             weight = -math.expm1(point - losses[k])
             if weight <= 0.5 * step:
                 continue
-            amount_moved = max(min(masses_rest[k], -excess / weight), 0.0)
-            masses_rest[k] -= amount_moved
+            amount_moved = max(min(remaining_masses[k], -excess / weight), 0.0)
+            remaining_masses[k] -= amount_moved
             amount += amount_moved
             excess += amount_moved * weight
-            if masses_rest[k] > 0:
+            if remaining_masses[k] > 0:
                 break
         if excess < -_ON_THE_GRID * step * amount:  # nothing above could lift it
             place, excess = place - 1, amount - (amount - excess) * math.exp(-step)
@@ -208,11 +208,11 @@ def _merge(pair: LossPair, step: float, shift: float) -> tuple[Indices, Array, A
         inner = boundaries[1:-1] - (away[1:] + away[:-1]) / 2
         boundaries[1:-1] = np.maximum.accumulate(np.clip(inner, centres[:-1], centres[1:]))
     below = np.floor(boundaries[:-1] / step - shift).astype(np.int64)
-    losses_merged = np.where(wide, (below + shift) * step, centres + away)
+    merged_losses = np.where(wide, (below + shift) * step, centres + away)
     positive = mass > _SMALLEST_MASS
-    nearest = np.rint(np.where(positive, losses_merged, 0.0) / step - shift).astype(np.int64)
+    nearest = np.rint(np.where(positive, merged_losses, 0.0) / step - shift).astype(np.int64)
     index = np.where(wide, below, nearest)  # not the middle of the cell, which may lie beyond the largest loss
-    return index[positive], np.asarray(losses_merged[positive], dtype=np.float64), np.asarray(mass[positive], dtype=np.float64)
+    return index[positive], np.asarray(merged_losses[positive], dtype=np.float64), np.asarray(mass[positive], dtype=np.float64)
 
 
 def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: float, shift: float = 0.0) -> LossGrid:
