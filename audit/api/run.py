@@ -168,12 +168,7 @@ class Launch:
         return self.entry.settled(report, experiment), outcomes, time.monotonic() - start
 
     def _write(
-        self,
-        report: AuditReport,
-        outcomes: tuple[GameOutcome, ...],
-        store: Store,
-        seconds: float,
-        close_log: Callable[[], None],
+        self, report: AuditReport, games: tuple[GameOutcome, ...], store: Store, seconds: float, close_log: Callable[[], None]
     ) -> RunOutcome:
         """Fill the folder and give it its name. What other formats are made from is written first."""
         import reports
