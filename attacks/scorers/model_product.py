@@ -16,8 +16,9 @@ from audit.core.views import View
 class ModelProduct:
     """Scores canary clients for whoever receives the global model after each round.
 
-    Server optimisers are known functions, so the noisy sums follow from the models. The honest clients' sum is subtracted, as
-    the definition of differential privacy grants.
+    Where the server takes plain or momentum steps, the noisy sums follow from the models. After Adam's they do so only in exact
+    arithmetic, so what is proven then is about who sees the sums. The honest clients' sum is subtracted, as the definition of
+    differential privacy grants.
     """
 
     @property

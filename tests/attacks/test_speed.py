@@ -42,8 +42,8 @@ def test_all_attacks_in_twenty_seconds_and_four_gigabytes() -> None:
     spent = {}
     for name in plugins.names("attacks.scorers"):
         attack = plugins.build("attacks.scorers", {"kind": name})
-        if name in ("gradient_product", "weight_difference"):
-            continue
+        if any(signal.source in ("steps", "weights", "models", "sums", "updates") for signal in attack.needs.signals):
+            continue  # they read gradient canaries, of which there are hundreds
         began = time.process_time()
         scores = attack.score(target, reference, Seed(0))
         spent[name] = time.process_time() - began
