@@ -131,9 +131,7 @@ def pick(name: str, options: Mapping[str, Value], key: str) -> Value:
     """What `name` stands for, or `ConfigError` with the nearest name."""
     if name in options:
         return options[name]
-    near = difflib.get_close_matches(name, list(options), n=1)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise ConfigError(f"{key} is {name!r}.{hint} Expected one of {', '.join(options)}")
+    raise ConfigError(f"{key} is {name!r}.{hint(name, list(options))} Expected one of {', '.join(options)}")
 
 
 def load(name: str, kind: type[Value]) -> Value:

@@ -24,6 +24,7 @@ from audit.accounting import ledger_entries
 from audit.accounting.ledger import Ledger, Release
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.event_forms import plain
+from audit.core.files import sync_folder
 
 _APPLICATION, _VERSION = 0x65417564, 1  # "eAud", in the file's header
 _PATIENCE = 10.0  # seconds that a command waits for another one that writes the same ledger
@@ -74,7 +75,7 @@ def create(path: Path, ledger: Ledger) -> None:
                 database.execute(statement)
             _append(database, entries)
         os.link(temporary, path)  # which fails where there is such a file, while a rename would replace it
-        _flush(path.parent)
+        sync_folder(path.parent)
     except FileExistsError:
         raise ConfigError(f"'{path}' exists already; choose another name, a ledger is never overwritten") from None
     except (OSError, sqlite3.Error) as error:
@@ -225,14 +226,6 @@ def _append(database: sqlite3.Connection, entries: Sequence[tuple[str, Mapping[s
         digest = ledger_entries.chain_hash(digest, position, kind, text)
         database.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (position, kind, text, digest))
     database.execute("UPDATE head SET position = ?, hash = ?", (position, digest))
-
-
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read(database: sqlite3.Connection, path: Path) -> Book:

@@ -80,7 +80,7 @@ class ModelCheck:
     @property
     def bound(self) -> LowerBound | None:
         """The largest lower bound on epsilon that holds for any mechanism; None where no coins decided membership."""
-        bounds = [bound for game in self.report.mechanisms[0].games for bound in game.bounds if bound.family is None]
+        bounds = [bound for bound in self.report.mechanisms[0].bounds if bound.family is None]
         return max(bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ def digest(report: AuditReport) -> dict[str, Any]:
 
 
 def _mechanism(result: MechanismResult) -> dict[str, Any]:
-    free = [bound for bound in _bounds(result) if bound.family is None]
+    free = [bound for bound in result.bounds if bound.family is None]
     return {
         "name": result.name,
         "outcome": result.outcome.value if result.outcome else None,
@@ -71,10 +71,6 @@ def _best(bounds: list[LowerBound]) -> dict[str, Any] | None:
     }
 
 
-def _bounds(result: MechanismResult) -> list[LowerBound]:
-    return [bound for game in result.games for bound in game.bounds]
-
-
 def lines(report: AuditReport, folder: Path) -> list[str]:
     """At most a dozen lines: verdict, claimed, proven, ceiling, paths."""
     output = [f"{report.title}: {IN_WORDS[report.outcome]}"]
@@ -103,7 +99,7 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
     if result.claims:
         tightest = min(result.claims, key=lambda claim: claim.epsilon)
         claim_text = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
-    free = [bound for bound in _bounds(result) if bound.family is None]
+    free = [bound for bound in result.bounds if bound.family is None]
     best = max(free, key=_largest_bound, default=None)
     bound_text = "no bound for any mechanism"
     if best is not None:
@@ -126,7 +122,7 @@ def _largest_bound(bound: LowerBound) -> tuple[float, float]:
 
 def _inside(result: MechanismResult) -> list[LowerBound]:
     """Bounds inside a family: those of the family that the tightest claim asserts where there are any, else all."""
-    within = [bound for bound in _bounds(result) if bound.family is not None]
+    within = [bound for bound in result.bounds if bound.family is not None]
     tightest = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     able = [bound for bound in within if tightest is not None and tightest.can_be_refuted_by(bound)]
     return able or within

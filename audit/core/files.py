@@ -1,4 +1,4 @@
-"""Files that users name, read whole: regular files that fit into memory, since a pipe or a device may never end."""
+"""Files that users name, read whole: regular ones that fit into memory, since a pipe may never end; folders flushed."""
 
 from __future__ import annotations
 
@@ -48,3 +48,16 @@ def read_json(path: Path) -> Any:
         return json.loads(read(path))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk holds the names of the files in a folder.
+
+    Raises:
+        OSError: the folder cannot be read or flushed.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

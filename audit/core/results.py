@@ -13,7 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim, Outcome, Verdict
+from audit.core.claims import Claim, LowerBound, Outcome, Verdict
 from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game_results import GameResult
@@ -120,6 +120,11 @@ class MechanismResult:
     checks: tuple[Check, ...] = ()
     models: int = 0
     limit: LimitCurve | None = None
+
+    @property
+    def bounds(self) -> list[LowerBound]:
+        """Return the bounds of all games."""
+        return [bound for game in self.games for bound in game.bounds]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

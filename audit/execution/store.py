@@ -25,6 +25,7 @@ from safetensors.numpy import save
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, OutputError
+from audit.core.files import sync_folder
 from audit.core.version import __version__
 
 LOG = logging.getLogger("audit")
@@ -233,8 +234,8 @@ class Store:
             os.replace(self.folder, self.final)
             for name in (MANIFEST, LOCK):
                 (self.final / name).unlink(missing_ok=True)
-            _sync_folder(self.final)
-            _sync_folder(self.final.parent)
+            sync_folder(self.final)
+            sync_folder(self.final.parent)
         except OSError as error:
             raise OutputError(f"cannot rename '{self.folder}' to '{self.final}': {error}") from error
         self.close()
@@ -357,7 +358,7 @@ def _write(path: Path, content: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise OutputError(f"cannot write '{path}': {error}") from error
@@ -378,14 +379,6 @@ def _make_private(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o700 if path.is_dir() else 0o600)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_outputs(final: Path, files: Mapping[str, bytes]) -> Path:

@@ -27,6 +27,7 @@ from audit.core.evaluation import Calibrated, Spread
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.experiment.resemblance import mean
 from audit.stats.bounds import roc
 
 FPRS = (0.01, 0.001)
@@ -224,7 +225,7 @@ def _split(values: Array, included: Array) -> tuple[Array, Array]:
 def _spread(figure: str, values: Sequence[float]) -> Spread:
     row = np.asarray(values, dtype=np.float64)
     std = float(row.std(ddof=1)) if len(row) > 1 else float("nan")
-    return Spread(figure=figure, mean=_mean(row), std=std, lowest=float(row.min()), highest=float(row.max()), targets=len(row))
+    return Spread(figure=figure, mean=mean(row), std=std, lowest=float(row.min()), highest=float(row.max()), targets=len(row))
 
 
 def _share_above(values: Array, included: Array) -> Array:
@@ -245,8 +246,4 @@ def _overlaps(flags: Array, included: Array) -> tuple[float, float]:
                 overlaps.append(np.sum(first_flags & two) / union)
                 chance_overlap = first_flags.mean() * two.mean()
                 chances.append(chance_overlap / (first_flags.mean() + two.mean() - chance_overlap))
-    return _mean(np.array(overlaps)), _mean(np.array(chances))
-
-
-def _mean(values: Array) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")
+    return mean(np.array(overlaps)), mean(np.array(chances))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from audit import plugins
 from audit.bounds.budget import Budget
 from audit.core.access import Access
-from audit.core.claims import LowerBound
 from audit.core.data import Dataset
 from audit.core.event_reading import noisy_steps
 from audit.core.game_results import GameResult
@@ -234,7 +233,7 @@ def _family_above(result: MechanismResult) -> str | None:
     claim = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     if claim is None or math.isinf(claim.epsilon):
         return None
-    over = [bound for bound in _bounds(result) if not claim.can_be_refuted_by(bound) and bound.epsilon > claim.epsilon]
+    over = [bound for bound in result.bounds if not claim.can_be_refuted_by(bound) and bound.epsilon > claim.epsilon]
     if not over:
         return None
     bound = max(over, key=lambda bound: bound.epsilon)
@@ -242,10 +241,6 @@ def _family_above(result: MechanismResult) -> str | None:
         f"{result.name}: inside the family '{bound.family}' the scores prove {bound.epsilon:.2f}, above the claimed "
         f"{claim.epsilon:.2f}; the claim does not assert that family, so this alone refutes nothing."
     )
-
-
-def _bounds(result: MechanismResult) -> list[LowerBound]:
-    return [bound for game in result.games for bound in game.bounds]
 
 
 def coverage(results: Sequence[MechanismResult], classes: Sequence[AttackClass]) -> tuple[Coverage, ...]:

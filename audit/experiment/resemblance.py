@@ -97,8 +97,9 @@ class Resemblance:
 
 def _accuracies(right: Array, coins: Array) -> Array:
     """`(models, 2)` share of records that are classified right, among members and among non-members."""
-    return np.array([[_mean(hit[coin]), _mean(hit[~coin])] for hit, coin in zip(right, coins, strict=True)])
+    return np.array([[mean(hit[coin]), mean(hit[~coin])] for hit, coin in zip(right, coins, strict=True)])
 
 
-def _mean(values: Array) -> float:
+def mean(values: Array) -> float:
+    """Return the mean, not a number where there is nothing to average."""
     return float(np.mean(values)) if len(values) else float("nan")
