@@ -95,7 +95,8 @@ class Chunk:
         shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
         modules = [starting(self.job.model, shape, classes, seed.child("init"), self.job.start) for seed in self.seeds]
         state = stacked_state(modules, self.inputs.dtype, self.device)
-        models: Gradients | None = compiled_chain(modules[0], state) if arrangement.compiled else None
+        chain = arrangement.chain
+        models: Gradients | None = None if chain is None else compiled_chain(chain, modules[0], state)
         if models is None:
             products = arrangement.products
             slow, draws = arrangement.one_by_one, arrangement.draws

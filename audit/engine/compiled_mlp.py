@@ -61,6 +61,8 @@ class Chain:
 def chain_of(module: nn.Module) -> Chain | None:
     """The chain that `module` is, however its `forward` is written, or None where it is anything else.
 
+    Call it before threads train: `torch.fx` replaces `nn.Module.__call__` for the whole process while it traces.
+
     >>> chain_of(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))).sizes
     (4, 8, 3)
     >>> chain_of(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3)))
@@ -221,10 +223,10 @@ def _numbers(values: tuple[int, ...]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(values))(*values)
 
 
-def compiled_chain(module: nn.Module, state: Mapping[str, Tensor]) -> ChainGradients | None:
-    """N models with the architecture of `module` by compiled code; None where it is no chain or nothing can be compiled."""
-    chain, first = chain_of(module), next(iter(state.values()))
-    if chain is None or first.device.type != "cpu" or first.dtype != torch.float32:
+def compiled_chain(chain: Chain, module: nn.Module, state: Mapping[str, Tensor]) -> ChainGradients | None:
+    """N models with the architecture of `module`, which is `chain`, by compiled code; None where that cannot be had."""
+    first = next(iter(state.values()))
+    if first.device.type != "cpu" or first.dtype != torch.float32:
         return None
     code = library(SOURCE)
     return None if code is None else ChainGradients(module, state, chain, code)

@@ -20,7 +20,7 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.compile_c import library
-from audit.engine.compiled_mlp import COMPILE, SOURCE, chain_of, worth_compiling
+from audit.engine.compiled_mlp import COMPILE, SOURCE, Chain, chain_of, worth_compiling
 from audit.engine.device import find_device
 from audit.engine.dispatch import loop_reason
 from audit.engine.dp_options import Technique
@@ -86,7 +86,7 @@ class Arrangement:
         one_by_one: the models need the slow path.
         draws: their forward pass draws random numbers by other means than layers.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
-        compiled: the models are chains whose sums compiled code makes.
+        chain: what the models are where compiled code makes their sums; None elsewhere.
         products: type of the products on the way forward and back, None for that of the parameters.
     """
 
@@ -96,7 +96,7 @@ class Arrangement:
     workers: int
     one_by_one: bool
     row_bytes: int
-    compiled: bool = False
+    chain: Chain | None = None
     products: torch.dtype | None = None
     draws: bool = False
 
@@ -118,8 +118,8 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
-    uses_compiled = _compile(job, settings, technique or Technique(), module)
-    if uses_compiled:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
+    chain = _compiled(job, settings, technique or Technique(), module)
+    if chain is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
         slow, row_bytes, rows = False, 0, settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     else:
@@ -138,15 +138,15 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         one_by_one=slow,
         draws=bool(behaviour.draws),
         row_bytes=row_bytes,
-        compiled=uses_compiled,
+        chain=chain,
         products=None if slow else PRECISIONS[settings.precision],
     )
 
 
-def _compile(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> bool:
-    """True where compiled code makes the sums; what speaks against it is logged where it was asked for."""
+def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> Chain | None:
+    """The chain whose sums compiled code makes, if any; what speaks against it is logged where it was asked for."""
     if settings.compile == "off":
-        return False
+        return None
     chain = chain_of(module)
     reasons = {
         "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
@@ -159,11 +159,11 @@ def _compile(job: TrainingJob, settings: ScheduleSettings, technique: Technique,
     if against or chain is None:
         if settings.compile == "on":
             log.warning("compile: on has no effect: %s", "; ".join(against))
-        return False
+        return None
     examples = job.steps * job.sample_rate * (len(job.dataset.train) + len(job.canaries))
     if settings.compile == "auto" and not worth_compiling(chain, examples):
-        return False
-    return library(SOURCE) is not None
+        return None
+    return chain if library(SOURCE) is not None else None
 
 
 def _alone(behaviour: Behaviour) -> bool:

@@ -13,7 +13,7 @@ from torch import nn
 
 from audit.engine import compile_c
 from audit.engine.clipping import Clip, Rows, stacked_state
-from audit.engine.compiled_mlp import compiled_chain
+from audit.engine.compiled_mlp import chain_of, compiled_chain
 from audit.engine.ghost_clipping import TapeGradients
 
 CLIPS = (None, Clip(norm=0.5), Clip(norm=0.5, per_layer=True))
@@ -33,7 +33,8 @@ def worst_difference(generator: np.random.Generator) -> float:
     """The largest difference between compiled sums and torch's, relative to the largest sum, for one random chain."""
     module, models, rows = chain(generator), int(generator.integers(1, 4)), int(generator.choice(ROWS))
     state = stacked_state([module] * models, torch.float32, torch.device("cpu"))
-    compiled = compiled_chain(module, state)
+    traced = chain_of(module)
+    compiled = None if traced is None else compiled_chain(traced, module, state)
     if compiled is None:
         raise RuntimeError("the chain was not compiled")
     outputs = module[-1].out_features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -48,7 +49,9 @@ pytestmark = pytest.mark.skipif(compile_c.library(SOURCE) is None, reason="this 
 def both(hidden: tuple[int, ...], shape: tuple[int, ...], activation: str, classes: int) -> tuple[Gradients, Gradients]:
     spec = {"kind": "mlp", "hidden": list(hidden), "activation": activation}
     modules = [initialise_model(spec, shape, classes, Seed(index)) for index in range(3)]
-    made = compiled_chain(modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
+    chain = chain_of(modules[0])
+    assert chain is not None
+    made = compiled_chain(chain, modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
     assert isinstance(made, ChainGradients)
     return made, TapeGradients(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
 
@@ -135,6 +138,22 @@ def test_a_record_without_finite_gradient_adds_nothing(value: float) -> None:
 
 def same(first: TrainedModels, second: TrainedModels) -> bool:
     return all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
+
+
+def test_chains_are_traced_before_threads_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While `torch.fx` traces, a model called on another thread is traced too, and fails or lies."""
+    threads, trace = [], torch.fx.symbolic_trace
+
+    def symbolic_trace(module: nn.Module) -> torch.fx.GraphModule:
+        threads.append(threading.current_thread())
+        return trace(module)
+
+    monkeypatch.setattr(torch.fx, "symbolic_trace", symbolic_trace)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    job = cases.job(NOISY, models=4, model={"kind": "mlp", "hidden": [9]})
+    assert arrange(job, replace(ON, model_chunk=1)).workers == 2
+    train(job, cases.silent, replace(ON, model_chunk=1))
+    assert threads and set(threads) == {threading.main_thread()}
 
 
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
@@ -238,7 +257,7 @@ def test_chains_are_found_however_they_are_written(way: str) -> None:
     spec = {"factory": "tests.engine.test_chain:written", "arguments": {"way": way}}
     assert chain_of(Written(way)) == replace(chain_of(Written(way)), sizes=(6, 5, 5, 3), activation=int(way == "methods"))
     job = cases.job(NOISY, model=spec, data=cases.dataset((2, 3)))
-    assert arrange(job, ON).compiled
+    assert arrange(job, ON).chain is not None
     plain, made = train(job, cases.silent), train(job, cases.silent, ON)
     assert not same(plain, made)
     for name, value in plain.weights.items():
@@ -271,12 +290,14 @@ def long(job: TrainingJob) -> TrainingJob:
 
 def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
     job, auto = cases.job(NOISY), ScheduleSettings(compile="auto")
-    assert not arrange(job, auto).compiled and arrange(long(job), auto).compiled and arrange(job, ON).compiled
-    assert not arrange(long(job), ScheduleSettings()).compiled
+    assert (
+        arrange(job, auto).chain is None and arrange(long(job), auto).chain is not None and arrange(job, ON).chain is not None
+    )
+    assert arrange(long(job), ScheduleSettings()).chain is None
     chain = chain_of(build({"kind": "mlp", "hidden": [64]}, (64,), 10))
     assert chain is not None and not worth_compiling(chain, 100 * 128) and worth_compiling(chain, 1000 * 128)
     jobs = [cases.job(replace(NOISY, count=steps), models=models) for steps in (10**4, 10**5, 10**6) for models in (1, 200)]
-    decided = [arrange(one, auto).compiled for one in jobs]
+    decided = [arrange(one, auto).chain is not None for one in jobs]
     assert decided[::2] == decided[1::2] and set(decided) == {True, False}
 
 
@@ -293,9 +314,9 @@ def test_what_cannot_be_compiled_is_said_once_asked_for(
 ) -> None:
     job = long(cases.job(NOISY, model=model))
     with caplog.at_level(logging.WARNING):
-        assert not arrange(job, replace(settings, compile="auto"), technique).compiled
+        assert arrange(job, replace(settings, compile="auto"), technique).chain is None
         assert "compile" not in caplog.text
-        assert not arrange(job, settings, technique).compiled
+        assert arrange(job, settings, technique).chain is None
     assert "compile: on has no effect" in caplog.text and message in caplog.text
 
 
