@@ -50,7 +50,9 @@ def test_the_verdict_is_the_exit_code(scores: Path, sink: str, said: str) -> Non
 def test_a_stopped_run_says_how_to_go_on(number: int, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     line = [*AUDIT, "run", str(tmp_path / "tiny.yaml"), "-q", "-o", str(tmp_path / "run"), "--set", "training.steps=20000"]
+    previous = signal.signal(number, signal.SIG_DFL)  # `nohup pytest` ignores SIGHUP, and so would its children
     process = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ})
+    signal.signal(number, previous)
     deadline = time.monotonic() + 100
     while not list((tmp_path / "run.partial" / "private").glob("coins*")) and process.poll() is None:
         assert time.monotonic() < deadline
