@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+import numbers
 import pkgutil
 import traceback
 from collections.abc import Mapping, Sequence
@@ -103,9 +104,38 @@ def build(package: str, spec: Mapping[str, Any], location: str | None = None) ->
             if key not in options:
                 raise ConfigError(f"{place}.{kind} needs the key '{key}'")
     try:
-        return plugin(**options)
+        instance = plugin(**options)
+        _check_types(plugin, options, f"{place}.{kind}")  # after the plug-in's own checks, whose messages say more
+        return instance
     except TypeError as error:
+        _check_types(plugin, options, f"{place}.{kind}")
         raise ConfigError(f"{place}.{kind}: {error}") from error
+
+
+_TYPES: Mapping[str, tuple[type, str]] = {
+    "float": (numbers.Real, "a number"),
+    "int": (numbers.Integral, "a whole number"),
+    "bool": (bool, "true or false"),
+    "str": (str, "text"),
+    "None": (type(None), "none"),
+}
+
+
+def _check_types(plugin: type[Any], options: Mapping[str, Any], place: str) -> None:
+    """Raise `ConfigError` for a value of the wrong type, where a field is a number, a truth value, a text or none of them."""
+    for field in dataclasses.fields(plugin) if dataclasses.is_dataclass(plugin) else ():
+        # names, not types: a third party's annotation need not exist when the program runs
+        text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+        kinds = [kind.strip() for kind in text.split("|")]
+        if field.name in options and set(kinds) <= _TYPES.keys():
+            value = options[field.name]
+            if not any(_is_of(value, kind) for kind in kinds):
+                words = " or ".join(_TYPES[kind][1] for kind in kinds)
+                raise ConfigError(f"{place}: {field.name} is {value!r}; expected {words}")
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    return isinstance(value, _TYPES[kind][0]) and (kind == "bool" or not isinstance(value, bool))
 
 
 def keys(plugin: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from audit import plugins
 from audit.core.access import ACCESS_BY_NAME, Access
@@ -39,10 +40,20 @@ def _access(name: str) -> str:
     return name
 
 
+class UnknownKey(ConfigError):
+    """A key that its section does not take; `advice` names the nearest and all that are allowed."""
+
+    def __init__(self, key: str, advice: str) -> None:
+        super().__init__(f"unknown key '{key}'.{advice}")
+        self.key, self.advice = key, advice
+
+
 def _check(check: Callable[[], Result]) -> Result:
     """Return what `check` returns; its refusal becomes one that names the line of the file."""
     try:
         return check()
+    except UnknownKey as error:  # the reader of files knows its line
+        raise PydanticCustomError("unknown_key", "{advice}", {"key": error.key, "advice": error.advice}) from error
     except ConfigError as error:
         raise ValueError(str(error)) from error
 
@@ -54,40 +65,92 @@ def _named_in(folder: str) -> AfterValidator:
 
 Format = Annotated[str, _named_in("formats")]
 Kind = Annotated[str, _named_in("mechanisms")]
-Optimizer = Annotated[str, _named_in("optimizers")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 
 
-class TrainingSection(ConfigSection):
-    """How a model is trained; a mechanism can override single keys."""
+_OPTIMIZERS = plugins.FOLDERS["optimizers"]
+_PAIRS = (("batch_size", "sample_rate"), ("steps", "epochs"))
 
-    optimizer: Optimizer = "sgd"
-    learning_rate: Positive = 0.5
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warmup: Annotated[int, Field(ge=0)] = 0
-    batch_size: Annotated[int, Field(gt=0)] | None = None
-    sample_rate: Rate | None = None
-    steps: Annotated[int, Field(gt=0)] | None = None
-    epochs: Positive | None = None
+
+def optimizer_keys(optimizer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the options that an optimiser takes, and those of them that have no default.
+
+    Raises:
+        ConfigError: there is no such optimiser.
+    """
+    return plugins.keys(plugins.find(_OPTIMIZERS, str(optimizer.get("kind")), "training.optimizer"))
 
 
 class TrainingOverride(ConfigSection):
-    """The same keys, all optional."""
+    """What a mechanism trains in its own way; further keys are options of the optimiser, as those of `optimizer` itself."""
 
-    optimizer: Optimizer | None = None
-    learning_rate: Positive | None = None
-    momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    schedule: Literal["constant", "linear", "cosine"] | None = None
-    warmup: Annotated[int, Field(ge=0)] | None = None
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    optimizer: Spec | None = None
     batch_size: Annotated[int, Field(gt=0)] | None = None
     sample_rate: Rate | None = None
     steps: Annotated[int, Field(gt=0)] | None = None
     epochs: Positive | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the optimiser that stand beside it, for every optimiser that takes them."""
+        return {key: value for key, value in (self.model_extra or {}).items() if value is not None}
+
+    @model_validator(mode="after")
+    def _given_once(self) -> TrainingOverride:
+        if doubles := sorted(self.options.keys() & (self.optimizer or {}).keys()):
+            raise ValueError(f"{', '.join(doubles)} stands both in optimizer and beside it; give it once")
+        if self.optimizer is not None:
+            optimizer = {**self.optimizer, **self.options}
+            _check(lambda: self.check_options(optimizer))
+            _, mandatory = optimizer_keys(optimizer)
+            if set(mandatory) <= optimizer.keys():  # a mechanism may give what is missing here
+                _check(lambda: plugins.build(_OPTIMIZERS, optimizer, "training.optimizer"))
+        return self
+
+    def check_options(self, optimizer: Mapping[str, Any]) -> None:
+        """Raise `ConfigError` where a key is neither one of a training nor an option of this optimiser."""
+        takes, _ = optimizer_keys(optimizer)
+        fields = list(TrainingOverride.model_fields)
+        for key in self.options:
+            if key not in takes:
+                raise UnknownKey(
+                    key,
+                    f"{plugins.hint(key, [*fields, *takes])} Allowed here: {', '.join(fields)}, and the "
+                    f"options of the optimiser '{optimizer.get('kind')}': {', '.join(takes) or 'none'}",
+                )
+
+
+class TrainingSection(TrainingOverride):
+    """How models are trained; a mechanism can override single keys."""
+
+    optimizer: Spec = {"kind": "sgd"}
+
+    def overridden(self, own: TrainingOverride) -> TrainingSection:
+        """Return this training with a mechanism's own keys on top; giving one of a pair replaces the other.
+
+        Where the mechanism has an optimiser of its own, the options beside the common optimiser hold for it too if it takes
+        them; those within the common optimiser do not.
+
+        Raises:
+            ConfigError: an optimiser that does not exist, an option that it does not take or lacks, or a value that it refuses.
+        """
+        if own.optimizer is None:
+            own.check_options(self.optimizer)
+            optimizer = {**self.optimizer, **self.options, **own.options}
+        else:
+            takes, _ = optimizer_keys(own.optimizer)
+            common = {key: value for key, value in self.options.items() if key in takes}
+            optimizer = {**common, **own.optimizer, **own.options}
+        plugins.build(_OPTIMIZERS, optimizer, "training.optimizer")
+        values: dict[str, Any] = {}
+        for pair in _PAIRS:
+            source = self if all(getattr(own, name) is None for name in pair) else own
+            values |= {name: getattr(source, name) for name in pair}
+        return TrainingSection(optimizer=optimizer, **values)
 
 
 class DeclaredClaim(ConfigSection):
@@ -255,6 +318,22 @@ class Config(ConfigSection):
     """Checks of what was run that third parties add (`package.module:Class`); this project's own always run."""
     coverage: list[Spec] = []
     """Classes of attack that third parties add to the report's list."""
+
+    def training_of(self, mechanism: MechanismSpec) -> TrainingSection:
+        """Return how a mechanism is trained.
+
+        Raises:
+            ConfigError: options that its optimiser does not take, lacks or refuses.
+        """
+        try:
+            return self.training.overridden(mechanism.training)
+        except ConfigError as error:
+            raise ConfigError(f"training of '{mechanism.name}': {error}") from error
+
+    @model_validator(mode="after")
+    def _trainings_fit(self) -> Config:
+        _check(lambda: [self.training_of(mechanism) for mechanism in self.mechanisms])
+        return self
 
     @model_validator(mode="after")
     def _names_agree(self) -> Config:

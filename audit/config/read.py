@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from audit import plugins
 from audit.config import yaml_text
 from audit.config.model import VERSION, Config
 from audit.core.errors import ConfigError
@@ -57,8 +57,7 @@ def config_names(name: str) -> Path:
     for folder in _folders():
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"
-    near = difflib.get_close_matches(name, shipped_configs(), n=1)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
+    hint = plugins.hint(name, shipped_configs())
     raise ConfigError(
         f"no config is called '{name}'.{hint} There are: {', '.join(shipped_configs())}; or give a path to a YAML file"
     )
@@ -133,9 +132,8 @@ def options(path: Path, permitted_keys: Sequence[str]) -> dict[str, Any]:
     raw, lines = _read_yaml(_text(path), path.name)
     for key in raw:
         if str(key).replace("-", "_") not in permitted_keys:
-            near = difflib.get_close_matches(str(key), permitted_keys, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
             place = f"{path.name}:{lines.get(str(key), 1)}"
+            hint = plugins.hint(str(key), permitted_keys)
             raise ConfigError(f"{place}: unknown option '{key}'.{hint} Allowed here: {', '.join(permitted_keys)}")
     return {str(key).replace("-", "_"): value for key, value in raw.items()}
 
@@ -218,9 +216,12 @@ def _problem(error: Any, lines: Mapping[str, int], origins: Mapping[str, str], l
     place = _place(path, lines, origins, location)
     if error["type"] == "extra_forbidden":
         permitted_keys = _keys_at(loc[:-1])
-        near = difflib.get_close_matches(loc[-1], permitted_keys, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        return f"{place}: unknown key '{path}'.{hint} Allowed here: {', '.join(permitted_keys)}"
+        return (
+            f"{place}: unknown key '{path}'.{plugins.hint(loc[-1], permitted_keys)} Allowed here: {', '.join(permitted_keys)}"
+        )
+    if error["type"] == "unknown_key":
+        path = f"{path}.{error['ctx']['key']}"
+        return f"{_place(path, lines, origins, location)}: unknown key '{path}'.{error['msg']}"
     message = error["msg"].removeprefix("Value error, ")
     value_text = "" if error["type"] in ("missing", "value_error") else f" (found {error['input']!r})"
     return f"{place}: {path or 'config'}: {message}{value_text}"

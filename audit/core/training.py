@@ -28,7 +28,7 @@ class TrainingJob:
             "init", "batches" and "noise", so a model does not depend on its neighbours in the job.
         mechanism: what has to be executed.
         model: model spec `{"kind": name, ...}` or `{"factory": "package.module:callable", ...}`.
-        optimizer: `{"kind": "sgd"|"adam", "learning_rate": float, "momentum": float, "weight_decay": float}`.
+        optimizer: spec of a plug-in of `audit/optimizers`, such as `{"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9}`.
         access: the most that any attack will look at; decides what the trainer records.
         device: "cpu" or "cuda" (or "cuda:1").
         start: weights that every model starts from, name to array, in place of its own initialisation; None for that.

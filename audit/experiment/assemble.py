@@ -129,7 +129,7 @@ def _recipe(
     config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
 ) -> tuple[Recipe, tuple[Observer, ...]]:
     """Return a training, and what it is to each party where it is not the same to all."""
-    training = _training(config, spec)
+    training = config.training_of(spec)
     rate = _sample_rate(training, len(dataset.train), spec.name)
     steps = _steps(training, rate, spec.name)
     adjacency = _adjacency(config, spec.name)
@@ -155,30 +155,17 @@ def _recipe(
             family = noisy.family
         source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"
         declarations = (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=source, family=family),)
-    takes, _ = plugins.keys(plugins.find("audit.optimizers", training.optimizer, "training.optimizer"))
-    keys = [key for key in ("learning_rate", "weight_decay", "schedule", "warmup", "momentum") if key in takes]
-    optimizer: dict[str, Any] = {"kind": training.optimizer, **{key: getattr(training, key) for key in keys}}
     recipe = Recipe(
         name=spec.name,
         mechanism=mechanism,
         trainer=trainer,
         model=config.model,
-        optimizer=optimizer,
+        optimizer=training.optimizer,
         accountants=tuple(accountants),
         declared=declarations,
         remark="" if observed is None else observed.remark,
     )
     return recipe, () if observed is None else observed.observers(mechanism)
-
-
-def _training(config: Config, spec: MechanismSpec) -> TrainingSection:
-    """The common training keys with the mechanism's own on top; giving one of a pair replaces the other."""
-    own = spec.training.model_dump(exclude_none=True)
-    common = config.training.model_dump()
-    for pair in (("batch_size", "sample_rate"), ("steps", "epochs")):
-        if any(key in own for key in pair):
-            common.update(dict.fromkeys(pair))
-    return TrainingSection(**(common | own))
 
 
 def _sample_rate(training: TrainingSection, records: int, name: str) -> float:

@@ -15,7 +15,7 @@ from audit.optimizers._schedule import check_common, check_share, rate_factor
 class Sgd:
     """Options of stochastic gradient descent; `weight_decay` is added to the gradient."""
 
-    learning_rate: float
+    learning_rate: float = 0.5
     momentum: float = 0.0
     weight_decay: float = 0.0
     schedule: str = "constant"

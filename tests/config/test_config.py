@@ -115,3 +115,48 @@ def test_a_declared_claim_may_assert_a_family() -> None:
         assert config.mechanisms[1].claim is not None and config.mechanisms[1].claim.family == family
     with pytest.raises(ConfigError, match="family"):
         parse(CONFIG, [claim % "laplace"])
+
+
+def test_options_of_the_optimiser_stand_beside_it_or_in_it() -> None:
+    beside = parse(CONFIG, ["training.momentum=0.5"]).config
+    within = parse(
+        CONFIG, ["training.optimizer={kind: sgd, learning_rate: 0.5, momentum: 0.5}", "training.learning_rate=null"]
+    ).config
+    assert [config.training_of(config.mechanisms[0]).optimizer for config in (beside, within)] == [
+        {"kind": "sgd", "learning_rate": 0.5, "momentum": 0.5}
+    ] * 2
+
+
+def test_a_mechanism_changes_the_options_of_the_common_optimiser_or_brings_its_own() -> None:
+    overrides = ["training.momentum=0.5", "training.weight_decay=0.1"]
+    change = parse(CONFIG, [*overrides, "mechanisms.dp.training={momentum: 0.0, steps: 3}"]).config
+    training = change.training_of(change.mechanisms[1])
+    assert training.optimizer == {"kind": "sgd", "learning_rate": 0.5, "momentum": 0.0, "weight_decay": 0.1}
+    assert (training.steps, training.batch_size) == (3, 50)
+    own = parse(CONFIG, [*overrides, "mechanisms.dp.training={optimizer: {kind: adam, beta1: 0.8}}"]).config
+    assert own.training_of(own.mechanisms[1]).optimizer == {
+        "kind": "adam",
+        "beta1": 0.8,
+        "learning_rate": 0.5,
+        "weight_decay": 0.1,
+    }  # Adam takes no momentum
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.beta1=0.8", "unknown key 'training.beta1'"),
+        ("training.optimizer.beta1=0.8", "unknown key 'beta1'"),
+        ("training={optimizer: adam, steps: 3, batch_size: 50}", "training of 'plain': .*adam needs the key 'learning_rate'"),
+        ("training={optimizer: adm, steps: 3, batch_size: 50}", "Did you mean 'adam'"),
+        ("training.learning_rate=fast", "learning_rate is 'fast'; expected a number"),
+        ("training.warmup=1.5", "warmup is 1.5; expected a whole number"),
+        ("training.learning_rate=true", "learning_rate is True; expected a number"),
+        ("mechanisms.dp.training={momentun: 0.5}", "training of 'dp': unknown key 'momentun'. Did you mean 'momentum'"),
+        ("mechanisms.dp.training={optimizer: adam, momentum: 0.5}", "unknown key 'mechanisms.1.training.momentum'"),
+        ("mechanisms.dp.training={learning_rate: -1}", "training of 'dp': .*expected a finite number above 0"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_refused(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(CONFIG, [override])

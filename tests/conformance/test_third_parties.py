@@ -51,14 +51,15 @@ class Narrow:  # an architecture
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signs:  # an optimiser
+class Signs:  # an optimiser, with an option that no other has
     learning_rate: float
+    dead_zone: float = 0.0
 
     def start(self, steps):
         return self
 
     def step(self, flat, gradient):
-        flat.sub_(self.learning_rate * torch.sign(gradient))
+        flat.sub_(self.learning_rate * torch.sign(gradient) * (gradient.abs() > self.dead_zone))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,7 @@ name: foreign
 seed: 5
 data: {kind: "their_audit.parts:Clouds", spread: 0.5, train: 150, pool: 100}
 model: {kind: "their_audit.parts:Narrow", width: 4}
-training: {optimizer: "their_audit.parts:Signs", learning_rate: 0.01, batch_size: 30, steps: 10}
+training: {optimizer: {kind: "their_audit.parts:Signs", dead_zone: 1e-6}, learning_rate: 0.01, batch_size: 30, steps: 10}
 mechanisms:
   - {name: plain, kind: non_private}
   - {name: phased, kind: "their_audit.parts:LoudThenQuiet", loud: 4.0, quiet: 2.0, trainer: "their_audit.parts:Phases"}
@@ -232,6 +233,10 @@ def test_a_model_is_read_by_a_subject_of_somebody_else(package: Path, capsys: py
         ("data.sprad=1", "unknown key 'sprad'.*Did you mean 'spread'"),
         ("model.kind='their_audit.nowhere:Narrow'", "cannot load"),
         ("training.optimizer='their_audit.parts:Sign'", "cannot load"),
+        ("training.optimizer.dead_zon=1", "unknown key 'dead_zon'.*Did you mean 'dead_zone'"),
+        ("training.dead_zon=1", "unknown key 'training.dead_zon'.*Did you mean 'dead_zone'"),
+        ("training.dead_zone=1", "dead_zone stands both in optimizer and beside it"),
+        ("training.optimizer.dead_zone=much", "dead_zone is 'much'; expected a number"),
         ("mechanisms.phased.luod=1", "unknown key 'luod'.*Did you mean 'loud'"),
         ("mechanisms.phased.trainer=null", "has no default trainer"),
         ("output.formats=['their_audit.parts:Name']", "cannot load"),

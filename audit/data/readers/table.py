@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from audit import plugins
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
@@ -127,8 +127,7 @@ class Table:
         for key, columns in by_option.items():
             for name in columns:
                 if name not in frame.columns:
-                    near = difflib.get_close_matches(str(name), [str(column) for column in frame.columns], n=1)
-                    hint = f" Did you mean '{near[0]}'?" if near else ""
+                    hint = plugins.hint(str(name), [str(column) for column in frame.columns])
                     raise DataError(
                         f"{place} has no column '{name}' (data.{key}).{hint} It has: {', '.join(map(str, frame.columns))}"
                     )
