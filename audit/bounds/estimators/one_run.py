@@ -27,7 +27,7 @@ class OneRun:
         guess_fractions: shares of the coins that are guessed, half from either end.
         calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed
             exactly (docs/statistics.md, "One run, all counts together"); "each" tests every count at an equal share of the
-            error rate with the published p-value.
+            error rate with the p-value of one count.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
         fair coins, for any dependence between scores; scores of R runs with m coins each count as one run with R m coins,

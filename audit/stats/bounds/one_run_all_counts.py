@@ -112,8 +112,8 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
 
     An epsilon is refuted where `chance` is at most the error rate less `escape`. Where `escape` would take more than nine
     tenths of it (small epsilons, where coins times delta is large), nine tenths are taken and one of every second count
-    alone has to refute that epsilon too, by the published p-value at the whole error rate. `escape` falls with epsilon and
-    grows with delta, the published p-value grows with both, so their worst on a stretch is at its ends.
+    alone has to refute that epsilon too, by the p-value of one count at the whole error rate. `escape` falls with epsilon and
+    grows with delta, that p-value grows with both, so their worst on a stretch is at its ends.
     """
     last = epsilon if up_to is None else up_to
     if walk.guesses[-1] == 0 or last >= LARGEST:

@@ -9,11 +9,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
-from audit.stats.bounds import roots
+from audit.stats.bounds import one_count, roots
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Array, Counts
+from audit.stats.bounds.validation import Counts
 
 Pairs = Callable[[float], tuple[float, float]]
 """The (epsilon, delta) of each parameter from 0 on; neither falls as the parameter grows."""
@@ -25,48 +24,15 @@ def p_value(epsilon: float, *, guesses: int, correct: int, coins: int, delta: fl
 
     Guarantee: `P[correct guesses >= v] <= p(v)` when each of `coins` memberships is an independent fair coin, the
         mechanism is (epsilon, delta)-DP in each, and the number of guesses was fixed before the coins were looked at.
-        Non-decreasing in epsilon wherever it is below 1/2.
+        Non-decreasing in epsilon wherever it is below 1. No mechanism of so many coins does better where it is below 1.
     References:
-        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2 (there `r`, `v`, `m`).
+        docs/statistics.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2, has a larger
+        term of delta.
 
     >>> round(p_value(0.0, guesses=10, correct=10, coins=10, delta=0.0) * 1024, 9)
     1.0
     """
-    if correct <= 0:
-        return 1.0
-    rate = 1 / (1 + math.exp(-epsilon))
-    tail = float(special.bdtrc(correct - 1, guesses, rate)) if correct <= guesses else 0.0
-    if delta == 0 or tail >= NEVER:
-        return min(tail, 1.0)
-    return min(1.0, tail + 2 * coins * delta * _steepest_window(guesses, correct, rate))
-
-
-def _steepest_window(guesses: int, correct: int, rate: float) -> float:
-    """The maximum over i of `P[correct - i <= Binomial < correct] / i`.
-
-    Only windows that end near the mode can win: the probabilities rise down to the mode and fall below it, so the
-    average of a window that reaches far beyond it (nine standard deviations and nine) has passed its maximum. What lies
-    above the same distance on the other side is added whole.
-    """
-    reach = 9 * math.sqrt(guesses * rate * (1 - rate)) + 9
-    highest = min(correct - 1, math.ceil(guesses * rate + reach))
-    lowest = max(0, min(highest, math.floor(guesses * rate - reach)))
-    below = np.arange(highest, lowest - 1, -1, dtype=np.float64)
-    beyond = float(special.bdtrc(highest, guesses, rate)) if highest < correct - 1 else 0.0
-    mass = beyond + np.cumsum(np.exp(log_binomial(below, guesses, rate)))
-    return float((mass / np.arange(correct - highest, correct - highest + len(mass))).max())
-
-
-def log_binomial(count: Array, trials: int, rate: float) -> Array:
-    """Logarithms of the binomial probabilities of `count`."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(
-            special.gammaln(trials + 1)
-            - special.gammaln(count + 1)
-            - special.gammaln(trials - count + 1)
-            + special.xlogy(count, rate)
-            + special.xlog1py(trials - count, -rate)
-        )
+    return one_count.p_value(correct, guesses, 1 / (1 + math.exp(-epsilon)), escapes=coins * delta)
 
 
 def guess_counts(coins: int, fractions: tuple[float, ...]) -> Counts:
@@ -126,9 +92,9 @@ def delta_bound(guesses: Counts, correct: Counts, *, coins: int, epsilon: float,
     for count, right in zip(guesses.tolist(), correct.tolist(), strict=True):
         if right <= 0:
             continue
-        room = level - float(special.bdtrc(right - 1, count, rate))
+        room = level - one_count.tail(right, count, rate)
         if room > 0:
-            best = max(best, room / (2 * coins * _steepest_window(count, right, rate)))
+            best = max(best, room / (coins * one_count.stein_factor(right, count, rate)))
     return min(best, 1.0)
 
 

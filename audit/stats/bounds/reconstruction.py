@@ -1,0 +1,62 @@
+"""What right answers of independent trials prove, against the success of an attack that sees no release.
+
+The theorems and their proofs are in docs/statistics.md, section "Reconstruction".
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy import special
+
+from audit.stats.bounds import binomial
+
+
+def epsilon_of_success(success: float, baseline: float, delta: float, *, replace: bool) -> float:
+    """The least epsilon at `delta` with which a guess of baseline `baseline` can be right with chance `success`.
+
+    Args:
+        baseline: the largest prior chance of any answer: 1 / k for k equally likely values.
+        replace: the claim is about replacing the secret by another; else about adding or removing its record.
+
+    >>> round(math.exp(epsilon_of_success(0.5, 0.25, 0.0, replace=True)), 9)  # 3 (L - delta) / (1 - L)
+    3.0
+    >>> round(math.exp(epsilon_of_success(0.5, 0.25, 0.0, replace=False)), 9)  # max of 4 L and 0.75 / (1 - L)
+    2.0
+    """
+    if success <= baseline + delta * (1 - baseline if replace else 1):
+        return 0.0
+    if success >= 1:
+        return math.inf
+    if replace:
+        factors = [(success - delta) * (1 - baseline) / (baseline * (1 - success))]
+    else:
+        factors = [(success - delta) / baseline, (1 - delta - baseline) / (1 - success)]
+    return max(0.0, *(math.log(factor) for factor in factors if factor > 0))
+
+
+def mu_of_success(success: float, baseline: float, *, replace: bool) -> float:
+    """The least mu of a Gaussian-DP mechanism with which a guess of baseline `baseline` can be right with chance `success`.
+
+    The better of two forms: `1 - f(baseline)` holds for both adjacencies; `1 - f` at the average chance of the same guess under
+    other values holds for a replacement, which add/remove allows at twice its mu.
+
+    >>> round(mu_of_success(0.3891, 0.1, replace=False), 3)  # ten orthogonal candidates: 1 - f(1/10) at mu = 1
+    1.0
+    """
+    if success <= baseline:
+        return 0.0
+    if success >= 1:
+        return math.inf
+    reached = float(special.ndtri(success))
+    against_others = reached - float(special.ndtri((1 - success) * baseline / (1 - baseline)))
+    return max(0.0, reached - float(special.ndtri(baseline)), against_others if replace else against_others / 2)
+
+
+def success_lower(successes: int, trials: int, significance: float) -> float:
+    """The Clopper-Pearson lower limit on the chance of a right answer.
+
+    Guarantee: exceeds the mean chance with probability at most `significance` where trials are independent with equal chances,
+        and the largest chance in any case.
+    """
+    return float(binomial.rate_lower(successes, trials, significance)) if successes else 0.0

@@ -1,0 +1,137 @@
+"""Right answers of independent trials: both adjacencies, against linear programs, closed forms and known mechanisms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from audit.stats.bounds import reconstruction
+from audit.stats.curves import tradeoff
+
+
+def best_success(priors: list[float], epsilon: float, delta: float, *, replace: bool) -> float:
+    """The largest chance of a right guess of any release, by a linear program over all of them."""
+    k = len(priors)
+    states = k if replace else k + 1  # the last one: no record
+    outputs = k
+    pairs = (
+        [(a, b) for a in range(k) for b in range(k) if a != b] if replace else [p for v in range(k) for p in ((v, k), (k, v))]
+    )
+    width = outputs * states + len(pairs) * outputs
+    rows, limits = [], []
+    for index, (a, b) in enumerate(pairs):
+        first = outputs * states + index * outputs
+        spent = np.zeros(width)
+        spent[first : first + outputs] = 1
+        rows.append(spent)
+        limits.append(delta)
+        for y in range(outputs):
+            row = np.zeros(width)
+            row[y * states + a], row[y * states + b], row[first + y] = 1, -math.exp(epsilon), -1
+            rows.append(row)
+            limits.append(0.0)
+    total = np.zeros((states, width))
+    for x in range(states):
+        total[x, x : outputs * states : states] = 1
+    gain = np.zeros(width)
+    for v, prior in enumerate(priors):
+        gain[v * states + v] = -prior
+    return -optimize.linprog(gain, A_ub=np.array(rows), b_ub=limits, A_eq=total, b_eq=np.ones(states), method="highs").fun
+
+
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
+@pytest.mark.parametrize("priors", [[0.5, 0.5], [0.25] * 4, [0.1] * 10, [0.6, 0.3, 0.1]])
+def test_no_release_does_better(priors: list[float], delta: float, *, replace: bool) -> None:
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        success = best_success(priors, epsilon, delta, replace=replace)
+        stated = reconstruction.epsilon_of_success(success, max(priors), delta, replace=replace)
+        assert stated <= epsilon + 1e-7
+        if len(set(priors)) == 1:
+            assert stated == pytest.approx(epsilon, abs=1e-6)  # reached by randomised response that gives away at times
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
+def test_two_antipodal_and_two_orthogonal_candidates_are_exact_in_the_family(mu: float) -> None:
+    """The best guess among two Gaussians at distance d is right with chance Phi(d / 2); a replacement moves by d."""
+    for distance in (mu * math.sqrt(2), 2 * mu):
+        success = stats.norm.cdf(distance / 2)
+        assert reconstruction.mu_of_success(success, 0.5, replace=True) == pytest.approx(distance)
+    assert reconstruction.mu_of_success(stats.norm.cdf(mu), 0.5, replace=False) == pytest.approx(mu)
+
+
+def success_among_orthogonal(choices: int, mu: float) -> float:
+    """The chance that a normal variable with mean mu exceeds k - 1 with mean 0."""
+    grid = np.linspace(-12, 12 + mu, 20_001)
+    return float(np.sum(stats.norm.pdf(grid - mu) * stats.norm.cdf(grid) ** (choices - 1)) * (grid[1] - grid[0]))
+
+
+@pytest.mark.parametrize(
+    ("choices", "mu", "reached"), [(2, 1.0, 0.7603), (10, 1.0, 0.3412), (100, 1.0, 0.0825), (256, 1.0, 0.0440)]
+)
+def test_orthogonal_candidates_stay_below_their_bound(choices: int, mu: float, reached: float) -> None:
+    success = success_among_orthogonal(choices, mu)
+    assert success == pytest.approx(reached, abs=8e-4)  # of 400,000 draws
+    assert reconstruction.mu_of_success(success, 1 / choices, replace=False) < mu
+    assert reconstruction.mu_of_success(success, 1 / choices, replace=True) <= mu * math.sqrt(2) + 1e-9
+    assert success < float(tradeoff.tpr_of_gdp(mu, 1 / choices))
+
+
+def test_the_better_form_depends_on_the_number_of_values() -> None:
+    ten = success_among_orthogonal(10, 1.0)
+    assert reconstruction.mu_of_success(ten, 0.1, replace=True) == pytest.approx(0.954, abs=0.1)
+    assert reconstruction.mu_of_success(0.999, 0.5, replace=False) == pytest.approx(stats.norm.ppf(0.999))
+
+
+def test_nothing_and_everything() -> None:
+    for replace in (True, False):
+        assert reconstruction.epsilon_of_success(0.1, 0.1, 0.0, replace=replace) == 0
+        assert reconstruction.epsilon_of_success(0.15, 0.1, 0.1, replace=replace) == 0
+        assert reconstruction.epsilon_of_success(1.0, 0.1, 0.0, replace=replace) == math.inf
+        assert reconstruction.mu_of_success(0.1, 0.1, replace=replace) == 0
+        assert reconstruction.mu_of_success(1.0, 0.1, replace=replace) == math.inf
+    assert reconstruction.success_lower(0, 10, 0.05) == 0
+    assert reconstruction.success_lower(10, 10, 0.05) == pytest.approx(0.05 ** (1 / 10))
+
+
+@pytest.mark.parametrize("choices", [2, 4, 10])
+@pytest.mark.parametrize("delta", [1e-5, 0.1])
+def test_coverage_on_randomised_response_with_reveal(choices: int, delta: float) -> None:
+    """Right answers of independent trials are binomial, so the error rate is exact: no simulation is needed."""
+    trials, epsilon = 400, 1.0
+    success = (math.exp(epsilon) + (choices - 1) * delta) / (math.exp(epsilon) + choices - 1)
+    mass = stats.binom.pmf(np.arange(trials + 1), trials, success)
+    bounds = [
+        reconstruction.epsilon_of_success(reconstruction.success_lower(v, trials, 0.05), 1 / choices, delta, replace=True)
+        for v in range(trials + 1)
+    ]
+    wrong = mass[np.array(bounds) > epsilon].sum()
+    assert wrong <= 0.05
+    assert wrong > 0.02  # and not far below: the form is sharp
+    assert np.interp(0.5, np.cumsum(mass), bounds) > 0.7
+    other = [
+        reconstruction.epsilon_of_success(reconstruction.success_lower(v, trials, 0.05), 1 / choices, delta, replace=False)
+        for v in range(trials + 1)
+    ]
+    assert (np.array(other) <= np.array(bounds) + 1e-12).all()
+
+
+@pytest.mark.parametrize("simplex", [True, False])
+@pytest.mark.parametrize("choices", [2, 10, 100])
+@pytest.mark.parametrize("delta", [1e-5, 0.1])
+def test_coverage_on_the_gaussian(choices: int, delta: float, *, simplex: bool) -> None:
+    """Simplex candidates are orthogonal ones less their mean, longer by sqrt(k / (k - 1)) at a record's length."""
+    mu, trials = 1.0, 300
+    scale = mu * math.sqrt(choices / (choices - 1)) if simplex else mu
+    success = success_among_orthogonal(choices, scale)
+    replaced = scale * math.sqrt(2)
+    mass = stats.binom.pmf(np.arange(trials + 1), trials, success)
+    for replace, truth in ((False, mu), (True, replaced)):
+        lower = [reconstruction.success_lower(v, trials, 0.05) for v in range(trials + 1)]
+        mus = np.array([reconstruction.mu_of_success(level, 1 / choices, replace=replace) for level in lower])
+        epsilons = np.array([reconstruction.epsilon_of_success(level, 1 / choices, delta, replace=replace) for level in lower])
+        assert mass[mus > truth].sum() <= 0.05
+        assert mass[epsilons > tradeoff.epsilon_of_gdp(truth, delta)].sum() <= 0.05
