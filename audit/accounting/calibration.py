@@ -1,4 +1,4 @@
-"""Noise for a privacy budget, and the budget spent over the steps of a training."""
+"""Noise for a privacy budget, steps within one, delta at an epsilon, and the budget spent over the steps of a training."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.errors import ConfigError
-from audit.core.events import Repeated, dp_sgd
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_changes import with_noise_factor
+from audit.core.events import Event, Repeated, dp_sgd
 from audit.core.protocols import Accountant
 from audit.core.results import Trajectory
 
-_TOLERANCE = 1e-3  # of the target that the calibrated noise may leave unspent
-_SMALLEST, _LARGEST = 1e-2, 1e6  # noise multipliers that are searched
+_TOLERANCE = 1e-3  # of the target that a calibrated noise may leave unspent
+_DELTA_TOLERANCE = 1e-4  # of the target that a delta may leave
+_NOISES = (1e-2, 1e6)  # noise multipliers, or factors on them, that are searched
+_DELTAS = (1e-200, 0.99)
 _EVALUATIONS = 60
+Excess = Callable[[float], float]
+"""Logarithm of a claim over its target, falling in its argument: negative is within the budget."""
 
 
 def calibrate_noise(
@@ -39,76 +44,141 @@ def calibrate_noise(
         ConfigError: no noise multiplier up to 1e6 meets the target (an accountant may have a floor).
         UnsupportedMechanism: the accountant does not cover such a mechanism.
     """
-    checks.positive(target_epsilon, "target_epsilon")
 
     def with_noise(noise: float) -> Repeated:
         return dp_sgd(noise_multiplier=noise, clip_norm=clip_norm, sample_rate=sample_rate, steps=steps)
 
+    return with_noise(_least_noise(accountant, with_noise, target_epsilon, delta, adjacency))
+
+
+def noise_factor(
+    accountant: Accountant, event: Event, *, target_epsilon: float, delta: float, adjacency: Adjacency
+) -> tuple[float, Event]:
+    """About the least factor on all noise multipliers of an event whose claim stays within the target, and that event.
+
+    Guarantee:
+        As for `calibrate_noise`.
+
+    Raises:
+        ConfigError: the event has no noise, or no factor up to 1e6 meets the target.
+        UnsupportedMechanism: the accountant does not cover such a mechanism.
+    """
+    factor = _least_noise(accountant, lambda factor: with_noise_factor(event, factor), target_epsilon, delta, adjacency)
+    return factor, with_noise_factor(event, factor)
+
+
+def _least_noise(
+    accountant: Accountant, with_noise: Callable[[float], Event], target: float, delta: float, adjacency: Adjacency
+) -> float:
+    checks.positive(target, "target_epsilon")
+
     def excess(noise: float) -> float:
-        """Logarithm of the claim over the target: negative is within the budget."""
         epsilon = accountant.claim(with_noise(noise), delta=delta, adjacency=adjacency).epsilon
         if math.isnan(epsilon):
             raise ConfigError(f"the accountant claims NaN at noise_multiplier {noise:g}; it cannot be calibrated")
-        return math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
+        return math.log(epsilon / target) if epsilon > 0 else -math.inf
 
-    bracket = _bracket(excess, target_epsilon)
-    for turn in range(_EVALUATIONS):
-        if bracket.done:
-            break
-        noise = bracket.next(halve=turn % 3 == 2)
-        bracket = bracket.narrow(noise, excess(noise))
-    return with_noise(bracket.high)
+    bracket = _bracket(excess, start=1.0, limits=_NOISES, stride=2.0)
+    if bracket.excess_high > 0:
+        raise ConfigError(
+            f"no noise_multiplier up to {_NOISES[1]:g} meets epsilon {target:g}: the claim is still "
+            f"{target * math.exp(bracket.excess_high):.4g}; raise the target or delta, or choose an accountant without a floor"
+        )
+    return _narrowed(bracket, excess, _TOLERANCE).high
+
+
+def delta_bracket(epsilon_at: Callable[[float], float], epsilon: float) -> tuple[float, float]:
+    """Two deltas next to each other, the first costing more than `epsilon` and the second at most that.
+
+    Args:
+        epsilon_at: from delta to an epsilon, falling.
+
+    Returns:
+        (0, 1e-200) where even that delta is within `epsilon`, (0.99, 1) where not even 0.99 is. Deltas for which the
+        accountant has no claim count as costing more, but for the first that is tried (1e-5).
+
+    >>> low, high = delta_bracket(lambda delta: -math.log(delta), 10.0)
+    >>> low <= math.exp(-10) <= high <= low * 1.01
+    True
+    """
+    checks.nonnegative(epsilon, "epsilon")
+    start = 1e-5
+    first = epsilon_at(start)
+
+    def excess(delta: float) -> float:
+        try:
+            value = first if delta == start else epsilon_at(delta)
+        except UnsupportedMechanism:
+            return math.inf
+        if math.isnan(value):
+            raise ConfigError(f"the accountant claims NaN at delta {delta:g}; it has no delta for an epsilon")
+        if value <= epsilon:
+            return math.log(value / epsilon) if value > 0 else -math.inf
+        return math.log(value / epsilon) if epsilon > 0 else math.inf
+
+    bracket = _bracket(excess, start=start, limits=_DELTAS, stride=30.0)
+    if bracket.excess_high > 0:
+        return bracket.high, 1.0
+    if bracket.excess_low <= 0:
+        return 0.0, bracket.low
+    bracket = _narrowed(bracket, excess, _DELTA_TOLERANCE)
+    return bracket.low, bracket.high
 
 
 @dataclass(frozen=True, slots=True)
 class _Bracket:
-    """Two noise multipliers, `high` within the budget and `low` not, with the excess at each."""
+    """Two arguments, `high` within the budget and `low` not, with the excess at each."""
 
     low: float
     high: float
     excess_low: float
     excess_high: float
 
-    @property
-    def done(self) -> bool:
-        return self.excess_high >= math.log1p(-_TOLERANCE) or self.high <= self.low * (1 + 1e-9)
+    def done(self, tolerance: float) -> bool:
+        return self.excess_high >= math.log1p(-tolerance) or self.high <= self.low * (1 + 1e-9)
 
-    def next(self, *, halve: bool) -> float:
-        """A noise inside: where a power law through both ends just meets the target, or the geometric middle."""
+    def next(self, tolerance: float, *, halve: bool) -> float:
+        """An argument inside: where a power law through both ends just meets the target, or the geometric middle."""
         share = 0.5
         if not halve and math.isfinite(self.excess_low) and math.isfinite(self.excess_high):
-            target = math.log1p(-_TOLERANCE / 2)  # just inside the budget
+            target = math.log1p(-tolerance / 2)  # just inside the budget
             share = (self.excess_low - target) / (self.excess_low - self.excess_high)
         share = min(max(share, 0.01), 0.99)
         return math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
 
-    def narrow(self, noise: float, excess: float) -> _Bracket:
+    def narrow(self, argument: float, excess: float) -> _Bracket:
         if excess <= 0:
-            return _Bracket(self.low, noise, self.excess_low, excess)
-        return _Bracket(noise, self.high, excess, self.excess_high)
+            return _Bracket(self.low, argument, self.excess_low, excess)
+        return _Bracket(argument, self.high, excess, self.excess_high)
 
 
-def _bracket(excess: Callable[[float], float], target: float) -> _Bracket:
-    noise = 1.0
-    excess_at = excess(noise)
-    while excess_at > 0:
-        below, excess_below = noise, excess_at
-        noise *= 2
-        if noise > _LARGEST:
-            raise ConfigError(
-                f"no noise_multiplier up to {_LARGEST:g} meets epsilon {target:g}: the claim is still "
-                f"{target * math.exp(excess_at):.4g}; raise the target or delta, or choose an accountant without a floor"
-            )
-        excess_at = excess(noise)
-        if excess_at <= 0:
-            return _Bracket(below, noise, excess_below, excess_at)
-    while noise > _SMALLEST:
-        above, excess_above = noise, excess_at
-        noise /= 2
-        excess_at = excess(noise)
-        if excess_at > 0:
-            return _Bracket(noise, above, excess_at, excess_above)
-    return _Bracket(noise, noise, excess_at, excess_at)
+def _narrowed(bracket: _Bracket, excess: Excess, tolerance: float) -> _Bracket:
+    for turn in range(_EVALUATIONS):
+        if bracket.done(tolerance):
+            break
+        argument = bracket.next(tolerance, halve=turn % 3 == 2)
+        bracket = bracket.narrow(argument, excess(argument))
+    return bracket
+
+
+def _bracket(excess: Excess, *, start: float, limits: tuple[float, float], stride: float) -> _Bracket:
+    """Two arguments around the target; both the same limit where all between the limits are on one side of it."""
+    argument, value = start, excess(start)
+    while value > 0:
+        if argument >= limits[1]:
+            return _Bracket(argument, argument, value, value)
+        before, value_before = argument, value
+        argument = min(argument * stride, limits[1])
+        value = excess(argument)
+        if value <= 0:
+            return _Bracket(before, argument, value_before, value)
+    while argument > limits[0]:
+        after, value_after = argument, value
+        argument = argument / stride
+        value = excess(argument)
+        if value > 0:
+            return _Bracket(argument, after, value, value_after)
+    return _Bracket(argument, argument, value, value)
 
 
 def steps_within(

@@ -65,6 +65,17 @@ def open_probability(value: float, name: str) -> float:
     return value
 
 
+def count(value: float, name: str, *, minimum: int = 0) -> float:
+    """`value` itself, or `ConfigError` unless it is a whole number of at least `minimum`, of whatever type.
+
+    >>> count(1000.0, "steps")
+    1000.0
+    """
+    if not value >= minimum or not math.isfinite(value) or value != int(value):
+        raise ConfigError(f"{name} is {value}; expected a whole number of at least {minimum}")
+    return value
+
+
 def frozen(array: Any, dtype: Any = None) -> NDArray[Any]:
     """A read-only view of `array` (a copy only where the type has to change)."""
     view = np.asarray(array, dtype=dtype).view()

@@ -34,11 +34,15 @@ from audit.core.events import (
 
 _NODES = (PoissonSampled, SampledWithoutReplacement, Repeated, Composed, Parallel, Grouped)
 _LEAVES = (NonPrivate, Gaussian, Laplace, RandomizedResponse, Exponential, ApproximateDp, Concentrated)
-_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (*_LEAVES, *_NODES)}
 _FLAT: dict[str, Callable[..., Event]] = {"DpSgd": dp_sgd, "NonPrivate": sgd}
 """Files write the two usual trainings as one flat object, as they always did, so that hashes over files stay."""
 _OMISSIONS: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
 """Fields of leaves that files name only where they are not this."""
+
+
+def kinds_by_name() -> dict[str, type[Event]]:
+    """Return every class of event that files can hold, by name."""
+    return {kind.__name__: kind for kind in (*_LEAVES, *_NODES)}
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
@@ -100,10 +104,12 @@ def decode(tree: Mapping[str, Any], *, skip_validation: bool = False) -> Event:
     >>> decode({"kind": "DpSgd", "noise_multiplier": 2.0, "clip_norm": 1.0, "sample_rate": 0.1, "steps": 5}).count
     5
     """
-    name = tree.get("kind")
-    build = _FLAT[name] if name in _FLAT and "steps" in tree else _KINDS.get(str(name))
+    if not isinstance(tree, Mapping):
+        raise DataError(f'{tree!r} is no event; expected an object such as {{"kind": "Gaussian", "noise_multiplier": 2.0}}')
+    name, classes = tree.get("kind"), kinds_by_name()
+    build = _FLAT[name] if name in _FLAT and "steps" in tree else classes.get(str(name))
     if build is None:
-        raise DataError(f"an event of kind {name!r}; expected one of {', '.join(sorted({*_KINDS, *_FLAT}))}")
+        raise DataError(f"an event of kind {name!r}; expected one of {', '.join(sorted({*classes, *_FLAT}))}")
     values = {key: _value(key, value, skip_validation) for key, value in tree.items() if key != "kind"}
     try:
         return _without_validation(build, values) if skip_validation else build(**values)
@@ -118,7 +124,11 @@ def _value(key: str, value: Any, skip_validation: bool) -> Any:
         if value not in get_args(Unit):
             raise DataError(f"an event about one {value!r}; expected one of {', '.join(get_args(Unit))}")
         return value
-    return tuple(decode(part, skip_validation=skip_validation) for part in value) if key == "parts" else number(value)
+    if key != "parts":
+        return number(value)
+    if not isinstance(value, list | tuple):
+        raise DataError(f"parts is {value!r}; expected a list of events")
+    return tuple(decode(part, skip_validation=skip_validation) for part in value)
 
 
 def _without_validation(build: Any, values: Mapping[str, Any]) -> Event:

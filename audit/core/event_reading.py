@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from audit.core import checks
@@ -14,7 +14,6 @@ from audit.core.events import (
     Gaussian,
     Grouped,
     NonPrivate,
-    Parallel,
     PoissonSampled,
     ReleaseEvent,
     Repeated,
@@ -69,13 +68,30 @@ class NoisySteps:
 
 
 def parts(event: Event) -> tuple[Event, ...]:
-    """Return the events right below this one, () for a leaf."""
-    match event:
-        case PoissonSampled() | SampledWithoutReplacement() | Repeated() | Grouped():
-            return (event.mechanism,)
-        case Composed() | Parallel():
-            return event.parts
-    return ()
+    """Return the events right below this one, () for a leaf: its field `mechanism` or `parts`, of whatever kind it is."""
+    if hasattr(event, "mechanism"):
+        return (event.mechanism,)
+    return tuple(getattr(event, "parts", ()))
+
+
+def nodes(event: Event) -> Iterator[Event]:
+    """Yield the event and all that is below it."""
+    yield event
+    for part in parts(event):
+        yield from nodes(part)
+
+
+def rebuilt(event: Event, edit: Callable[[Event], Event]) -> Event:
+    """Return the event with `edit` applied to every node, from the leaves up.
+
+    >>> rebuilt(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3), lambda node: node)
+    Repeated(mechanism=Gaussian(unit='example', noise_multiplier=2.0, clip_norm=1.0), count=3)
+    """
+    if hasattr(event, "mechanism"):
+        event = replace(event, mechanism=rebuilt(event.mechanism, edit))  # type: ignore[type-var]
+    elif hasattr(event, "parts"):
+        event = replace(event, parts=tuple(rebuilt(part, edit) for part in event.parts))  # type: ignore[type-var]
+    return edit(event)
 
 
 def kinds(event: Event) -> frozenset[type]:

@@ -79,8 +79,7 @@ class RandomizedResponse(ReleaseEvent):
 
     def __post_init__(self) -> None:
         checks.probability(self.noise_parameter, "noise_parameter")
-        if self.buckets < 1:
-            raise ConfigError(f"buckets is {self.buckets}; expected at least 1")
+        checks.count(self.buckets, "buckets", minimum=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +154,7 @@ class Repeated(Event):
     count: int
 
     def __post_init__(self) -> None:
-        if not self.count >= 0:
-            raise ConfigError(f"count is {self.count}; expected at least 0")
+        checks.count(self.count, "count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,8 +186,7 @@ class Grouped(Event):
     size: int
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ConfigError(f"size is {self.size}; expected at least 1")
+        checks.count(self.size, "size", minimum=1)
 
 
 def dp_sgd(*, noise_multiplier: float, clip_norm: float, sample_rate: float, steps: int, unit: Unit = "example") -> Repeated:
@@ -208,14 +205,14 @@ def dp_sgd(*, noise_multiplier: float, clip_norm: float, sample_rate: float, ste
     >>> dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=0.01, steps=100).count
     100
     """
-    _count(steps)
+    checks.count(steps, "steps")
     step = Gaussian(noise_multiplier=noise_multiplier, clip_norm=clip_norm, unit=unit)
     return Repeated(mechanism=PoissonSampled(mechanism=step, sample_rate=sample_rate), count=steps)
 
 
 def sgd(*, sample_rate: float, steps: int, unit: Unit = "example") -> Repeated:
     """Return the event of plain stochastic gradient training on Poisson batches: no clipping, no noise, no guarantee."""
-    _count(steps)
+    checks.count(steps, "steps")
     return Repeated(mechanism=PoissonSampled(mechanism=NonPrivate(unit=unit), sample_rate=sample_rate), count=steps)
 
 
@@ -243,8 +240,3 @@ def words(event: Event) -> str:
 
 def _about(event: Event) -> str:
     return f", about one {event.unit}" if isinstance(event, ReleaseEvent) and event.unit != "example" else ""
-
-
-def _count(steps: int) -> None:
-    if not steps >= 0:  # also where it is NaN
-        raise ConfigError(f"steps is {steps}; expected a count of at least 0")

@@ -50,7 +50,7 @@ def test_noise_and_steps_are_inverse_to_epsilon() -> None:
 
 def test_figures_are_written(tmp_path: Path) -> None:
     file = tmp_path / "epsilon.svg"
-    invoke("epsilon", "--noise", "1", "--rate", "0.1", "--steps", "50", "-a", "rdp", "--plot", str(file))
+    invoke("epsilon", "--noise", "1", "--rate", "0.1", "--steps", "50", "-a", "rdp", "--plot", str(file), "--over", "steps")
     assert file.read_text().lstrip().startswith("<?xml")
     picture = tmp_path / "check.png"
     invoke("check", "-a", "renyi", *FEW, "--plot", str(picture))
@@ -174,3 +174,36 @@ def test_accepted_findings_pass_and_new_ones_do_not(tmp_path: Path, monkeypatch:
 def test_targets_that_mean_nothing_are_refused(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         invoke(*arguments)
+
+
+def test_any_event_with_its_curve_and_what_if(tmp_path: Path) -> None:
+    table, figure = tmp_path / "curve.csv", tmp_path / "curve.svg"
+    words = ("epsilon", "Gaussian(5.0)", "-a", "rdp", "--csv", str(table), "--plot", str(figure))
+    code, out = invoke(*words, "--what-if", "noise=1,x2", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["event"]["kind"] == "Gaussian"
+    assert [row["changes"] for row in found["what_if"]] == [["noise 1"], ["noise x2"]]
+    assert found["what_if"][0]["upper"] > found["truth"][1] > found["what_if"][1]["upper"]
+    lines = table.read_text().splitlines()
+    assert lines[0] == "delta,truth_at_least,truth_at_most,rdp" and len(lines) == 20
+    assert figure.read_text().lstrip().startswith("<?xml")
+
+
+def test_phases_groups_and_delta() -> None:
+    _, out = invoke("epsilon", "--phase", "1,0.01,100", "--phase", "2,0.01,50", "-a", "renyi", "--json")
+    single = json.loads(out)["truth"]
+    _, out = invoke("epsilon", "--phase", "1,0.01,100", "--phase", "2,0.01,50", "-a", "renyi", "--group-size", "2", "--json")
+    assert json.loads(out)["truth"][0] > single[1]
+    _, out = invoke("delta", "Laplace(1.0)", "--epsilon", "0.5", "--json", "-a", "reference")
+    low, high = json.loads(out)["truth"]
+    assert low <= 1 - 2.718281828459045 ** (-0.25) <= high <= 1.01 * low
+    _, out = invoke("noise", "2 * Gaussian(1)", "--target-epsilon", "2", "-a", "reference", "--json")
+    assert json.loads(out)["noise"][0]["factor"] > 2
+    _, out = invoke("steps", "20 * Gaussian(10)", "--target-epsilon", "2", "-a", "reference", "--json")
+    assert json.loads(out)["steps"][0]["steps"] >= 20
+    with pytest.raises(ConfigError, match="expected one of these"):
+        invoke("epsilon", "Gaussian(1)", "--noise", "1")
+    with pytest.raises(ConfigError, match="--steps missing"):
+        invoke("epsilon", "--noise", "1", "--rate", "0.1")
+    with pytest.raises(ConfigError, match="--what-if"):
+        invoke("epsilon", "Gaussian(1)", "--what-if", "noise")

@@ -1,0 +1,128 @@
+"""Rows of the tables in which accountants answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from audit.core.adjacency import Adjacency
+from audit.core.protocols import Side
+from audit.core.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpsilonRow:
+    """The epsilon that one accountant states.
+
+    Attributes:
+        side: where it claims to lie: "upper" (at or above the true epsilon), "lower", or "estimate", which is no bound.
+        epsilon: None where the accountant does not cover the mechanism; `note` then says why.
+        source: the accountant with its version.
+    """
+
+    accountant: str
+    side: Side
+    epsilon: float | None
+    source: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epsilons:
+    """What several accountants state of one mechanism, beside the bracket in which its true epsilon was proved to lie.
+
+    Attributes:
+        lower, upper: ends of the bracket; 0 and infinity where nothing is proved, for the reason in `doubt`.
+    """
+
+    rows: Table[EpsilonRow]
+    lower: float
+    upper: float
+    delta: float
+    adjacency: Adjacency
+    doubt: str = ""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row each accountant."""
+        return self.rows.to_pandas()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaRow:
+    """The delta that one accountant states at an epsilon; None where it does not cover the mechanism."""
+
+    accountant: str
+    side: Side
+    delta: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deltas:
+    """What several accountants state of one mechanism at an epsilon, beside the bracket in which its true delta lies."""
+
+    rows: Table[DeltaRow]
+    lower: float
+    upper: float
+    epsilon: float
+    adjacency: Adjacency
+    doubt: str = ""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame with a row each accountant."""
+        return self.rows.to_pandas()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseRow:
+    """The least noise with which one accountant's claim stays within a budget, and that claim; None without any.
+
+    Attributes:
+        noise_multiplier: None also where the event has several.
+        factor: on all noise multipliers of the event that was asked about.
+    """
+
+    accountant: str
+    noise_multiplier: float | None
+    epsilon: float | None
+    note: str
+    factor: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsRow:
+    """The most steps within a budget by one accountant, and how many of them are left; None where it does not cover them."""
+
+    accountant: str
+    steps: int | None
+    left: int | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """A point of a privacy curve: the proven bracket on epsilon at a delta, and each accountant's claim (None for no claim)."""
+
+    delta: float
+    lower: float
+    upper: float
+    claims: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfRow:
+    """What an event would cost with other noise, rate or steps.
+
+    Attributes:
+        changes: the values, as they were asked for: "noise 2", "steps x0.5".
+        claims: each accountant's epsilon, None where it has none.
+    """
+
+    changes: tuple[str, ...]
+    lower: float
+    upper: float
+    claims: Mapping[str, float | None]

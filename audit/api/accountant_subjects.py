@@ -1,0 +1,83 @@
+"""Who is asked, and about what: accountants by name, and the bracket on the truth beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from audit.core.errors import ConfigError, UnsupportedMechanism
+
+if TYPE_CHECKING:
+    from audit.core.adjacency import Adjacency
+    from audit.core.events import Event
+    from audit.core.protocols import Accountant, Side
+
+USUAL = ("rdp_classic", "rdp", "renyi", "pld", "reference")
+BEYOND_DP_SGD = ("dp_accounting_rdp", "dp_accounting_pld", "composition_theorems", "reference")
+Names = Sequence["str | Mapping[str, Any] | Accountant"]
+
+
+def named(accountants: Names) -> Iterator[tuple[str, Accountant]]:
+    """Yield name and accountant of each that is asked for.
+
+    Raises:
+        ConfigError: no such accountant, or a text in place of a list.
+    """
+    from audit.accounting import resolve
+
+    if isinstance(accountants, str):
+        raise ConfigError(f"accountants is the text {accountants!r}; expected a list of accountants, such as [{accountants!r}]")
+    for accountant in accountants:
+        if isinstance(accountant, str):
+            yield accountant, resolve.subject(accountant)
+        elif isinstance(accountant, Mapping):
+            yield str(accountant.get("kind")), resolve.subject(accountant)
+        else:
+            yield type(accountant).__name__, accountant
+
+
+def usual(event: Event) -> tuple[str, ...]:
+    """Return the accountants that are asked where nobody says which: those of DP-SGD, or those that know more.
+
+    >>> from audit.core.events import Laplace
+    >>> usual(Laplace(noise_multiplier=1.0))[-1]
+    'reference'
+    """
+    from audit.core.event_reading import phases
+
+    try:
+        phases(event)
+    except UnsupportedMechanism:
+        return BEYOND_DP_SGD
+    return USUAL
+
+
+def side(accountant: Accountant) -> Side:
+    """Return the side of the truth on which an accountant states its figures to lie."""
+    from audit.accounting.resolve import side_of
+
+    return side_of(accountant)
+
+
+def caveat(accountant: Accountant) -> str:
+    """Return what to say of a budget that is kept by figures which are no upper bound."""
+    stated = side(accountant)
+    return "" if stated == "upper" else f"{'a lower bound' if stated == 'lower' else 'an estimate'}: the budget may be exceeded"
+
+
+def claimed(accountant: Accountant, event: Event, delta: float, adjacency: Adjacency) -> float | None:
+    """Return the epsilon that an accountant claims, None where it does not cover the event."""
+    try:
+        return float(accountant.claim(event, delta=delta, adjacency=adjacency).epsilon)
+    except UnsupportedMechanism:
+        return None
+
+
+def bracket(event: Event, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
+    """Return the proven bracket on epsilon, (0, infinity) with the reason where there is none."""
+    from audit.accounting.accountants.reference import Reference
+
+    try:
+        return Reference().explain(event, delta=delta, adjacency=adjacency)
+    except UnsupportedMechanism as error:
+        return (0.0, float("inf")), f"no bracket is proved here: {error}"

@@ -1,0 +1,123 @@
+"""Events from whatever a person has: an expression, a file, a training config, another library's history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from audit.core.errors import ConfigError, DataError
+from audit.core.events import Event
+
+AnyEvent = Event | str | Path
+_FORMS = (
+    'an event ({"kind": "Gaussian", "noise_multiplier": 2.0}), an Opacus history ([[noise multiplier, sample rate, steps]]), a '
+    "dp-accounting event (its class_name and fields, or its text), jax-privacy's DpParams with num_updates, a training config"
+)
+
+
+def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
+    """Return the event that a value stands for.
+
+    Args:
+        source: an event itself; the path of a JSON, YAML or text file with an event, an Opacus history, a dp-accounting
+            event, jax-privacy's parameters or a training config; the name of a config that comes with the project; or an
+            expression such as `dp_sgd(1.0, 0.01, 1000) + 20 * Laplace(10)`.
+        mechanism: of a config with several trainings, the name of that which is meant.
+
+    Raises:
+        ConfigError: there is no such thing, or a value that its kind refuses.
+        DataError: a file that cannot be read as any of these.
+        UnsupportedMechanism: an event of another library that has no form here.
+
+    >>> read_event("3 * Gaussian(2.0)").count
+    3
+    """
+    from audit.accounting.event_expressions import parse
+    from audit.config.read import shipped_configs
+
+    if isinstance(source, Event):
+        return source
+    text = str(source)
+    if _is_file(text):
+        return _of_file(Path(text), mechanism)
+    if text in shipped_configs():
+        return _of_config(text, mechanism)
+    if "(" in text:
+        return parse(text)
+    raise ConfigError(
+        f"'{text}' is neither a file, nor an expression such as dp_sgd(1.0, 0.01, 1000), nor a config of the project "
+        f"({', '.join(shipped_configs())})"
+    )
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # an expression too long for a name, or one with a character that no name has
+        return False
+
+
+def _of_file(path: Path, mechanism: str) -> Event:
+    from audit.accounting.event_expressions import parse
+
+    tree = _tree(path)
+    try:
+        if isinstance(tree, str):
+            return parse(tree)
+        return _of_config(str(path), mechanism) if _is_config(tree) else _of_tree(tree)
+    except (ConfigError, DataError) as error:
+        message = str(error)
+        raise type(error)(message if path.name in message else f"{path}: {message}") from error
+
+
+def _tree(path: Path) -> Any:
+    """What a file holds: JSON, YAML, or for any other suffix the text of an expression."""
+    from audit.config import yaml_text
+    from audit.core import files
+
+    try:
+        if path.suffix == ".json":
+            return files.read_json(path)
+        text = files.read_text(path)
+        return yaml_text.read(text)[0] if path.suffix in (".yaml", ".yml") else text
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {path}: {error}; expected {_FORMS}") from error
+    except ConfigError as error:
+        raise DataError(f"{path} {error}; expected {_FORMS}") from error
+
+
+def _is_config(tree: Any) -> bool:
+    return isinstance(tree, Mapping) and "mechanisms" in tree
+
+
+def _of_tree(tree: Any) -> Event:
+    from audit.accounting import foreign_events
+    from audit.core.event_forms import decode
+
+    if isinstance(tree, Mapping) and "kind" in tree:
+        return decode(tree)
+    if foreign_events.is_dp_event(tree):
+        return foreign_events.dp_event(tree)
+    if foreign_events.is_history(tree):
+        return foreign_events.opacus_history(tree)
+    if foreign_events.is_jax_parameters(tree):
+        return foreign_events.jax_parameters(tree)
+    raise DataError(f"holds no event; expected {_FORMS}")
+
+
+def _of_config(name: str, mechanism: str) -> Event:
+    """The event of a config's private training; its data are read, because rates and steps follow from their number."""
+    from audit.config import load
+    from audit.core.event_reading import is_non_private
+    from audit.experiment.assemble import assemble
+
+    recipes = assemble(load(name).config, call_factory=False).recipes
+    candidates = {recipe.name: recipe.mechanism for recipe in recipes if mechanism or not is_non_private(recipe.mechanism)}
+    if mechanism:
+        candidates = {own: event for own, event in candidates.items() if own == mechanism}
+    if len(candidates) != 1:
+        names = ", ".join(recipe.name for recipe in recipes)
+        problem = f"has {len(candidates)} private trainings" if not mechanism else f"has no training '{mechanism}'"
+        raise ConfigError(f"config '{name}' {problem} (its trainings: {names}); name one with mechanism (--mechanism)")
+    return next(iter(candidates.values()))

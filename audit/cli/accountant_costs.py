@@ -1,0 +1,219 @@
+"""`audit accountant epsilon | delta`: what a mechanism costs, by several accountants beside the proven bracket."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.api.accountant_subjects import usual
+from audit.cli import accountant_check
+from audit.cli import accountant_options as shared
+from audit.cli.printing import AsJson, print_json, print_table
+from audit.core.errors import ConfigError, UnsupportedMechanism
+
+if TYPE_CHECKING:
+    from audit.api.accountant_rows import CurvePoint, WhatIfRow
+    from audit.core.adjacency import Adjacency
+    from audit.core.events import Event
+    from audit.core.tables import Table
+
+WhatIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--what-if", help="Other values, noise=0.8,1.2 or steps=x2,x4 (factors): a table of what they cost; may repeat."
+    ),
+]
+Over = Annotated[str, typer.Option(help="What the curve of --plot is over: delta, or steps (of a repeated mechanism).")]
+
+
+def epsilon(
+    event: shared.EventText = None,
+    noise: shared.Noise = None,
+    rate: shared.Rate = None,
+    steps: shared.Steps = None,
+    phase: shared.Phases = None,
+    mechanism: shared.Training = "",
+    delta: shared.Delta = 1e-5,
+    adjacency: shared.Relation = "add_remove",
+    group_size: shared.Group = 1,
+    what_if: WhatIf = None,
+    accountant: shared.Names = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write epsilon over delta to this CSV file.")] = None,
+    plot: shared.Plot = None,
+    over: Over = "delta",
+    as_json: AsJson = False,
+) -> int:
+    """Compute the epsilon of a mechanism by each accountant, beside a proven bracket on the true epsilon."""
+    from audit.api import accountant as library
+    from audit.core.event_forms import encode
+
+    if over not in ("delta", "steps"):
+        raise ConfigError(f"--over is '{over}'; expected delta or steps")
+    accountant_check.look_here(accountant or ())
+    asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
+    names, relation = accountant or list(usual(asked)), shared.relation_of(adjacency)
+    costs = library.epsilon(asked, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
+    rows = _what_if(asked, what_if, names, delta, relation, group_size)
+    if csv_file is not None or (plot is not None and over == "delta"):
+        points = library.curve(asked, adjacency=relation, group_size=group_size, accountants=names)
+        _write_curve(points, csv_file, plot if over == "delta" else None)
+    if plot is not None and over == "steps":
+        _draw_steps(plot, names, asked, delta, relation)
+    if as_json:
+        print_json(
+            {
+                "event": encode(asked),
+                "delta": delta,
+                "adjacency": adjacency,
+                "group_size": group_size,
+                "truth": [costs.lower, costs.upper],
+                "doubt": costs.doubt,
+                "claims": [asdict(row) for row in costs.rows],
+                "what_if": [asdict(row) for row in rows],
+            }
+        )
+        return 0
+    group = f" for {group_size} records" if group_size > 1 else ""
+    print_table(
+        f"{asked}: epsilon at delta {delta:g} under {adjacency}{group}; "
+        f"{shared.truth_text(costs.lower, costs.upper, costs.doubt)}",
+        ("accountant", "epsilon", "times the truth", "note"),
+        [
+            (row.accountant, shared.bound(row.epsilon, row.side), shared.factor(row.epsilon, costs.upper), row.note)
+            for row in costs.rows
+        ],
+    )
+    _print_what_if(rows, names)
+    return 0
+
+
+def delta(
+    epsilon: Annotated[float, typer.Option(help="Epsilon of every delta.")],
+    event: shared.EventText = None,
+    noise: shared.Noise = None,
+    rate: shared.Rate = None,
+    steps: shared.Steps = None,
+    phase: shared.Phases = None,
+    mechanism: shared.Training = "",
+    adjacency: shared.Relation = "add_remove",
+    group_size: shared.Group = 1,
+    accountant: shared.Names = None,
+    as_json: AsJson = False,
+) -> int:
+    """Compute the delta of a mechanism at an epsilon by each accountant, beside a proven bracket on the true delta."""
+    from audit.api import accountant as library
+    from audit.core.event_forms import encode
+
+    accountant_check.look_here(accountant or ())
+    asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
+    costs = library.delta(
+        asked,
+        epsilon=epsilon,
+        adjacency=shared.relation_of(adjacency),
+        group_size=group_size,
+        accountants=accountant or None,
+    )
+    if as_json:
+        settings = {"event": encode(asked), "epsilon": epsilon, "adjacency": adjacency, "group_size": group_size}
+        answers = {"truth": [costs.lower, costs.upper], "doubt": costs.doubt, "claims": [asdict(row) for row in costs.rows]}
+        print_json(settings | answers)
+        return 0
+    truth = costs.doubt or f"the truth lies in [{_significant(costs.lower, -1)}, {_significant(costs.upper, 1)}]"
+    print_table(
+        f"{asked}: delta at epsilon {epsilon:g} under {adjacency}; {truth}",
+        ("accountant", "delta", "note"),
+        [(row.accountant, _significant(row.delta, -1 if row.side == "lower" else 1), row.note) for row in costs.rows],
+    )
+    return 0
+
+
+def _significant(value: float | None, side: int) -> str:
+    """Four significant digits, rounded down (`side` -1) or up."""
+    if value is None:
+        return "-"
+    text = f"{value:.3e}"
+    if (float(text) - value) * side < 0:
+        mantissa, exponent = text.split("e")
+        text = f"{float(mantissa) + side * 1e-3:.3f}e{exponent}"
+    return f"{float(text):.4g}"
+
+
+def _what_if(
+    event: Event, texts: Sequence[str] | None, names: Sequence[str], delta: float, relation: Adjacency, group_size: int
+) -> Sequence[WhatIfRow]:
+    from audit.api import accountant as library
+
+    changes: dict[str, list[str]] = {}
+    for text in texts or ():
+        quantity, equals, values = text.partition("=")
+        if not equals or not values:
+            raise ConfigError(f"--what-if is '{text}'; expected noise=0.8,1.2 or rate=... or steps=x2,x4")
+        changes.setdefault(quantity, []).extend(values.split(","))
+    if not changes:
+        return ()
+    return library.what_if(
+        event,
+        changes,  # type: ignore[arg-type]
+        delta=delta,
+        adjacency=relation,
+        group_size=group_size,
+        accountants=names,
+    )
+
+
+def _print_what_if(rows: Sequence[WhatIfRow], names: Sequence[str]) -> None:
+    if rows:
+        cells: list[Sequence[Any]] = [
+            (
+                ", ".join(row.changes),
+                shared.bound(row.lower, "lower"),
+                shared.bound(row.upper),
+                *(shared.bound(row.claims[name]) for name in names),
+            )
+            for row in rows
+        ]
+        print_table("what if", ("changes", "truth at least", "truth at most", *names), cells)
+
+
+def _write_curve(points: Table[CurvePoint], csv_file: Path | None, plot: Path | None) -> None:
+    from audit.accounting.regression import files
+    from reports.figures.accountants import epsilon_over_delta
+
+    names = list(points[0].claims)
+    if csv_file is not None:
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["delta", "truth_at_least", "truth_at_most", *names])
+        for point in points:
+            claims = ("" if value is None else value for value in point.claims.values())
+            writer.writerow([point.delta, point.lower, point.upper, *claims])
+        files.write(csv_file, stream.getvalue().encode())
+    if plot is not None:
+        curves = {name: [point.claims[name] for point in points] for name in names}
+        ends = ([point.lower for point in points], [point.upper for point in points])
+        files.write_figure(plot, epsilon_over_delta(curves, [point.delta for point in points], ends))
+
+
+def _draw_steps(path: Path, accountants: Sequence[str], event: Event, delta: float, relation: Adjacency) -> None:
+    from audit.accounting import resolve
+    from audit.accounting.calibration import trajectory
+    from audit.accounting.regression import files
+    from audit.core.events import Repeated
+    from reports.figures.accountants import epsilon_over_steps
+
+    if not isinstance(event, Repeated):
+        raise ConfigError(f"--over steps needs a repeated mechanism; this is {event}")
+    curves = {}
+    for name in accountants:
+        try:
+            curve = trajectory(resolve.subject(name), event, delta=delta, adjacency=relation, points=25)
+        except UnsupportedMechanism:
+            continue  # the table says so
+        curves[name] = (curve.steps, curve.epsilon)
+    files.write_figure(path, epsilon_over_steps(curves, delta))

@@ -1,0 +1,113 @@
+"""What the calculators of `audit accountant` have in common: the event that is asked about, and who is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from audit.core.errors import ConfigError
+from audit.core.rounding import down, near, up
+
+if TYPE_CHECKING:
+    from audit.core.adjacency import Adjacency
+    from audit.core.events import Event
+
+DIGITS = 4
+EventText = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[EVENT]",
+        help="Mechanism: an expression such as 'dp_sgd(1.0, 0.01, 1000) + 20 * Laplace(10)'; a JSON or YAML file with an "
+        "event, an Opacus history, a dp-accounting event or jax-privacy parameters; a training config, by path or name.",
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accountant", "-a", help="Accountant: name, name,field=value or module:object; may repeat. Default: the usual ones."
+    ),
+]
+Noise = Annotated[float | None, typer.Option(help="In place of EVENT: noise multiplier of DP-SGD, std over clip norm.")]
+Rate = Annotated[float | None, typer.Option(help="In place of EVENT: probability that a record takes part in a step.")]
+Steps = Annotated[int | None, typer.Option(help="In place of EVENT: number of noisy steps that are released.")]
+Phases = Annotated[
+    list[str] | None, typer.Option("--phase", help="In place of EVENT: noise,rate,steps of a phase of DP-SGD; may repeat.")
+]
+Training = Annotated[str, typer.Option("--mechanism", help="Of a training config with several: the name of the one meant.")]
+Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
+Relation = Annotated[str, typer.Option(help="Neighbouring data sets: add_remove, replace_one or zero_out.")]
+Group = Annotated[int, typer.Option(min=1, help="Number of records that change together.")]
+Csv = Annotated[Path | None, typer.Option(help="Write the whole curve, epsilon over delta, to this CSV file.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the whole curve to this SVG or PNG file.")]
+
+
+def event_of(
+    text: str | None,
+    *,
+    phases: Sequence[str] | None = None,
+    training: str = "",
+    noise: float | None = None,
+    rate: float | None = None,
+    steps: int | None = None,
+) -> Event:
+    """Return the one event that the arguments describe.
+
+    Raises:
+        ConfigError: none, several, or half of one.
+    """
+    from audit.api.event_sources import read_event
+    from audit.core.events import Composed, dp_sgd
+
+    numbers = (noise, rate, steps)
+    forms = [text is not None, bool(phases), any(value is not None for value in numbers)]
+    if sum(forms) != 1:
+        raise ConfigError(
+            "a mechanism is an EVENT, or --noise, --rate and --steps, or --phase noise,rate,steps; expected one of these, "
+            f"here are {sum(forms)}"
+        )
+    if text is not None:
+        return read_event(text, mechanism=training)
+    if phases:
+        parts = tuple(_phase(phase) for phase in phases)
+        return parts[0] if len(parts) == 1 else Composed(parts=parts)
+    if noise is None or rate is None or steps is None:
+        gaps = [name for name, value in zip(("--noise", "--rate", "--steps"), numbers, strict=True) if value is None]
+        raise ConfigError(f"{' and '.join(gaps)} missing: DP-SGD needs --noise, --rate and --steps")
+    return dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+
+
+def _phase(text: str) -> Event:
+    from audit.core.events import dp_sgd
+
+    try:
+        noise, rate, steps = (float(value) for value in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"--phase is '{text}'; expected noise,rate,steps such as 1.0,0.01,1000") from error
+    return dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=int(steps) if steps == int(steps) else steps)  # type: ignore[arg-type]
+
+
+def relation_of(name: str) -> Adjacency:
+    from audit.core.adjacency import Adjacency
+
+    return Adjacency.by_name(name, "--adjacency")
+
+
+def bound(value: float | None, side: str = "upper") -> str:
+    """Return four digits after the point: claims rounded up, lower bounds down, estimates to the nearest."""
+    if value is None:
+        return "-"
+    return {"upper": up, "lower": down, "estimate": near}[side](value, DIGITS)
+
+
+def factor(value: float | None, truth: float) -> str:
+    """Return a claim over the truth, "-" where either is missing."""
+    return "-" if value is None or truth <= 0 or not math.isfinite(truth) else f"{value / truth:.3f}"
+
+
+def truth_text(lower: float, upper: float, doubt: str) -> str:
+    """Return the bracket on the truth in words, or why there is none."""
+    return doubt or f"the truth lies in [{down(lower, DIGITS)}, {up(upper, DIGITS)}]"
