@@ -82,9 +82,10 @@ def test_tiny_rates_have_two_ends(rate: float) -> None:
     assert 0 < low <= high <= 1.03 * low
 
 
-def test_random_events_of_little_noise_are_between_independent_bounds() -> None:
+@pytest.mark.parametrize("count_of_events", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_random_events_of_little_noise_are_between_independent_bounds(count_of_events: int) -> None:
     rng = np.random.Generator(np.random.PCG64(11))
-    for _ in range(25):
+    for _ in range(count_of_events):
         noise, delta = 10.0 ** rng.uniform(-2.5, -0.5), 10.0 ** rng.uniform(-12, -3)
         count = int(10 ** rng.uniform(0, 2))
         event = laplace(noise, count) if rng.random() < 0.5 else training(noise, 10.0 ** rng.uniform(-3, -0.3), count)

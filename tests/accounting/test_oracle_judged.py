@@ -74,6 +74,7 @@ def test_integrals_give_closed_forms() -> None:
         assert abs(exactly.laplace_mixtures(1.0, {1.0: 1.0}, {0.0: 1.0}, mpf("0.3")) - laplace) < mpf("1e-30")
 
 
+@pytest.mark.slow
 def test_two_laplace_releases_by_two_methods() -> None:
     """Truncated powers against the double integral over both losses, done one release at a time."""
     epsilon, top = 0.7, Fraction(1, 2)

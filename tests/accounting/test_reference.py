@@ -113,6 +113,7 @@ def test_values_that_slipped_past_validation_are_refused() -> None:
         bracket(event)
 
 
+@pytest.mark.slow
 def test_exponential_and_zcdp_lie_between_what_they_contain_and_what_contains_them() -> None:
     low, high = bracket(Repeated(mechanism=Exponential(epsilon=1.0), count=100), 1e-6, REPLACE)
     assert 34.8 < low < high < 34.9  # zCDP says 37.4, one fixed pair of outcomes 34.75
@@ -196,6 +197,7 @@ def test_parallel_parts_inside_a_sequence_cost_their_worst_way() -> None:
     assert bracket(twice)[0] == pytest.approx(bracket(Repeated(mechanism=dear, count=2))[0], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_mixtures_with_mechanisms_that_have_no_single_pair() -> None:
     training = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=500)
     alone = bracket(training)

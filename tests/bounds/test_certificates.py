@@ -16,6 +16,7 @@ from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.stats.bounds import binomial, thresholds
 from audit.stats.curves import tradeoff
+from tests.marks import slow
 
 
 def game(**changes: object) -> Game:
@@ -168,7 +169,7 @@ def test_a_tiny_audit_would_have_caught_nothing() -> None:
 # ---------------------------------------------------------------------------------------- canaries in copies
 
 
-@pytest.mark.parametrize("kind", ["one_run", "rank_exact"])
+@pytest.mark.parametrize("kind", slow(["one_run", "rank_exact"], ["one_run"]))
 def test_copies_are_certified_as_a_group_and_judged_as_one_record(kind: str) -> None:
     copied = path(*estimators(kind), game=game(copies=3))
     nothing, flat = certificates.certify(copied, 40)

@@ -23,14 +23,15 @@ from audit.engine.observe import EnsembleReader
 from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 from tests.engine.pretend_device import PRETENDED, MixedDevicesError, pretended
+from tests.marks import slow
 
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=4)
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=8)
 PLAIN = sgd(sample_rate=0.3, steps=4)
 # moving a module to a device without data unties shared parameters, which moving it to a GPU does not
 UNTIED = ("tied",)
-SLOW = ("gru", "lstm", "recurrent")
-COVERED = [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in sorted(set(cases.MODELS) - set(UNTIED))]
+SLOW = ("encoder", "gru", "lstm", "recurrent", "transformer", "vision", "vit", "wide_resnet")
+COVERED = slow(sorted(set(cases.MODELS) - set(UNTIED)), SLOW)
 absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -85,7 +86,7 @@ def test_planted_gradients_are_seen_at_every_step(planted: dict[str, Any]) -> No
     assert done.products is not None and done.products.shape == (2, 3, NOISY.count)
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "sequences", "gru"])
+@pytest.mark.parametrize("name", slow(["mlp", "cnn", "sequences", "gru"], ["gru"]))
 def test_observing_stays_on_the_device(name: str) -> None:
     job = job_of(name, PLAIN)
     data = job.dataset

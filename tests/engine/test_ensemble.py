@@ -22,6 +22,7 @@ from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model, parameter_count
 from tests.engine import cases
 from tests.engine.twin import slow_training
+from tests.marks import slow
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=3)
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
@@ -71,24 +72,13 @@ def test_regression_trains_like_the_slow_loop() -> None:
         np.testing.assert_allclose(done.weights[parameter][1], value, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "logistic",
-        "mlp",
-        "cnn",
-        "wide_resnet",
-        "sequences",
-        "tied",
-        "many_channels",
-        "grouped",
-        "convolutions",
-        "vit",
-        "transformer",
-        "encoder",
-        "wide",
-    ],
+CHUNKED = (
+    *("logistic", "mlp", "cnn", "wide_resnet", "sequences", "tied", "many_channels", "grouped", "convolutions"),
+    *("vit", "transformer", "encoder", "wide"),
 )
+
+
+@pytest.mark.parametrize("name", slow(CHUNKED, ["encoder", "transformer", "vit", "wide_resnet"]))
 def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
     wide = ({"kind": "mlp", "hidden": [256]}, (200,))  # large enough for one library call a model
     spec, shape = wide if name == "wide" else cases.MODELS[name]

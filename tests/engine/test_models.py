@@ -19,6 +19,7 @@ from audit.engine.examine import examine
 from audit.engine.observe import logits
 from audit.models.build import build, initialise_model, parameter_count, refuse_mixing_layers
 from tests.engine import cases
+from tests.marks import slow
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,9 @@ def test_a_vit_needs_patches_that_fit() -> None:
         build({"kind": "vit", "patch": 3}, (3, 8, 8), 10)
 
 
-@pytest.mark.parametrize("name", ["vit", "transformer", "recurrent", "wide_resnet", "cnn", "mlp"])
+@pytest.mark.parametrize(
+    "name", slow(["vit", "transformer", "recurrent", "wide_resnet", "cnn", "mlp"], ["recurrent", "transformer", "wide_resnet"])
+)
 def test_every_kind_trains_privately_and_learns(name: str) -> None:
     """Four classes that one number of the record tells: with little noise, all models do far better than 1/4."""
     spec, shape = cases.MODELS[name]

@@ -21,6 +21,7 @@ from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases
+from tests.marks import slow
 
 COUNT, ROWS = 2, 16
 SHORT = ScheduleSettings(precision="bfloat16")
@@ -89,7 +90,7 @@ def test_plain_autograd_agrees_to_the_same_digits() -> None:
     assert 1e-6 < float(torch.cat(parts).norm()) < 0.06 * 0.1
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "many_channels", "wide_resnet"])
+@pytest.mark.parametrize("name", slow(["mlp", "cnn", "many_channels", "wide_resnet"], ["wide_resnet"]))
 def test_bits_do_not_depend_on_the_chunk(name: str) -> None:
     spec, shape = cases.MODELS[name]
     job = cases.job(replace(NOISY, count=4), model=spec, data=cases.dataset(shape), models=4)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 LINES = {
@@ -39,7 +41,7 @@ def test_every_script_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(LINES)
 
 
-@pytest.mark.parametrize("name", sorted(LINES))
+@pytest.mark.parametrize("name", slow(sorted(LINES), ["audit_pytorch_model.py", "ci_gate.py", "reference_models.py"]))
 def test_a_script_runs(name: str, tmp_path: Path) -> None:
     if name == "opacus_loop.py" and find_spec("opacus") is None:
         pytest.skip("needs the extra 'opacus', which .ci/run installs")
