@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import sys
@@ -111,9 +112,12 @@ def answer(arguments: Sequence[str]) -> int:
 
 
 def _report_bug(error: Exception) -> int:
-    """Say whose an error is that nobody foresaw: the memory's, that of code which was named to be run, or this project's."""
+    """Say whose an error is that nobody foresaw: the memory's, a file name's, that of code named to be run, this project's."""
     if isinstance(error, MemoryError):
         print_error(ConfigError(f"there is not enough memory: {error or 'an allocation failed'}; ask for less"))
+        return ConfigError.exit_code
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        print_error(ConfigError(f"{error.strerror}: '{error.filename}'; give a shorter one"))
         return ConfigError.exit_code
     traceback.print_exception(error)
     if at := plugins.fault(error):

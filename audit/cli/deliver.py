@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +30,7 @@ def origin(device: str) -> dict[str, Any]:
 
 def demand_new(folder: Path) -> None:
     """Raise `ConfigError` where the output folder exists; asked before the work, not after it."""
-    if folder.exists():
+    if os.path.lexists(folder):
         raise ConfigError(f"'{folder}' exists already; choose another --output, or remove it")
 
 

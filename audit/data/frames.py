@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import warnings
@@ -33,11 +34,13 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
                 frame = pd.read_parquet(io.BytesIO(content))
             else:
                 text = _unpack(content, place) if content[:2] == b"\x1f\x8b" else content
-                _refuse_header(text, place, separator, None if columns is not None else skip)
+                header = _header(text, place, separator, skip)
                 frame = _csv(text, columns, separator, skip)
+                if columns is None:
+                    _refuse_names(header, frame, place)
         words = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
         frame = frame.astype(dict.fromkeys(words, object))  # decodes every cell here, where a damaged one is an error
-    except (*DAMAGE, pa.ArrowException, pd.errors.ParserWarning) as error:
+    except (*DAMAGE, csv.Error, pa.ArrowException, pd.errors.ParserWarning) as error:
         raise DataError(
             f"{place} cannot be read as a table: {str(error).strip()}. Expected CSV (plain or gzipped, columns separated by "
             f"{separator!r}) or Parquet"
@@ -47,15 +50,31 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
     return frame
 
 
-def _refuse_header(text: bytes, place: Path, separator: str, above: int | None) -> None:
-    """Raise `DataError` where the first row of a CSV file is too wide, or its header names two columns alike."""
-    lines = text.split(b"\n", (above or 0) + 1)[: (above or 0) + 1]
-    _refuse_wide(lines[-1].count(separator.encode()) + 1, place)
-    header = [] if above is None else lines[-1].decode("utf-8", "replace").split(separator)
-    counts = Counter(name.strip().strip('"') for name in header)
-    twice = sorted(name for name, count in counts.items() if name and count > 1)
+def _header(text: bytes, place: Path, separator: str, skip: int) -> list[str]:
+    """The cells of the first row that is not blank, or `DataError` where they are too many.
+
+    A row may begin after blank lines and hold line breaks in quotes: it is read as pandas reads it, but before pandas does.
+    """
+    stream = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", errors="replace", newline="")
+    for _ in range(skip):
+        stream.readline()
+    lines = iter(stream.readline, "")
+    rows = (
+        (line.split() for line in lines) if separator == " " else csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    )
+    cells = next((row for row in rows if any(cell.strip() for cell in row)), [])
+    _refuse_wide(len(cells), place)
+    return [cell.strip() for cell in cells]
+
+
+def _refuse_names(header: list[str], frame: Any, place: Path) -> None:
+    """Raise `DataError` where a header names two columns alike, which pandas would number, or can be read in two ways."""
+    twice = sorted(name for name, count in Counter(header).items() if name and count > 1)
     if twice:
         raise DataError(f"{place} has more than one column '{twice[0]}'; give every column a different name")
+    names = [str(name).strip() for name in frame.columns]
+    if len(names) != len(header) or any(cell not in ("", name) for cell, name in zip(header, names, strict=True)):
+        raise DataError(f"{place}: its header can be read in more than one way; quote names whole or not at all")
 
 
 def _refuse_wide(columns: int, place: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from audit.core import memory
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.engine.device import find_device
@@ -54,6 +55,7 @@ def batched_logits(
         piece = _batch(inputs[start : start + batch_size], place, dtype)
         rows = len(piece)
         if fixed_dtype and rows < batch_size:
+            _refuse_large_batch(piece, batch_size)
             piece = torch.cat([piece, piece[-1:].expand(batch_size - rows, *piece.shape[1:])])
         parts.append(_outputs(_call(call, piece), len(piece))[:rows])
     return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
@@ -82,6 +84,16 @@ def logits_of(outputs: Any) -> torch.Tensor:
             "predictions file with losses"
         )
     return outputs
+
+
+def _refuse_large_batch(piece: torch.Tensor, batch_size: int) -> None:
+    """Raise `DataError` where a model asks for batches beyond the machine's memory."""
+    size = piece[:1].nbytes * batch_size
+    if 4 * size > memory.machine():
+        raise DataError(
+            f"the model takes batches of exactly {batch_size:,} records, {memory.text(size)}, too much for the "
+            f"{memory.text(memory.machine())} of memory; export it for fewer, or for any number"
+        )
 
 
 def _batch(rows: Array, place: torch.device, dtype: torch.dtype) -> torch.Tensor:

@@ -65,9 +65,9 @@ class Store:
             OutputError: it cannot be created or written to.
         """
         folder = final.with_name(final.name + PARTIAL)
-        if final.exists():
+        if os.path.lexists(final):
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
-        if folder.exists() and not resume:
+        if os.path.lexists(folder) and not resume:
             raise ConfigError(f"'{folder}' holds an unfinished run; continue it with --resume, or remove it")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class Store:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise ConfigError(f"'{folder}' is in use by another audit; wait for it or choose another --output") from error
-        if final.exists():  # finished by another audit since it was asked for above
+        if os.path.lexists(final):  # finished by another audit since it was asked for above
             shutil.rmtree(folder)
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
         return cls(final, folder, _start(folder, config_sha256), lock)

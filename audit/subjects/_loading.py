@@ -12,11 +12,12 @@ import torch
 
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
-from audit.subjects import _torchscript_archive
+from audit.subjects import _torchscript_archive, _torchscript_source
 
 
 def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
-    """The module of a rewritten archive, in evaluation mode, after its graphs were vetted."""
+    """The module of a rewritten archive, in evaluation mode, after its code and its graphs were vetted."""
+    content = _torchscript_source.reprint(content, name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

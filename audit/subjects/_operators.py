@@ -20,49 +20,51 @@ TENSOR = frozenset(
     _fused_rms_norm _grid_sampler_2d_cpu_fallback _is_all_true _is_any_true _linalg_det _linalg_eigh _linalg_slogdet
     _linalg_solve_ex _linalg_svd _list_to_tensor _local_scalar_dense _log_softmax _masked_softmax
     _native_batch_norm_legit _native_batch_norm_legit_no_training _native_multi_head_attention _ncf_unsqueeze _ncf_view
-    _neg_view _no_grad_embedding_renorm_ _pack_padded_sequence _pad_circular _pad_enum _pad_packed_sequence
-    _pdist_forward _prelu_kernel _reshape_alias _reshape_from_tensor _safe_softmax _scaled_dot_product_attention_math
-    _scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _neg_view _nested_tensor_from_mask _nested_tensor_from_mask_left_aligned _no_grad_embedding_renorm_
+    _pack_padded_sequence _pad_circular _pad_enum _pad_packed_sequence _pdist_forward _prelu_kernel _reshape_alias
+    _reshape_from_tensor _safe_softmax _scaled_dot_product_attention_math _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
     _scaled_dot_product_flash_attention_for_cpu _set_item _shape_as_tensor _size_if_not_equal _softmax _stack
     _tensor_to_list _thnn_fused_gru_cell _thnn_fused_lstm_cell _to_copy _transform_bias_rescale_qkv
     _transformer_encoder_layer_fwd _trilinear _unique _unique2 _unsafe_index _unsafe_index_put _unsafe_masked_index
-    _unsafe_view _unwrap_optional _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
-    _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_norm _weight_norm_interface abs absolute acos acosh
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
-    adaptive_max_pool3d add addbmm addcdiv addcmul addmm addmv addr adjoint affine_grid_generator alias alias_copy all
-    allclose alpha_dropout amax amin aminmax angle any append arange arccos arccosh arcsin arcsinh arctan arctan2
-    arctanh argmax argmin argsort argwhere as_strided as_strided_copy as_strided_scatter as_tensor asin asinh atan atan2
-    atanh atleast_1d atleast_2d atleast_3d avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window batch_norm bernoulli
-    bilinear bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
-    blackman_window block_diag bmm broadcast_shapes broadcast_tensors broadcast_to bucketize cartesian_prod cat cdist
-    ceil celu chain_matmul chalf channel_shuffle cholesky cholesky_inverse cholesky_solve choose_qparams_optimized chunk
-    clamp clamp_max clamp_min clear clip clone col2im column_stack combinations complex concat concatenate conj
-    conj_physical constant_pad_nd contiguous conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-    conv_transpose3d convolution copy copysign corrcoef cos cosh cosine_similarity count_nonzero cov cpu cross
-    cross_entropy_loss cummax cummin cumprod cumsum cumulative_trapezoid deg2rad degrees det detach detach_copy device
-    diag diag_embed diagflat diagonal diagonal_copy diagonal_scatter dict diff digamma dim dist div divide divmod dot
-    dropout dsplit dstack einsum element_size elu embedding embedding_bag embedding_renorm empty empty_like
-    empty_permuted empty_strided eq equal erf erfc erfinv exp exp2 expand expand_as expand_copy expm1 extend eye fabs
-    factorial feature_alpha_dropout fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn
-    fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
-    fft_rfft2 fft_rfftfreq fft_rfftn fill fill_diagonal_ fix flatten flip fliplr flipud float_power floor floor_divide
-    floordiv fmax fmin fmod format frac fractional_max_pool2d fractional_max_pool3d frexp frobenius_norm full full_like
-    gamma gather gcd ge gelu geqrf ger get get_device glu gradient greater greater_equal grid_sampler grid_sampler_2d
-    grid_sampler_3d group_norm gru gru_cell gt hamming_window hann_window hardshrink hardsigmoid hardswish hardtanh
-    heaviside histc histogram hsplit hstack huber_loss hypot i0 igamma igammac im2col imag index index_add index_copy
-    index_fill index_put index_reduce index_select indices inner insert instance_norm inverse is_complex is_conj
-    is_contiguous is_floating_point is_grad_enabled is_neg is_non_overlapping_and_dense is_nonzero is_scripting
-    is_signed isclose isfinite isin isinf isnan isneginf isposinf isreal istft item items kaiser_window keys kl_div kron
-    kthvalue l1_loss layer_norm lcm ldexp le leaky_relu len lerp less less_equal lgamma lift_fresh lift_fresh_copy
-    linalg_cholesky linalg_cholesky_ex linalg_cond linalg_cross linalg_det linalg_diagonal linalg_eig linalg_eigh
-    linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor
-    linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve
-    linalg_matmul linalg_matrix_exp linalg_matrix_norm linalg_matrix_power linalg_matrix_rank linalg_multi_dot
-    linalg_norm linalg_pinv linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd
-    linalg_svdvals linalg_tensorinv linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm linear linspace
-    list log log10 log1p log2 log_sigmoid log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logdet
-    logical_and logical_not logical_or logical_xor logit logspace logsumexp lstm lstm_cell lt lu_solve lu_unpack mH mT
-    masked_fill masked_scatter masked_select mathremainder matmul matrix_H matrix_exp matrix_power max max_pool1d
+    _unsafe_view _unwrap_optional _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_lanczos2d_aa
+    _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_norm _weight_norm_interface
+    abs absolute acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+    adaptive_max_pool2d adaptive_max_pool3d add addbmm addcdiv addcmul addmm addmv addr adjoint affine_grid_generator
+    alias alias_copy all allclose alpha_dropout amax amin aminmax angle any append arange arccos arccosh arcsin arcsinh
+    arctan arctan2 arctanh argmax argmin argsort argwhere as_strided as_strided_copy as_strided_scatter as_tensor asin
+    asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window
+    batch_norm bernoulli bilinear bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
+    bitwise_xor blackman_window block_diag bmm broadcast_shapes broadcast_tensors broadcast_to bucketize cartesian_prod
+    cat cdist ceil celu chain_matmul chalf channel_shuffle cholesky cholesky_inverse cholesky_solve
+    choose_qparams_optimized chunk clamp clamp_max clamp_min clear clip clone col2im column_stack combinations complex
+    concat concatenate conj conj_physical constant_pad_nd contiguous conv1d conv2d conv3d conv_tbc conv_transpose1d
+    conv_transpose2d conv_transpose3d convolution copy copysign corrcoef cos cosh cosine_similarity count_nonzero cov
+    cpu cross cross_entropy_loss cummax cummin cumprod cumsum cumulative_trapezoid deg2rad degrees det detach
+    detach_copy device diag diag_embed diagflat diagonal diagonal_copy diagonal_scatter dict diff digamma dim dist div
+    divide divmod dot dropout dsplit dstack einsum element_size elu embedding embedding_bag embedding_renorm empty
+    empty_like empty_permuted empty_strided eq equal erf erfc erfinv exp exp2 expand expand_as expand_copy expm1 extend
+    eye fabs factorial feature_alpha_dropout feature_dropout fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft
+    fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2
+    fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_diagonal_ fix flatten flip fliplr flipud float_power
+    floor floor_divide floordiv fmax fmin fmod format frac fractional_max_pool2d fractional_max_pool3d frexp
+    frobenius_norm full full_like gamma gather gcd ge gelu geqrf ger get get_device glu gradient greater greater_equal
+    grid_sampler grid_sampler_2d grid_sampler_3d group_norm gru gru_cell gt hamming_window hann_window hardshrink
+    hardsigmoid hardswish hardtanh heaviside histc histogram hsplit hstack huber_loss hypot i0 igamma igammac im2col
+    imag index index_add index_copy index_fill index_put index_reduce index_select indices inner insert instance_norm
+    inverse is_autocast_cpu_enabled is_autocast_enabled is_complex is_conj is_contiguous is_floating_point
+    is_grad_enabled is_neg is_non_overlapping_and_dense is_nonzero is_scripting is_signed isclose isfinite isin isinf
+    isnan isneginf isposinf isreal istft item items kaiser_window keys kl_div kron kthvalue l1_loss layer_norm lcm ldexp
+    le leaky_relu len lerp less less_equal lgamma lift_fresh lift_fresh_copy linalg_cholesky linalg_cholesky_ex
+    linalg_cond linalg_cross linalg_det linalg_diagonal linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
+    linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve
+    linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_matmul linalg_matrix_exp
+    linalg_matrix_norm linalg_matrix_power linalg_matrix_rank linalg_multi_dot linalg_norm linalg_pinv linalg_qr
+    linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals linalg_tensorinv
+    linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm linear linspace list log log10 log1p log2
+    log_sigmoid log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and logical_not
+    logical_or logical_xor logit logspace logsumexp lstm lstm_cell lt lu_solve lu_unpack mH mT masked_fill
+    masked_scatter masked_select mathremainder matmul matrix_H matrix_exp matrix_power max max_pool1d
     max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool2d
     max_unpool3d maximum mean median meshgrid min minimum mish mm mode modf moveaxis movedim mse_loss msort mul
     multinomial multiply mv mvlgamma nan_to_num nanmean nanmedian nanquantile nansum narrow narrow_copy

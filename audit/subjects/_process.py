@@ -84,6 +84,7 @@ class ModelProcess:
                 _frames.send(self._requests, header, body)
                 reply = _frames.receive(self._replies, _MOST_OUTPUT)
             except (BrokenPipeError, ValueError):
+                self._child.kill()  # it may wait for somebody to read the rest of what it says
                 reply = None
         if reply is None:
             raise DataError(self._end_message(action, seconds, late.is_set()))

@@ -18,6 +18,7 @@ from typing import Any
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
 from audit.subjects import _operators
+from audit.subjects._unpacking import refuse_bomb
 
 _NEEDED_PATHS = re.compile(
     r"models/model\.json|archive_format|archive_version|byteorder|\.data/version|data/weights/(model_weights_config\.json|weight_\d+)"
@@ -82,8 +83,7 @@ def vet(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
     files = {path: body for path, body in entries.items() if _NEEDED_PATHS.fullmatch(path)}
     for folder in ("weights", "constants"):
         _check_payloads(_json(files, f"data/{folder}/model_{folder}_config.json", name), name)
-    program = _json(files, "models/model.json", name)
-    clean = _clean(program, "", name)
+    clean = _cleaned(_json(files, "models/model.json", name), name)
     files["models/model.json"] = json.dumps(clean).encode()
     files["data/sample_inputs/model.pt"] = b""
     copy = io.BytesIO()
@@ -105,8 +105,15 @@ def only_input(program: Mapping[str, Any], name: str) -> Input:
     """The input of the program.
 
     Raises:
-        DataError: the program does not take exactly one tensor.
+        DataError: the program does not take exactly one tensor, or its description is damaged.
     """
+    try:
+        return _input(program, name)
+    except DAMAGE as error:
+        raise _damaged(name, error) from error
+
+
+def _input(program: Mapping[str, Any], name: str) -> Input:
     module = program["graph_module"]
     graph, signature = module["graph"], module["signature"]
     users = [spec["user_input"]["arg"] for spec in signature["input_specs"] if "user_input" in spec]
@@ -128,6 +135,7 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
             names = [path for path in archive.namelist() if not path.endswith("/")]
             if "serialized_exported_program.json" in names:
                 raise DataError(f"{name} is in the format of torch 2.7 and older, which needs pickle; export it again")
+            refuse_bomb(archive.infolist(), len(content), name)
             entries = {path.partition("/")[2]: archive.read(path) for path in names}
     except DAMAGE as error:
         raise DataError(
@@ -160,7 +168,22 @@ def _check_payloads(config: Mapping[str, Any], name: str) -> None:
                 f"{name} is refused: its weight '{key}' is stored as a pickle, which could run code; "
                 "give plain weights (no tensor subclasses), or a state dict with --factory"
             )
-    _clean(config, "", name)
+    _cleaned(config, name)
+
+
+def _cleaned(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A document without free text; `DataError` where a text has no known form, or the document none that torch writes."""
+    try:
+        return dict(_clean(document, "", name))
+    except DAMAGE as error:
+        raise _damaged(name, error) from error
+
+
+def _damaged(name: str, error: BaseException) -> DataError:
+    return DataError(
+        f"{name}: its program is not of the form that torch.export.save writes ({type(error).__name__}: {error}); "
+        "export the model again"
+    )
 
 
 def _clean(value: Any, key: str, name: str) -> Any:

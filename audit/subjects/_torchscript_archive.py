@@ -2,7 +2,7 @@
 
 What is rewritten: one folder, each entry once, nothing but code, tensors and the two pickles that torch's own C++ reader takes,
 which ask for tensors and the classes of the code only. Reading them runs nothing: the one method that reading would run,
-`__setstate__`, is refused.
+`__setstate__`, is refused, and so is what `audit.subjects._torchscript_source` finds in the code.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
 from audit.subjects import _operators
+from audit.subjects._unpacking import refuse_bomb
 
 _NEEDED_PATHS = re.compile(r"(data|constants)(\.pkl|/\d+)|(\.data/)?version|byteorder|code/[\w./]+\.py", re.ASCII)
 _OMISSIONS = re.compile(r"code/[\w./]+\.debug_pkl|\.data/serialization_id|traced_inputs(\.pkl|/\d+)|extra/.*", re.ASCII)
 _RUN_BY_THE_READER = (b"__setstate__", b"__forward_hooks__", b"__forward_pre_hooks__")
-_MOST_CODE = 64 * 2**20
 _CLASS = re.compile(r"__torch__(?!\.torch\.classes\.)(\.\w+)+", re.ASCII)
 _GLOBALS = re.compile(
     r"torch\._utils\._rebuild_(tensor_v2|parameter)|collections\.OrderedDict|torch\.\w+Storage|torch\.device"
@@ -93,11 +93,7 @@ def _entries(content: bytes, name: str) -> dict[str, bytes]:
             paths = {entry.filename.partition("/")[2]: entry for entry in entries}
             _refuse_unknown(paths, name)
             entries_used = {path: entry for path, entry in paths.items() if _NEEDED_PATHS.fullmatch(path)}
-            packed_size = sum(entry.file_size for entry in entries_used.values() if entry.compress_type != zipfile.ZIP_STORED)
-            if packed_size > _MOST_CODE:
-                raise DataError(
-                    f"{name} is refused: it unpacks to {packed_size:,} bytes of code; expected at most {_MOST_CODE:,}"
-                )
+            refuse_bomb(list(entries_used.values()), len(content), name)
             return {path: archive.read(entry) for path, entry in entries_used.items()}
     except DAMAGE as error:
         raise DataError(

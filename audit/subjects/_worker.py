@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 
 from audit.subjects import _confinement, _frames
 
+_MOST_REASON = 1000  # characters of what went wrong, some of which a model may choose
+
 
 def main() -> None:
     """Confine this process, then serve."""
@@ -38,7 +40,7 @@ def serve(load: Callable[[], tuple[Callable[[Any], Any], list[str]]], requests: 
     try:
         model, limits = load()
     except AuditError as error:
-        _frames.send(replies, {"error": str(error), "kind": type(error).__name__})
+        _frames.send(replies, {"error": str(error)[:_MOST_REASON], "kind": type(error).__name__})
         return
     _frames.send(replies, {"enforced": limits})
     while (request := _frames.receive(requests)) is not None:
@@ -77,10 +79,11 @@ def _answer(model: Callable[[Any], Any], header: Mapping[str, Any], body: bytear
         with torch.inference_mode():
             logits = logits_of(model(piece)).float().cpu().contiguous()
     except DataError as error:
-        return {"error": str(error), "kind": "DataError"}, b""
+        return {"error": str(error)[:_MOST_REASON], "kind": "DataError"}, b""
     except CALL_ERRORS as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        return {"error": lines[-1] if "TorchScript interpreter" in lines[0] else lines[0], "kind": "call"}, b""
+        reason = lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]
+        return {"error": reason[:_MOST_REASON], "kind": "call"}, b""
     return {"shape": list(logits.shape)}, logits.numpy().tobytes()
 
 

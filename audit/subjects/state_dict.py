@@ -21,6 +21,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.data.source import DAMAGE, read_bytes
 from audit.engine.inference import BATCH_SIZE, ModuleTarget
 from audit.models import build
+from audit.subjects._unpacking import refuse_bomb_in
 
 _WRAPPERS = ("_orig_mod.", "_module.", "module.", "model.")
 
@@ -75,7 +76,16 @@ class StateDict:
         ):
             hint = "; name the one with the weights as 'key'" if isinstance(weights, Mapping) else ""
             raise DataError(f"{name} is not a state dict: it holds {_keys(weights)}{hint}. Expected names of tensors")
-        return {str(key).removeprefix(self.strip_prefix): value for key, value in weights.items()}
+        return {str(key).removeprefix(self.strip_prefix): _plain(value, str(key), name) for key, value in weights.items()}
+
+
+def _plain(tensor: torch.Tensor, key: str, name: str) -> torch.Tensor:
+    """The tensor itself, or `DataError` where it is not one of dense real numbers in memory."""
+    kind = "complex" if tensor.is_complex() else "quantised" if tensor.is_quantized else "nested" if tensor.is_nested else ""
+    kind = kind or ("without values (meta)" if tensor.is_meta else "" if tensor.layout == torch.strided else "sparse")
+    if kind:
+        raise DataError(f"{name}: '{key}' is {kind}; expected dense real numbers. Save the weights of the plain module")
+    return tensor
 
 
 def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
@@ -86,6 +96,7 @@ def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
 
 
 def _plain_torch(content: bytes, name: str) -> Any:
+    refuse_bomb_in(content, name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about the pickle protocol, before it is refused

@@ -151,6 +151,62 @@ def test_tables_of_a_million_columns(tiny: Path, capsys: pytest.CaptureFixture[s
     assert "and 2,980 more" in refused(["scores", str(narrower)], capsys, tiny.parent / "allowed")
 
 
+WIDE = b",".join(b"c%d" % number for number in range(30_000)) + b"\n" + b"1," * 29_999 + b"1\n"
+HEADERS = {
+    "wide after blank lines": (b"\n \n" + WIDE, "30,000 columns; expected at most 20,000"),
+    "wide after a line break in quotes": (b'"a\nb",' + WIDE, "30,001 columns; expected at most 20,000"),
+    "twice after blank lines": (b"\n\nscore,score,member\n1,2,1\n3,4,0\n", "more than one column 'score'"),
+    "twice with a byte order mark": (b"\xef\xbb\xbfscore,score,member\n1,2,1\n3,4,0\n", "more than one column 'score'"),
+    "twice in lines of a Macintosh": (b"score,score,member\r1,2,1\r3,4,0\r", "more than one column 'score'"),
+    "twice in quotes": (b'"score",score,member\n1,2,1\n3,4,0\n', "more than one column 'score'"),
+    "a cell without an end": (b"s" * 200_000 + b",member\n1,1\n3,0\n", "cannot be read as a table: field larger"),
+    "a quote without an end": (b'"score,member\n1,1\n3,0\n', "cannot be read as a table"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_headers_that_hide_what_they_are(tiny: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    content, message = HEADERS[name]
+    (tiny.parent / "a.csv").write_bytes(content)
+    assert message in refused(["scores", str(tiny.parent / "a.csv")], capsys, tiny.parent / "allowed")
+
+
+def test_a_table_with_a_column_without_a_name_is_read(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{number},{number},{number % 2}\n" for number in range(40))
+    (tiny.parent / "a.csv").write_text(f"\ufeff\n,score, member\n{rows}")
+    assert answer(["scores", str(tiny.parent / "a.csv"), "--certificates", "0"]) == 0
+    capsys.readouterr()
+
+
+LONG = "x" * 5000
+LONG_NAMES = (
+    ["run", LONG],
+    ["plan", LONG],
+    ["scores", LONG],
+    ["model", "--target", LONG],
+    ["report", LONG],
+    ["verify", LONG],
+    ["diff", LONG, LONG],
+    ["init", LONG],
+    ["ledger", "show", LONG],
+    ["ledger", "import", LONG, LONG],
+    ["lookup", LONG, "r"],
+    ["run", "quickstart", "--record-key", LONG],
+    ["accountant", "check", "--accountant", "rdp", "--baseline", LONG],
+)
+
+
+@pytest.mark.parametrize("words", LONG_NAMES, ids=lambda words: " ".join(words[:2])[:20])
+def test_names_longer_than_a_file_may_have(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with watched(tmp_path / "allowed"):
+        code = answer(words)
+    message = capsys.readouterr().err
+    assert code in (2, 4) and "Traceback" not in message and "internal error" not in message, message
+
+
 def test_bombs_are_refused_by_what_they_say_that_they_hold(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,3 +219,14 @@ def test_the_lock_is_held_until_the_folder_has_its_name(tmp_path: Path, monkeypa
     final = store.finish()
     assert refused == [final]
     assert {path.name for path in final.iterdir()} == {"models", SUMS}
+
+
+def test_a_link_into_nowhere_is_in_the_way_before_anything_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "run").symlink_to(tmp_path / "gone")
+    with pytest.raises(ConfigError, match="exists already"):
+        Store.start(tmp_path / "run", "c")
+
+
+def test_a_name_that_no_file_can_have_is_an_output_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"cannot write to .*choose another --output"):
+        Store.start(tmp_path / ("x" * 300), "c")

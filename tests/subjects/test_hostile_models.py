@@ -249,6 +249,11 @@ class Misbehaves(nn.Module):
             x = torch.zeros([1 << 36])
         while wish == 4:
             x = x + 1
+        if wish == 5:
+            text = "y"
+            for _ in range(22):
+                text = text + text
+            assert x.size(1) == 7, text
         return self.layer(x)
 
 
@@ -269,6 +274,9 @@ def test_a_model_that_prints_asserts_takes_memory_and_never_ends(tmp_path: Path,
         if "memory" in target._model.enforced:
             with pytest.raises(DataError, match=r"cannot be run on a batch.*memory"):
                 target.logits(wishes(3))
+        with pytest.raises(DataError, match=r"cannot be run on a batch.*yyyy") as caught:
+            target.logits(wishes(5))
+        assert len(str(caught.value)) < 2000, "four million characters would fill the pipe, and both sides would wait"
         assert np.isfinite(target.logits(wishes(0))).all(), "it goes on after a failure"
         target._model.seconds = 1.0
         started = time.monotonic()
@@ -347,6 +355,21 @@ def test_a_pickled_module_is_called_by_its_name_at_once(tmp_path: Path) -> None:
     with watched(tmp_path / "scratch"), pytest.raises(AuditError, match="a pickle that asks for more than tensors") as caught:
         plugins.build("audit.subjects", {"kind": "state_dict", "path": str(tmp_path / "net.pt")})
     assert "weights alone" not in str(caught.value)
+
+
+def test_a_process_that_speaks_in_no_known_form_is_ended(tmp_path: Path, monkeypatch: Any) -> None:
+    """It waits for somebody to read the rest of what it says, and the audit must not wait for it in turn."""
+    talk = "import sys; sys.stdin.buffer.read(20); sys.stdout.buffer.write(b'\\xff' * 2**20); sys.stdin.buffer.read()"
+    start = subprocess.Popen
+
+    def other(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return start([sys.executable, "-c", talk], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", other)
+    path, started = saved(tmp_path / "m.ts"), time.monotonic()
+    with pytest.raises(DataError, match="could not be loaded: its process ended"):
+        plugins.build("audit.subjects", {"kind": "torchscript", "path": str(path), "seconds": 60})
+    assert time.monotonic() - started < 30
 
 
 def test_messages_of_a_process_are_never_pickles() -> None:
