@@ -58,6 +58,9 @@ DOORS = {
     "rich": ["audit.cli"],
     "scipy": ["audit.stats"],
     "ray": ["audit.execution.executors"],
+    "transformers": ["audit.models"],
+    "peft": ["audit.models"],
+    "tokenizers": ["audit.data"],
 }
 
 

@@ -160,6 +160,32 @@ def products(target: View, attack: str, key: str) -> Array:
     return products
 
 
+def text_signal(target: View, key: str, attack: str) -> Array:
+    """A signal of texts under the target, float64, checked.
+
+    Raises:
+        ObservationError: it was not observed, or is not finite.
+    """
+    values = target.get(key)
+    if values is None:
+        raise ObservationError(
+            f"attack '{attack}' reads {key} of texts and the target shows none; use trainer language_model with canaries "
+            "that are texts"
+        )
+    return np.asarray(_finite(values, attack), dtype=np.float64)
+
+
+def text_labels(target: View, attack: str) -> Array:
+    """The tokens to predict, `(m, T)`, -1 elsewhere.
+
+    Raises:
+        ObservationError: the target's records are no texts.
+    """
+    if target.labels is None or np.ndim(target.labels) != 2:
+        raise ObservationError(f"attack '{attack}' reads the tokens of texts and the target shows none")
+    return np.asarray(target.labels)
+
+
 def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> Array:
     """The references' coins `(k, m)`, checked to be what an online or offline attack can work with.
 

@@ -20,8 +20,9 @@ class Logits:
         return max(classes, 1)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m, classes)`; None for canaries that are gradients."""
-        return None if canaries.records is None else models.outputs(canaries.records.inputs)
+        """`(N, m, classes)`; None for canaries that are gradients, and for texts, whose outputs are one number a token."""
+        records = canaries.records
+        return None if records is None or records.are_texts else models.outputs(records.inputs)
 
 
 PLUGIN = Logits

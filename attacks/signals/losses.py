@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from audit.core.data import Array, Canaries
 from audit.core.protocols import Models
-from audit.stats.scoring import signals
+from audit.stats.scoring import signals, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,11 @@ class Losses:
         return 1
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are gradients."""
+        """`(N, m)`; of a text the mean over the tokens to predict. None for canaries that are gradients."""
         if canaries.records is None:
             return None
+        if canaries.records.are_texts:
+            return texts.mean_losses(models.outputs(canaries.records.inputs), canaries.records.labels)
         return signals.cross_entropy(models.outputs(canaries.records.inputs), canaries.records.labels)
 
 

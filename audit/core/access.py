@@ -20,7 +20,9 @@ class Access:
         name: in configs and reports.
         released: "labels" (predicted), "losses" and "outputs" of the audited records; "label_queries" and "queries", the same
             for any other input; "weights"; "steps" (every noisy sum); of federated training "models" (each one released),
-            "sums" (what is added up each round) and "updates" (of each client); or names of one's own.
+            "sums" (what is added up each round) and "updates" (of each client); of language models "generations" (greedy
+            continuations), "token_log_probabilities" (of the tokens of audited texts, and those of the public model that
+            training began from) and "token_distributions" (over the whole vocabulary); or names of one's own.
     """
 
     name: str
@@ -33,6 +35,9 @@ class Access:
     RELEASED_MODELS: ClassVar[Access]
     SECURE_SUM: ClassVar[Access]
     EACH_UPDATE: ClassVar[Access]
+    GENERATIONS: ClassVar[Access]
+    LOG_PROBABILITIES: ClassVar[Access]
+    TOKEN_DISTRIBUTIONS: ClassVar[Access]
 
     def shows(self, access: Access) -> bool:
         """True where an adversary with this access is given all that `access` gives.
@@ -83,7 +88,12 @@ _PARTIES = _cumulative(
     ("secure_sum", frozenset({"sums"})),
     ("each_update", frozenset({"updates"})),
 )
-ACCESS_BY_NAME |= _PARTIES
+_TEXTS = _cumulative(
+    ("generations", frozenset({"generations"})),
+    ("log_probabilities", frozenset({"losses", "token_log_probabilities"})),
+    ("token_distributions", frozenset({"token_distributions"})),
+)
+ACCESS_BY_NAME |= _PARTIES | _TEXTS
 """Accesses by name, from least to most for each kind of training. A config may also name `package.module:OBJECT`."""
 
 Access.LABEL_ONLY = ACCESS_BY_NAME["label_only"]
@@ -93,6 +103,9 @@ Access.ALL_STEPS = ACCESS_BY_NAME["all_steps"]
 Access.RELEASED_MODELS = ACCESS_BY_NAME["released_models"]
 Access.SECURE_SUM = ACCESS_BY_NAME["secure_sum"]
 Access.EACH_UPDATE = ACCESS_BY_NAME["each_update"]
+Access.GENERATIONS = ACCESS_BY_NAME["generations"]
+Access.LOG_PROBABILITIES = ACCESS_BY_NAME["log_probabilities"]
+Access.TOKEN_DISTRIBUTIONS = ACCESS_BY_NAME["token_distributions"]
 
 
 def smallest_access(sources: frozenset[str], within: Access) -> Access | None:

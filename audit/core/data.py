@@ -15,7 +15,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Records:
-    """Labelled examples. `inputs` is `(n, ...)` float32, `labels` is `(n,)` int64 (float64 for regression)."""
+    """Labelled examples. `inputs` is `(n, ...)` float32, `labels` is `(n,)` int64 (float64 for regression).
+
+    Texts are token numbers `(n, T)` with -1 behind their end; `labels` `(n, T)` int64 repeats the tokens that a model is to
+    predict and is -1 elsewhere.
+    """
 
     inputs: Array
     labels: Array
@@ -29,9 +33,34 @@ class Records:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def are_texts(self) -> bool:
+        """True where a record is a sequence of tokens and its labels are the tokens to predict."""
+        return self.labels.ndim == 2
+
     def take(self, index: Array) -> Records:
         """The records at `index`, in that order."""
         return Records(inputs=self.inputs[index], labels=self.labels[index])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The tokens of texts: numbers below `size`, of which the last `unused` occur in no text.
+
+    Attributes:
+        size: number of tokens, the unused ones included.
+        unused: tokens that only canaries may hold.
+        tokenizer: "bytes" (token 256 ends a text), or the name of the tokenizer that made them.
+    """
+
+    size: int
+    unused: int = 0
+    tokenizer: str = "bytes"
+
+    @property
+    def ordinary(self) -> int:
+        """Number of tokens that texts may hold."""
+        return self.size - self.unused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +74,7 @@ class Dataset:
         pool_index: `(len(pool),)` row of each pool record in the source.
         groups: user-given column per pool record, or None.
         unaccounted: what reading took from the records that no accountant covers, in words.
+        vocabulary: of texts; None for other records.
     """
 
     name: str
@@ -57,6 +87,7 @@ class Dataset:
     pool_index: Array
     groups: Array | None = None
     unaccounted: tuple[str, ...] = ()
+    vocabulary: Vocabulary | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,6 +104,8 @@ class Canaries:
         copies: of each record that a model with it trains on; what scores then show is group privacy.
         fitted_start: steps of training without privacy, on the records that all models share, that give every model of the
             game its initial weights; 0 where each draws its own.
+        secret_tokens: of texts, the tokens `first <= token < stop` of which each token of a secret was drawn by equal chances;
+            None where secrets were not drawn so.
     """
 
     kind: str
@@ -84,6 +117,7 @@ class Canaries:
     orthogonal: bool = False
     copies: int = 1
     fitted_start: int = 0
+    secret_tokens: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.copies < 1 or (self.copies > 1 and self.records is None):

@@ -122,6 +122,9 @@ class Game:
             Access.RELEASED_MODELS: "every released model, knowing all other clients and which of them each round used",
             Access.SECURE_SUM: "the sum of each round, knowing all other clients and which of them took part",
             Access.EACH_UPDATE: "every update of every client",
+            Access.GENERATIONS: "what the model writes",
+            Access.LOG_PROBABILITIES: "the log-probabilities of a text's tokens",
+            Access.TOKEN_DISTRIBUTIONS: "the distribution of each next token",
         }.get(self.access, f"what '{self.access.words}' releases")
         canary_name = self.canary or "canaries"
         canary_name += f", {self.copies} copies of each" if self.copies > 1 else ""

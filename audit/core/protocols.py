@@ -31,6 +31,17 @@ class Trainer(Protocol):
     def fit(self, job: TrainingJob, progress: Progress) -> Subject: ...
 
 
+@runtime_checkable
+class ModelMaker(Trainer, Protocol):
+    """A trainer whose models are not those of `audit.models.build`: it makes, counts and rehearses them itself."""
+
+    def parameters(self, model: Mapping[str, Any], dataset: Dataset) -> int:
+        """Return the number of trainable parameters of the model that a config describes."""
+
+    def untrained(self, job: TrainingJob) -> Any:
+        """Return the models of a job before the first step: a `Subject` that answers as `OpenModels` does."""
+
+
 class CanaryMaker(Protocol):
     """Makes `count` canaries from the pool. `parameters` is the number of trainable parameters of the model."""
 
@@ -100,6 +111,19 @@ class OpenModels(Models, Protocol):
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)` inner products of first minus last weights with gradient canaries, where the first ones are known."""
+
+
+class TextModels(Models, Protocol):
+    """N language models; their `outputs` are the log-probabilities of a text's own tokens, `(N, n, T)`."""
+
+    def initial(self) -> TextModels:
+        """The models as they were before the first step."""
+
+    def token_moments(self, inputs: Array) -> Array:
+        """`(N, n, T, 2)` mean and standard deviation of the log-probability over each token's distribution."""
+
+    def continuations(self, inputs: Array, starts: Array) -> Array:
+        """`(N, n, T)` the texts, from token `starts` `(n,)` on as the model continues them greedily."""
 
 
 class Representations(Protocol):

@@ -67,6 +67,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
         test=_take(test_source, rows["test"], scaling),
         pool_index=rows["pool"],
         groups=None if source.main.groups is None else source.main.groups[rows["pool"]],
+        vocabulary=source.vocabulary,
         unaccounted=tuple(f"inputs {text}" for text in (STANDARDISATION, VOCABULARY) if text in source.origin),
     )
     _demand_two_classes(dataset)

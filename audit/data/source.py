@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from audit.core import files
-from audit.core.data import Array
+from audit.core.data import Array, Vocabulary
 from audit.core.errors import ConfigError, DataError
 
 DAMAGE = (
@@ -114,6 +114,7 @@ class Source:
         test: the source's own test part, or None.
         classes: number of classes, 0 for regression.
         sha256: of the bytes that were read, hex.
+        vocabulary: of texts; None for other records.
     """
 
     origin: str
@@ -122,6 +123,7 @@ class Source:
     main: Part
     scaling: Scaling
     test: Part | None = None
+    vocabulary: Vocabulary | None = None
 
 
 def read_bytes(path: Path, purpose: str) -> bytes:

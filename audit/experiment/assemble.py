@@ -23,7 +23,16 @@ from audit.core.event_reading import noisy_steps, unit
 from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.observers import Observer, event_before
-from audit.core.protocols import Accountant, Attack, Estimator, Mechanism, MechanismSetting, ObservedMechanism, Trainer
+from audit.core.protocols import (
+    Accountant,
+    Attack,
+    Estimator,
+    Mechanism,
+    MechanismSetting,
+    ModelMaker,
+    ObservedMechanism,
+    Trainer,
+)
 from audit.core.seeds import Seed
 from audit.execution.code import foreign_modules
 from audit.experiment import sizes, stopping
@@ -69,7 +78,7 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
         dataset=dataset,
         recipes=recipes,
         plays=plays,
-        parameters=_parameters(config, dataset) if call_factory or not _is_foreign(config.model) else 0,
+        parameters=_parameters(config, dataset, recipes[0].trainer) if call_factory or not _is_foreign(config.model) else 0,
         budget=Budget(delta=config.delta, confidence=config.confidence, comparisons=bounds, certificates=config.certificates),
         seed=seed,
         execution=Execution(
@@ -85,9 +94,11 @@ def assemble(config: Config, *, call_factory: bool = True) -> Experiment:
     return experiment
 
 
-def _parameters(config: Config, dataset: Dataset) -> int:
+def _parameters(config: Config, dataset: Dataset, trainer: Trainer) -> int:
     from audit.models import build
 
+    if isinstance(trainer, ModelMaker):
+        return trainer.parameters(config.model, dataset)
     return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.classes)
 
 
@@ -307,7 +318,9 @@ def _planned_attack(
     Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together they do not.
     """
     name, attack = named_attack
-    level = smallest_access(attack.needs.sources, access)
+    signals = attack.needs.of(access.released)
+    sources = attack.needs.sources if signals is None else frozenset(signal.source for signal in signals)
+    level = smallest_access(sources, access)
     if level is None:
         access_needed = next((access for access in ACCESS_BY_NAME.values() if attack.needs.sources <= access.released), None)
         raise ConfigError(

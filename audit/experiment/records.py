@@ -36,8 +36,9 @@ def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTabl
     names = tuple(key.names(rows.tolist() if has_rows and rows is not None else range(len(canaries))))
     if canaries.records is None:
         return RecordTable(names=names, labels=("",) * len(canaries), columns={})
-    labels = tuple(f"{label:g}" for label in canaries.records.labels.tolist())
-    columns = {"class": np.array(labels)}
+    texts = canaries.records.are_texts
+    labels = ("",) * len(canaries) if texts else tuple(f"{label:g}" for label in canaries.records.labels.tolist())
+    columns = {} if texts else {"class": np.array(labels)}
     if dataset.groups is not None and rows is not None and np.isin(rows, dataset.pool_index).all():
         order = np.argsort(dataset.pool_index)
         place = order[np.searchsorted(dataset.pool_index, rows, sorter=order)]

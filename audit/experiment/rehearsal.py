@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from audit.core.access import ROUNDS, Access
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
-from audit.core.protocols import Signal
+from audit.core.protocols import ModelMaker, Signal
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.experiment.attack import GameModels, score
@@ -19,9 +19,6 @@ from audit.experiment.insertion import Insertion
 from audit.experiment.observed import Observations
 from audit.experiment.spec import PlannedAttack, Recipe
 from audit.experiment.train import checkpoints
-
-if TYPE_CHECKING:
-    from audit.engine.subject import Ensemble
 
 MODELS = 3  # a target and two references that differ; further references repeat these two
 RECORDS = 32  # that the models are really asked about; what they say of these is repeated for all others
@@ -71,7 +68,7 @@ class Rehearsal:
         return ""
 
 
-def playable(insertion: Insertion, steps: int, models: Ensemble) -> Insertion:
+def playable(insertion: Insertion, steps: int, models: Any) -> Insertion:
     """The game with the attacks that can score it, and why each other was left out, decided by the references' coins alone.
 
     Args:
@@ -102,7 +99,7 @@ def playable(insertion: Insertion, steps: int, models: Ensemble) -> Insertion:
     return insertion.without(left_out)
 
 
-def rehearse(insertion: Insertion, steps: int, models: Ensemble) -> Rehearsal:
+def rehearse(insertion: Insertion, steps: int, models: Any) -> Rehearsal:
     """What the signals of a few untrained models look like, for as many models as the game trains.
 
     Raises:
@@ -153,8 +150,8 @@ def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
     return replace(canaries, records=records, copies=1, **forms)
 
 
-def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Ensemble:
-    """`MODELS` models as they are initialised, for all games of a recipe."""
+def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Any:
+    """`MODELS` models as they are initialised, for all games of a recipe: an `Ensemble`, or what a `ModelMaker` makes."""
     from audit.engine.subject import Ensemble
     from audit.models.build import initialise_model
 
@@ -171,6 +168,8 @@ def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Ensemble:
         access=Access.FINAL_WEIGHTS,
         device=device,
     )
+    if isinstance(recipe.trainer, ModelMaker):
+        return recipe.trainer.untrained(job)
     states = [
         initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.classes, seed).state_dict() for seed in seeds
     ]
@@ -187,7 +186,7 @@ class _Repeating:
         looks: checkpoints that a trainer would have kept.
     """
 
-    ensemble: Ensemble
+    ensemble: Any
     products: Mapping[str, Array]
     looks: int
 
@@ -201,7 +200,19 @@ class _Repeating:
 
     def outputs(self, inputs: Array) -> Array:
         """`(N, n, classes)`."""
-        return self.ensemble.outputs(inputs[:RECORDS])[:, _repeat(len(inputs))]
+        return _repeated(self.ensemble.outputs(inputs[:RECORDS]), inputs)
+
+    def token_moments(self, inputs: Array) -> Array:
+        """`(N, n, T, 2)`."""
+        return _repeated(self.ensemble.token_moments(inputs[:RECORDS]), inputs)
+
+    def continuations(self, inputs: Array, starts: Array) -> Array:
+        """`(N, n, T)`."""
+        return _repeated(self.ensemble.continuations(inputs[:RECORDS], starts[:RECORDS]), inputs)
+
+    def initial(self) -> _Repeating:
+        """The models that a training begins from."""
+        return replace(self, ensemble=self.ensemble.initial())
 
     def alone(self, model: int) -> _Repeating:
         """One of them."""
@@ -213,7 +224,7 @@ class _Repeating:
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)`."""
-        return self.ensemble.gradient_norms(_first(records))[:, _repeat(len(records))]
+        return _repeated(self.ensemble.gradient_norms(_first(records)), records.inputs)
 
     def representations(self, records: Records) -> _Inside | None:
         """What the last linear layer makes of the records."""
@@ -233,7 +244,8 @@ class _Repeating:
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)`, all zero."""
-        return self.ensemble.weight_products(canaries)
+        products: Array | None = self.ensemble.weight_products(canaries)
+        return products
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +259,11 @@ class _Inside:
 
 def _first(records: Records) -> Records:
     return records.take(np.arange(min(len(records), RECORDS)))
+
+
+def _repeated(values: Array, records: Array) -> Array:
+    """Values of the first records, repeated for all of them."""
+    return values[:, _repeat(len(records))]
 
 
 def _repeat(count: int) -> Array:

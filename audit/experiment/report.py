@@ -164,6 +164,9 @@ RELEASES = {
     Access.FINAL_WEIGHTS: "final weights",
     Access.FINAL_MODEL: "outputs of the final model",
     Access.LABEL_ONLY: "predicted labels of the final model",
+    Access.TOKEN_DISTRIBUTIONS: "distributions of each next token under the final model",
+    Access.LOG_PROBABILITIES: "log-probabilities of a text's tokens under the final model",
+    Access.GENERATIONS: "texts that the final model writes",
 }
 """What is released, by the access of a game: the most comes first."""
 

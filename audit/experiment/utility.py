@@ -15,10 +15,11 @@ from audit.core.results import Metric
 from audit.core.views import View
 from audit.experiment.attack import GameModels
 from audit.experiment.observed import Observations
+from audit.stats.scoring import texts
 
 
 def utility(games: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ...]:
-    """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2).
+    """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2; texts: perplexity).
 
     Models that diverged are left out; the number of models says so. Models whose canaries are records are
     preferred; a thousand crafted gradients are an attack on utility too.
@@ -34,7 +35,7 @@ def utility(games: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ..
     labels = dataset.test.labels
     if len(labels) == 0 or not logits:
         return ()
-    figures = CLASSIFICATION if dataset.classes else REGRESSION
+    figures = TEXTS if dataset.test.are_texts else CLASSIFICATION if dataset.classes else REGRESSION
     metrics = []
     for name, figure in figures.items():
         values = np.array([figure(labels, logit.astype(np.float64)) for logit in logits])
@@ -83,5 +84,12 @@ def _r2(labels: Array, logits: Array) -> float:
     return float(r2_score(labels, logits[..., 0]))
 
 
+def _perplexity(labels: Array, log_probabilities: Array) -> float:
+    """Exponential of the mean loss over all predicted tokens."""
+    predicted = texts.supervised(labels)
+    return float(np.exp(-log_probabilities[predicted].mean())) if predicted.any() else float("nan")
+
+
 CLASSIFICATION: dict[str, Callable[[Array, Array], float]] = {"accuracy": _accuracy, "macro-F1": _macro_f1, "AUC": _auc}
 REGRESSION: dict[str, Callable[[Array, Array], float]] = {"MSE": _mse, "R2": _r2}
+TEXTS: dict[str, Callable[[Array, Array], float]] = {"perplexity": _perplexity}

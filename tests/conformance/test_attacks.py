@@ -18,6 +18,7 @@ from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import signals
+from audit.stats.scoring.texts import mean_losses
 
 SCORERS = plugins.names("attacks.scorers")
 SEED = Seed(11)
@@ -117,13 +118,33 @@ def coins_of(reference: View) -> Array:
     return reference.included
 
 
+def text_toy(texts: int = 300, length: int = 9) -> Toy:
+    """Texts with their token scores before and after a training that made members' secrets likelier."""
+    random = np.random.default_rng(6)
+    included = random.random(texts) < 0.5
+    labels = np.where(np.arange(length) >= length - 4, random.integers(0, 50, (texts, length)), -1)
+    before = -3 + random.standard_normal((texts, length))
+    after = before + 1.2 * included[:, None] + 0.5 * random.standard_normal((texts, length))
+    return Toy(
+        target=View.of(
+            labels=labels,
+            losses=mean_losses(after, labels),
+            initial_losses=mean_losses(before, labels),
+            token_log_probabilities=after,
+        ),
+        reference=View.of(included=np.empty((0, texts), dtype=bool)),
+        included=included,
+    )
+
+
+TEXT_ATTACKS = ("reference_difference",)
 GRADIENT_ATTACKS = ("gradient_product", "weight_difference", "update_product", "sum_product", "model_product", "round_spread")
-TOYS = {False: overfitted_toy(), True: gradient_toy()}
+TOYS = {"records": overfitted_toy(), "gradients": gradient_toy(), "texts": text_toy()}
 
 
 def prepared(name: str) -> tuple[Attack, Toy]:
     attack = plugins.build("attacks.scorers", {"kind": name})
-    return attack, TOYS[name in GRADIENT_ATTACKS]
+    return attack, TOYS["gradients" if name in GRADIENT_ATTACKS else "texts" if name in TEXT_ATTACKS else "records"]
 
 
 def run(attack: Attack, toy: Toy) -> Array:

@@ -9,9 +9,11 @@ from audit import plugins
 from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
+from audit.data.load import load
 
 MAKERS = plugins.names("attacks.canaries")
 PARAMETERS = 500
+TEXTS = ("new_token", "random_tokens")
 
 
 def images(random: np.random.Generator, count: int) -> Records:
@@ -33,8 +35,16 @@ def small_dataset() -> Dataset:
     )
 
 
+def sentences() -> Dataset:
+    return load({"kind": "sentences", "count": 200, "unused_tokens": 70, "train": 80, "pool": 60, "test": 20}, Seed(1))
+
+
+def dataset_for(name: str) -> Dataset:
+    return sentences() if name in TEXTS else small_dataset()
+
+
 def make(name: str, count: int = 24, seed: int = 7, dataset: Dataset | None = None) -> Canaries:
-    return plugins.build("attacks.canaries", {"kind": name}).make(dataset or small_dataset(), count, PARAMETERS, Seed(seed))
+    return plugins.build("attacks.canaries", {"kind": name}).make(dataset or dataset_for(name), count, PARAMETERS, Seed(seed))
 
 
 def content(canaries: Canaries) -> bytes:
@@ -66,7 +76,7 @@ def test_the_seed_decides(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_data_set_is_left_alone(name: str) -> None:
-    dataset = small_dataset()
+    dataset = dataset_for(name)
     before = [part.copy() for part in (dataset.train.inputs, dataset.pool.inputs, dataset.pool.labels, dataset.pool_index)]
     make(name, dataset=dataset)
     after = (dataset.train.inputs, dataset.pool.inputs, dataset.pool.labels, dataset.pool_index)
@@ -76,22 +86,23 @@ def test_the_data_set_is_left_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_no_canary_is_a_training_record(name: str) -> None:
-    dataset = small_dataset()
+    dataset = dataset_for(name)
     canaries = make(name, dataset=dataset)
     if canaries.records is None:
         return
     assert canaries.records.inputs.shape[1:] == dataset.train.inputs.shape[1:]
     assert canaries.records.inputs.dtype == dataset.train.inputs.dtype
     assert canaries.records.labels.dtype == dataset.train.labels.dtype
-    assert canaries.records.labels.min() >= 0
-    assert canaries.records.labels.max() < dataset.classes
+    if dataset.vocabulary is None:
+        assert canaries.records.labels.min() >= 0
+        assert canaries.records.labels.max() < dataset.classes
     training = {row.tobytes() for row in dataset.train.inputs}
     assert not any(row.tobytes() in training for row in canaries.records.inputs)
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_identifiers_name_the_source_row(name: str) -> None:
-    dataset = small_dataset()
+    dataset = dataset_for(name)
     canaries = make(name, dataset=dataset)
     if canaries.records is None or canaries.identifiers is None:
         return
@@ -118,8 +129,38 @@ def test_gradients_have_unit_norm_and_keep_their_promise(name: str) -> None:
 def test_more_canaries_than_there_is_room_for(name: str) -> None:
     canaries = plugins.build("attacks.canaries", {"kind": name})
     with pytest.raises(ConfigError, match=r"^0 (orthogonal )?canaries"):
-        canaries.make(small_dataset(), 0, PARAMETERS, Seed(7))
+        canaries.make(dataset_for(name), 0, PARAMETERS, Seed(7))
     identifiers = make(name).identifiers
     if (identifiers is not None and identifiers.min() >= 0) or name == "adversarial_direction":
         with pytest.raises(ConfigError, match=r"61 canaries.*60 records"):
-            canaries.make(small_dataset(), 61, PARAMETERS, Seed(7))
+            canaries.make(dataset_for(name), 61, PARAMETERS, Seed(7))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_secret_stands_behind_a_text_and_is_all_that_is_learnt(name: str) -> None:
+    canaries = make(name)
+    assert canaries.records is not None and canaries.secret_tokens is not None
+    tokens, labels = canaries.records.inputs, canaries.records.labels
+    secret = labels >= 0
+    assert secret.any(axis=1).all() and not secret[:, 0].any()
+    np.testing.assert_array_equal(labels[secret], tokens[secret])
+    first, stop = canaries.secret_tokens
+    assert (labels[secret] >= first).all() and (labels[secret] < stop).all()
+    after = np.cumsum(secret, axis=1) == secret.sum(axis=1, keepdims=True)
+    assert (tokens[after & ~secret] == -1).all()
+    assert "mask that real records do not have" in canaries.description
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_canaries_are_refused_where_there_is_no_text(name: str) -> None:
+    with pytest.raises(ConfigError, match="are texts and toy holds none"):
+        make(name, dataset=small_dataset())
+
+
+def test_every_new_token_is_its_canary_s_own() -> None:
+    canaries = make("new_token", 60)
+    assert canaries.records is not None
+    secrets = canaries.records.labels.max(axis=1)
+    assert len(set(secrets.tolist())) == 60 and secrets.min() >= 257
+    with pytest.raises(ConfigError, match=r"71 canaries.*70 unused"):
+        make("new_token", 71)

@@ -18,6 +18,7 @@ from audit.engine.ensemble import train
 from audit.engine.subject import Ensemble
 from audit.trainers.federated import FederatedTrainer
 from tests.engine import cases
+from tests.engine.texts import trained_texts
 
 OPTIONS: dict[str, dict[str, Any]] = {"augmented_logits": {"views": 3}, "boundary_distances": {"queries": 60}}
 SIGNALS = plugins.names("attacks.signals")
@@ -49,6 +50,13 @@ def federations() -> tuple[Ensemble, Canaries]:
     return FederatedTrainer(clients=4, local_steps=1).fit(job, cases.silent), units
 
 
+def language_models() -> tuple[Any, Canaries]:
+    """Three small language models and the texts that they were trained with."""
+    pytest.importorskip("transformers", reason="the extra llm is not installed")
+    return trained_texts()
+
+
+TEXTS = {"initial_losses", "token_log_probabilities"}
 FEDERATED = {"update_products", "sum_products", "model_products"}
 SUBJECTS = {gradients: subject(gradients=gradients) for gradients in (False, True)}
 
@@ -56,7 +64,8 @@ SUBJECTS = {gradients: subject(gradients=gradients) for gradients in (False, Tru
 @pytest.mark.parametrize("name", SIGNALS)
 def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None:
     signal, shown = made(name), []
-    for ensemble, canaries in [federations()] if name in FEDERATED else SUBJECTS.values():
+    subjects = [language_models()] if name in TEXTS else [federations()] if name in FEDERATED else SUBJECTS.values()
+    for ensemble, canaries in subjects:
         values = ensemble.read([signal], canaries).get(signal.key)
         if values is not None:
             assert len(values) == len(ensemble) and len(canaries) in values.shape[1:]

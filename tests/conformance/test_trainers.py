@@ -40,8 +40,10 @@ def trainer_and_mechanism(name: str) -> tuple[Trainer, Event, Event]:
 
 
 # the user's own function executes no mechanism of this project's: tests/experiment/test_described.py; clients are no records:
-# tests/engine/test_federated.py
-@pytest.fixture(params=[name for name in plugins.names(PACKAGE) if name not in ("user_function", "federated")])
+# tests/engine/test_federated.py; nor are texts: tests/engine/test_language_models.py
+@pytest.fixture(
+    params=[name for name in plugins.names(PACKAGE) if name not in ("user_function", "federated", "language_model")]
+)
 def made(request: pytest.FixtureRequest) -> tuple[Trainer, Event, Event]:
     return trainer_and_mechanism(request.param)
 

@@ -1,0 +1,65 @@
+"""Secrets at the end of texts, with the errors that every text canary shares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attacks.canaries import _pool
+from audit.core.data import Array, Canaries, Dataset, Records, Vocabulary
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+
+SECRET_ONLY = "the loss of a canary is that of its secret alone, a mask that real records do not have"
+
+
+def vocabulary(dataset: Dataset, kind: str) -> Vocabulary:
+    """The tokens of the data.
+
+    Raises:
+        ConfigError: the records are no texts.
+    """
+    if dataset.vocabulary is None:
+        raise ConfigError(f"canaries '{kind}' are texts and {dataset.name} holds none; use data kind 'text', or another canary")
+    return dataset.vocabulary
+
+
+def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Records:
+    """Random texts of the pool, each at most once, ending in a secret that alone is to be predicted.
+
+    Args:
+        dataset: of texts.
+        secrets: `(m, k)` tokens.
+
+    Raises:
+        ConfigError: more canaries than the pool has texts, or secrets that fill a whole text.
+    """
+    rows = _pool.choose(dataset, len(secrets), seed, kind)
+    return ending_in(dataset.pool.inputs[rows], secrets, kind)
+
+
+def ending_in(prefixes: Array, secrets: Array, kind: str) -> Records:
+    """Texts `(m, T)` that begin as `prefixes` (-1 behind their end) and end in `secrets` `(m, k)`.
+
+    A prefix that leaves no room is cut.
+    """
+    length, width = prefixes.shape[1], secrets.shape[1]
+    if width >= length:
+        raise ConfigError(f"canaries '{kind}': a secret of {width} tokens in texts of {length}; expected fewer, after a prefix")
+    starts = np.clip((prefixes >= 0).sum(axis=1), 1, length - width)
+    places = np.arange(length)
+    inside = (places >= starts[:, None]) & (places < starts[:, None] + width)
+    tokens = np.where(places < starts[:, None], prefixes, -1).astype(np.int64)
+    tokens[inside] = secrets.ravel()
+    labels = np.where(inside, tokens, -1)
+    return Records(inputs=tokens.astype(prefixes.dtype), labels=labels)
+
+
+def canaries(kind: str, words: str, records: Records, drawn_from: tuple[int, int] | None) -> Canaries:
+    """Canaries of these texts; `identifiers` are -1 because no source row holds them."""
+    return Canaries(
+        kind=kind,
+        description=f"{words}; {SECRET_ONLY}",
+        records=records,
+        identifiers=np.full(len(records), -1),
+        secret_tokens=drawn_from,
+    )

@@ -1,0 +1,157 @@
+"""Language models of one training job as a subject: what signals read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.data import Array, Canaries, Records
+from audit.core.errors import ObservationError
+from audit.core.protocols import Representations, Signal
+from audit.core.training import Executed
+from audit.engine.text_model import TextModel, weights_of
+
+ROWS = 64
+
+
+class TextModels:
+    """N language models that differ in their trainable parameters.
+
+    Args:
+        text_model: whose parameters are exchanged.
+        flat: `(N, width)` trainable parameters.
+        initial: the same before the first step.
+        released: what they show.
+        executed: what their trainer measured of itself; None where nothing was trained.
+    """
+
+    def __init__(
+        self,
+        text_model: TextModel,
+        flat: Tensor,
+        initial: Tensor,
+        released: frozenset[str],
+        executed: Executed | None = None,
+    ) -> None:
+        self._model, self._flat, self._initial = text_model, flat, initial
+        self._released, self._executed = released, executed
+
+    @property
+    def released(self) -> frozenset[str]:
+        """All that the job's access releases."""
+        return self._released
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The trained parameters, name to `(N, ...)`: of an adapter these are the adapter alone."""
+        return {name: value.cpu().numpy() for name, value in weights_of(self._model.layout, self._flat).items()}
+
+    @property
+    def executed(self) -> Executed | None:
+        """What the trainer measured of itself."""
+        return self._executed
+
+    @property
+    def classes(self) -> int:
+        """Texts have none."""
+        return 0
+
+    def __len__(self) -> int:
+        return len(self._flat)
+
+    def outputs(self, inputs: Array) -> Array:
+        """Return the log-probability of each token given those before it, `(N, n, T)`; 0 for the first and for padding."""
+        return self._each(self._model.token_log_probabilities, inputs)
+
+    def token_moments(self, inputs: Array) -> Array:
+        """Return mean and standard deviation of the log-probability over each token's distribution, `(N, n, T, 2)`."""
+
+        def moments(tokens: Tensor) -> Tensor:
+            logs = torch.log_softmax(self._model.logits(tokens), dim=-1)
+            shares = logs.exp()
+            mean = (shares * logs).sum(-1)
+            spread = (shares * (logs - mean.unsqueeze(-1)).square()).sum(-1).clamp(min=0).sqrt()
+            return torch.nn.functional.pad(torch.stack([mean, spread], dim=-1), (0, 0, 1, 0))
+
+        return self._each(moments, inputs)
+
+    def continuations(self, inputs: Array, starts: Array) -> Array:
+        """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`."""
+        return self._each(self._continue, inputs, starts)
+
+    def initial(self) -> TextModels:
+        """Return the models as they were before the first step."""
+        return TextModels(self._model, self._initial, self._initial, self._released)
+
+    def alone(self, model: int) -> TextModels:
+        """Return one of the models."""
+        part = slice(model, model + 1)
+        return TextModels(self._model, self._flat[part], self._initial[part], self._released, self._executed)
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
+        """Return signals of the canaries by their keys; without those that the models lack."""
+        values = {signal.key: signal.read(self, canaries) for signal in signals}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def gradient_norms(self, records: Records) -> Array:
+        """Return `(N, n)` l2 norms of each record's loss gradient in the trainable parameters."""
+        norms = np.empty((len(self), len(records)), dtype=np.float32)
+        tokens, labels = self._tensor(records.inputs), self._tensor(records.labels)
+        for model in range(len(self)):
+            self._model.load(self._flat[model])
+            for start in range(0, len(records), ROWS):
+                part = slice(start, start + ROWS)
+                gradients = self._model.record_gradients(tokens[part], labels[part])
+                squares = torch.stack([value.flatten(1).square().sum(1) for value in gradients.values()]).sum(0)
+                norms[model, part] = squares.sqrt().cpu().numpy()
+        return norms
+
+    def checkpoints(self) -> Sequence[TextModels]:
+        """Return no models: this trainer keeps no checkpoints."""
+        return ()
+
+    def representations(self, records: Records) -> Representations | None:
+        """Return None: texts have no classes."""
+        return None
+
+    def step_products(self) -> Array | None:
+        """Return None: this trainer plants no gradients."""
+        return None
+
+    def weight_products(self, canaries: Canaries) -> Array | None:
+        """Return None: this trainer plants no gradients."""
+        return None
+
+    def round_products(self, source: str) -> Array:
+        """Raise `ObservationError`: there are no rounds."""
+        raise ObservationError(f"language models recorded no canary clients in the {source} of each round")
+
+    def _continue(self, tokens: Tensor, begin: Tensor) -> Tensor:
+        text = tokens.clone()
+        places = torch.arange(text.shape[1], device=text.device)
+        for place in range(1, text.shape[1]):
+            own = (begin <= place) & (tokens[:, place] >= 0)
+            if bool(own.any()):
+                best = self._model.logits(text[:, : place + 1])[:, -1].argmax(-1)
+                text[:, place] = torch.where(own, best, text[:, place])
+        return torch.where(places >= begin.unsqueeze(1), text, tokens)
+
+    def _each(self, call: Any, *columns: Array) -> Array:
+        """Return `call` of all rows of the columns under every model, `(N, n, ...)`."""
+        tensors, results = [self._tensor(column) for column in columns], []
+        for model in range(len(self)):
+            self._model.load(self._flat[model])
+            with torch.no_grad():
+                parts = [
+                    call(*(tensor[start : start + ROWS] for tensor in tensors)).cpu()
+                    for start in range(0, max(len(tensors[0]), 1), ROWS)
+                ]
+            results.append(torch.cat(parts).numpy())
+        return np.stack(results)
+
+    def _tensor(self, values: Array) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(self._model.device)

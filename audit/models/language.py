@@ -1,0 +1,204 @@
+"""Causal language models of the library transformers: made from a config, or read from a local folder; adapters by peft."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from audit import plugins
+from audit.core import checks
+from audit.core.data import Vocabulary
+from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.seeds import Seed
+from audit.models.build import seeded_stream
+
+KIND = "language_model"
+_PUBLIC = Seed(0).child("language model")  # of weights that are public and the same in every training
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageModel:
+    """A causal language model. Dropout is switched off: a record's gradient is then a function of the record alone.
+
+    Attributes:
+        architecture: a model type of transformers, such as "gpt2" or "llama", made from its config with random weights.
+        options: keys of that config, such as `n_layer` and `n_embd`.
+        folder: of config.json and safetensors, in place of `architecture`; read from this machine, code in it is not run.
+    """
+
+    architecture: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.architecture) == bool(self.folder):
+            raise ConfigError("model.language_model: give exactly one of 'architecture' (with 'options') and 'folder'")
+        if self.folder and self.options:
+            raise ConfigError("model.language_model: 'options' belong to 'architecture'; the folder's config.json has its own")
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> LanguageModel:
+        """Return the options that a config's section `model` gives.
+
+        Raises:
+            ConfigError: another kind of model, or a key that this one does not take.
+        """
+        options = dict(spec)
+        kind = options.pop("kind", None)
+        if kind != KIND:
+            raise ConfigError(f"model.kind is {kind!r}; trainer 'language_model' trains models of kind '{KIND}'")
+        allowed_keys = [entry.name for entry in fields(cls)]
+        for key in options:
+            if key not in allowed_keys:
+                hint = plugins.hint(key, allowed_keys)
+                raise ConfigError(f"model.{KIND}: unknown key '{key}'.{hint} It takes: {', '.join(allowed_keys)}")
+        return cls(**options)
+
+    def build(self, vocabulary: Vocabulary, length: int, seed: Seed | None = None) -> nn.Module:
+        """Return the model, in training mode, for texts of `length` tokens of a vocabulary.
+
+        Args:
+            seed: of random initial weights; None takes the public ones, the same in every training.
+
+        Raises:
+            ConfigError: transformers is not installed, or knows no such model.
+            DataError: the folder cannot be read, or the model is too small for the texts.
+        """
+        library = _library("transformers")
+        library.logging.set_verbosity_error()
+        with seeded_stream(_PUBLIC.child("weights") if seed is None else seed):
+            module = self._read(library, vocabulary) if self.folder else self._make(library, vocabulary, length)
+        places = getattr(module.config, "max_position_embeddings", None)
+        if isinstance(places, int) and places < length:
+            raise DataError(f"the model takes {places} tokens and the texts have {length}; lower data.length to {places}")
+        module.train()
+        return module
+
+    def _make(self, library: Any, vocabulary: Vocabulary, length: int) -> nn.Module:
+        sizes = {"vocab_size": vocabulary.size, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+        positions = {"max_position_embeddings": length} if "max_position_embeddings" not in self.options else {}
+        if self.architecture not in library.models.auto.configuration_auto.CONFIG_MAPPING_NAMES:
+            known_names = list(library.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
+            raise ConfigError(
+                f"model.architecture is '{self.architecture}', which transformers {library.__version__} does not know."
+                f"{plugins.hint(self.architecture, known_names)}"
+            )
+        try:
+            config = library.AutoConfig.for_model(self.architecture, **{**sizes, **positions, **self.options})
+            _without_dropout(config)
+            module: nn.Module = library.AutoModelForCausalLM.from_config(config)
+        except _DAMAGE as error:
+            raise ConfigError(f"model '{self.architecture}' with {dict(self.options)}: {error}") from error
+        return module
+
+    def _read(self, library: Any, vocabulary: Vocabulary) -> nn.Module:
+        place = Path(self.folder).expanduser()
+        if not (place / "config.json").is_file():
+            raise DataError(f"model.folder {place} holds no config.json; expected a folder as save_pretrained writes it")
+        if not list(place.glob("*.safetensors")):
+            raise DataError(
+                f"model.folder {place} holds no .safetensors; files that could run code are not read: save with them"
+            )
+        try:
+            config = library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+            _without_dropout(config)
+            module: nn.Module = library.AutoModelForCausalLM.from_pretrained(
+                place, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            ).float()
+            if vocabulary.size > module.get_input_embeddings().num_embeddings:  # type: ignore[operator]
+                module.resize_token_embeddings(vocabulary.size)  # type: ignore[operator]
+        except _DAMAGE as error:
+            raise DataError(f"model.folder {place} cannot be read as a causal language model: {error}") from error
+        return module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """Low-rank matrices (LoRA) that are trained beside frozen linear layers.
+
+    Attributes:
+        rank: of each pair of matrices.
+        scale: their product is multiplied by `scale / rank`.
+        layers: names of the linear layers, such as `c_attn` or `q_proj`; empty takes those that peft knows for the model.
+
+    References:
+        Hu et al. 2021, arXiv 2106.09685.
+    """
+
+    rank: int = 8
+    scale: float = 16.0
+    layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ConfigError(f"language_model.adapter.rank is {self.rank}; expected at least 1")
+        checks.positive(self.scale, "language_model.adapter.scale")
+        object.__setattr__(self, "layers", tuple(self.layers))
+
+    def attach(self, module: nn.Module, seed: Seed) -> nn.Module:
+        """Return the model with its weights frozen and adapters of random initial weights beside them.
+
+        Raises:
+            ConfigError: peft is not installed, or the model has no such layers.
+        """
+        library = _library("peft")
+        targets = list(self.layers) or None
+        config = library.LoraConfig(
+            r=self.rank, lora_alpha=self.scale, target_modules=targets, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
+        )
+        try:
+            with seeded_stream(seed):
+                adapted: nn.Module = library.get_peft_model(module, config)
+        except ValueError as error:
+            names = sorted({path.rpartition(".")[2] for path, layer in _linear_layers(module)})
+            raise ConfigError(
+                f"language_model.adapter.layers {list(self.layers)}: {error}. The model has: {', '.join(names)}"
+            ) from error
+        return adapted
+
+
+def takes_positions(module: nn.Module) -> bool:
+    """Return whether the model can be given the positions of tokens, one row for each record."""
+    adapted: Any = module
+    bare = adapted.get_base_model() if hasattr(module, "get_base_model") else adapted
+    return "position_ids" in inspect.signature(bare.forward).parameters
+
+
+def refuse_random_layers(module: nn.Module) -> None:
+    """Raise `UnsupportedMechanism` naming a layer that draws random numbers, so that no record has a gradient of its own."""
+    for path, layer in module.named_modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
+            raise UnsupportedMechanism(
+                f"layer '{path}' drops units with probability {layer.p}; set it to 0 in the model's config"
+            )
+
+
+def _linear_layers(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    names = ("Linear", "Conv1D")
+    return ((path, layer) for path, layer in module.named_modules() if type(layer).__name__ in names)
+
+
+def _without_dropout(config: Any) -> None:
+    for key, value in list(vars(config).items()):
+        if ("drop" in key or key.endswith("pdrop")) and isinstance(value, float):
+            setattr(config, key, 0.0)
+
+
+def _library(name: str) -> Any:
+    """Return transformers or peft, imported when it is first asked for."""
+    try:
+        if name == "transformers":
+            import transformers
+
+            return transformers
+        import peft
+
+        return peft
+    except ImportError as error:
+        raise ConfigError(f"language models need the library {name} ({error}); install epsilon-audit[llm]") from error

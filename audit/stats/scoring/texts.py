@@ -1,0 +1,89 @@
+"""What the log-probabilities of a text's tokens say. Tokens that nobody predicts (label -1) count nowhere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[Any]
+
+
+def supervised(labels: Numbers) -> NDArray[np.bool_]:
+    """Return which tokens a model is to predict, of labels `(..., T)` that are -1 elsewhere."""
+    return np.asarray(labels) >= 0
+
+
+def mean_losses(log_probabilities: Numbers, labels: Numbers) -> NDArray[np.float32]:
+    """Return the mean loss of each text in nats.
+
+    Args:
+        log_probabilities: `(..., m, T)` of the texts' own tokens.
+        labels: `(m, T)`, -1 where nothing is predicted. A text without a predicted token has loss 0.
+
+    >>> mean_losses(np.array([[-1.0, -3.0]]), np.array([[-1, 5]])).tolist()
+    [3.0]
+    """
+    mask = supervised(labels)
+    sums = np.where(mask, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
+    return np.asarray(-sums / np.maximum(mask.sum(axis=-1), 1), dtype=np.float32)
+
+
+def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray[np.float64]:
+    """Return the mean of the lowest `share` of each text's token scores, `(m,)`: Min-K %.
+
+    At least one token counts, however short the text: the published code takes `int(n * share)`, which is 0 for short texts and
+    makes the score a NaN. A text without a predicted token scores 0.
+
+    Args:
+        values: `(m, T)` log-probabilities, or standardised ones (Min-K %++).
+        labels: `(m, T)`, -1 where nothing is predicted.
+        share: in (0, 1].
+
+    References:
+        Shi et al. 2024, arXiv 2310.16789; Zhang et al. 2024, arXiv 2404.02936.
+
+    >>> lowest_share_mean(np.array([[0.0, -4.0, -1.0]]), np.array([[-1, 7, 8]]), 0.2).tolist()
+    [-4.0]
+    """
+    mask = supervised(labels)
+    counts = mask.sum(axis=-1)
+    ordered = np.sort(np.where(mask, values, np.inf), axis=-1)
+    taken = np.minimum(np.maximum(np.ceil(share * counts - 1e-9), 1), np.maximum(counts, 1)).astype(np.int64)
+    sums = np.where(np.arange(values.shape[-1]) < taken[:, None], ordered, 0.0)
+    sums = np.where(np.isfinite(sums), sums, 0.0).sum(axis=-1, dtype=np.float64)
+    return np.asarray(sums / taken, dtype=np.float64)
+
+
+def standardised(log_probabilities: Numbers, means: Numbers, deviations: Numbers) -> NDArray[np.float64]:
+    """Return `(log p - mean) / deviation` of each token over its next-token distribution.
+
+    A deviation of zero (a distribution that is uniform, or sits on one token) says nothing about the token: it scores 0, where
+    public code divides by it.
+    """
+    flat = deviations <= 1e-6
+    return np.where(flat, 0.0, (log_probabilities - means) / np.where(flat, 1.0, deviations))
+
+
+def exposure(rank: Numbers, candidates: int) -> NDArray[np.float64]:
+    """Return log2 of the number of candidate secrets minus log2 of the secret's rank among them, rank 1 being the best.
+
+    References:
+        Carlini et al. 2019, arXiv 1802.08232.
+
+    >>> exposure(np.array([1, 1024]), 1024).tolist()
+    [10.0, 0.0]
+    """
+    ranks = np.asarray(rank, dtype=np.float64)
+    return np.asarray(math.log2(candidates) - np.log2(ranks), dtype=np.float64)
+
+
+def mean_null_exposure(candidates: int) -> float:
+    """Return the mean exposure in bits of a secret that was never trained on: its rank is uniform; about 1 / ln 2 = 1.443.
+
+    >>> round(mean_null_exposure(1_000_000), 3)
+    1.443
+    """
+    return math.log2(candidates) - math.lgamma(candidates + 1) / (candidates * math.log(2))

@@ -1,0 +1,133 @@
+"""Causal language models of transformers, all their weights or adapters, with and without DP-SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from audit import plugins
+from audit.core.data import Array, Dataset, Vocabulary
+from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.event_reading import is_non_private
+from audit.core.protocols import Subject
+from audit.core.seeds import Seed
+from audit.core.training import Executed, Progress, TrainingJob
+from audit.engine.device import find_device, one_precision
+from audit.engine.text_model import Precision, TextModel
+from audit.engine.text_subject import TextModels
+from audit.engine.text_training import Texts, TextTraining
+from audit.models.language import Adapter, LanguageModel
+
+PRECISIONS = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageModelTrainer:
+    """Trains a causal language model on texts, by DP-SGD or plainly as the mechanism says.
+
+    The loss of a text is the mean over its own predicted tokens, so its gradient depends on no other text. Under DP-SGD each
+    text's gradient is clipped as one vector over all trainable parameters, before micro-batches are summed. Three records'
+    gradients are compared with plain autograd before the first step.
+
+    Attributes:
+        adapter: `{rank, scale, layers}` of low-rank matrices beside frozen weights; None trains all weights.
+        micro_batch: texts in one pass.
+        precision: "bfloat16" multiplies in it; gradients of texts, their norms, sums and parameters stay in float32.
+        checkpointing: computes activations again on the way back, for less memory.
+
+    References:
+        Abadi et al. 2016, arXiv 1607.00133; Li et al. 2022, arXiv 2110.05679 (language models).
+    """
+
+    adapter: Mapping[str, Any] | None = None
+    micro_batch: int = 64
+    precision: str = "float32"
+    checkpointing: bool = False
+
+    def __post_init__(self) -> None:
+        self._adapter()
+        if self.micro_batch < 1:
+            raise ConfigError(f"language_model.micro_batch is {self.micro_batch}; expected at least 1")
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"language_model.precision is '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
+
+    def _adapter(self) -> Adapter | None:
+        if self.adapter is None:
+            return None
+        allowed_keys = [entry.name for entry in fields(Adapter)]
+        for key in self.adapter:
+            if key not in allowed_keys:
+                hint = plugins.hint(key, allowed_keys)
+                raise ConfigError(f"language_model.adapter: unknown key '{key}'.{hint} It takes: {', '.join(allowed_keys)}")
+        return Adapter(**self.adapter)
+
+    def parameters(self, model: Mapping[str, Any], dataset: Dataset) -> int:
+        """Return the number of trainable parameters."""
+        return self._text_model(model, dataset, None, "cpu").layout.parameters
+
+    def untrained(self, job: TrainingJob) -> TextModels:
+        """Return the models of a job as they are before the first step."""
+        return self._models(job, None)
+
+    def fit(self, job: TrainingJob, progress: Progress) -> Subject:
+        """Return the trained models of `job`.
+
+        Raises:
+            UnsupportedMechanism: a mechanism other than DP-SGD or plain SGD; canaries that are gradients; a layer that mixes
+                records.
+            ExecutionMismatch: training moved nothing, or what is frozen.
+        """
+        if job.noisy is None and not is_non_private(job.mechanism):
+            raise UnsupportedMechanism(f"trainer 'language_model' does not execute {job.mechanism}; use mechanism 'dp_sgd'")
+        if job.canaries.are_gradients or job.checkpoints or job.start is not None:
+            raise UnsupportedMechanism(
+                "trainer 'language_model' plants texts and keeps no checkpoints; use the canaries new_token or random_tokens "
+                "with access log_probabilities, token_distributions or generations"
+            )
+        return self._models(job, progress)
+
+    def _models(self, job: TrainingJob, progress: Progress | None) -> TextModels:
+        device = find_device(job.device)
+        texts = Texts.of(job, device)
+        last, first, executions = [], [], []
+        for number, seed in enumerate(job.seeds):
+            text_model = self._text_model(job.model, job.dataset, seed.child("init"), job.device)
+            first.append(text_model.flat[0].clone())
+            if progress is not None:
+                training = TextTraining(job=job, model=number, texts=texts, micro_batch=self.micro_batch)
+                with one_precision(device):
+                    executions.append(training.run(text_model, progress))
+            last.append(text_model.flat[0].clone())
+        execution = _join(executions) if executions else None
+        return TextModels(text_model, torch.stack(last), torch.stack(first), job.access.released, execution)
+
+    def _text_model(self, model: Mapping[str, Any], dataset: Dataset, seed: Seed | None, device: str) -> TextModel:
+        if dataset.vocabulary is None:
+            raise DataError(f"trainer 'language_model' reads texts and {dataset.name} has none; use data kind 'text'")
+        vocabulary: Vocabulary = dataset.vocabulary
+        options, adapter = LanguageModel.of(model), self._adapter()
+        length = dataset.train.inputs.shape[1]
+        own = seed if adapter is None and not options.folder else None  # frozen weights are public, and the same in all models
+        module = options.build(vocabulary, length, own)
+        if adapter is not None:
+            module = adapter.attach(module, Seed(0) if seed is None else seed)
+        precision = Precision(bfloat16=self.precision == "bfloat16", checkpointing=self.checkpointing)
+        return TextModel(module, find_device(device), precision)
+
+
+def _join(executions: list[Executed]) -> Executed:
+    """Return what was measured of several trainings as one value, in order."""
+
+    def column(name: str) -> Array:
+        return np.concatenate([getattr(execution, name) for execution in executions])
+
+    names = ("batch_sizes", "population", "noise_multiplier", "largest_norm", "skipped", "recomputed")
+    columns: dict[str, Any] = {name: column(name) for name in names}
+    return replace(executions[0], **columns)
+
+
+PLUGIN = LanguageModelTrainer

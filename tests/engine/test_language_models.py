@@ -1,0 +1,232 @@
+"""Training of language models: exact per-record gradients, the mechanism that is accounted for, adapters that move alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from audit.core.data import Canaries
+from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Repeated, sgd
+from audit.core.seeds import Seed
+from audit.engine.clipping import Clip
+from audit.engine.text_model import Precision, TextModel
+from audit.models.language import Adapter, LanguageModel
+from audit.trainers.language_model import LanguageModelTrainer
+from tests.engine.texts import GPT2, LLAMA, PLAIN, PRIVATE, sentences, text_job, tokens_of
+
+pytest.importorskip("transformers", reason="the extra llm is not installed")
+pytest.importorskip("peft", reason="the extra llm is not installed")
+
+CPU = torch.device("cpu")
+
+
+def silent(steps: int) -> None:
+    pass
+
+
+def text_model(spec: dict[str, Any] = GPT2, adapter: Adapter | None = None, precision: Precision | None = None) -> TextModel:
+    dataset = sentences()
+    assert dataset.vocabulary is not None
+    module = LanguageModel.of(spec).build(dataset.vocabulary, 12, Seed(5))
+    if adapter is not None:
+        module = adapter.attach(module, Seed(6))
+        with torch.no_grad():  # both matrices of a pair away from zero, so that neither has a gradient of zero
+            for name, value in module.named_parameters():
+                if "lora_B" in name:
+                    value.normal_(generator=torch.Generator().manual_seed(1))
+    return TextModel(module, CPU, precision)
+
+
+def rows(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    tokens, labels = (torch.from_numpy(values[:count].copy()) for values in tokens_of(sentences()))
+    tokens[1, 7:], labels[1, 7:] = -1, -1  # a shorter text
+    return tokens, labels
+
+
+CASES: dict[str, tuple[dict[str, Any], Adapter | None]] = {
+    "gpt2": (GPT2, None),
+    "llama": (LLAMA, None),
+    "gpt2-adapter": (GPT2, Adapter(rank=3, layers=("c_attn", "c_fc"))),
+    "llama-adapter": (LLAMA, Adapter(rank=2, layers=("q_proj", "v_proj", "down_proj"))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of_records_are_those_of_a_loop(name: str) -> None:
+    model = text_model(*CASES[name])
+    assert model.test_gradients(*rows()) < 1e-5
+    norms = [float(value.norm()) for value in model.record_gradients(*rows()).values()]
+    assert min(norms) > 0, "no parameter is left out"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-adapter"])
+def test_checkpointing_changes_no_gradient(name: str) -> None:
+    plain = text_model(*CASES[name]).record_gradients(*rows())
+    again = text_model(*CASES[name], precision=Precision(checkpointing=True)).record_gradients(*rows())
+    for key, value in plain.items():
+        torch.testing.assert_close(again[key], value)
+
+
+def test_a_clipped_sum_is_that_of_clipped_records() -> None:
+    model, (tokens, labels) = text_model(), rows()
+    gradients = model.record_gradients(tokens, labels)
+    vectors = torch.cat([gradients[slot.name].flatten(1) for slot in model.layout.slots], dim=1).double()
+    norm = float(vectors.norm(dim=1).median())
+    total = torch.zeros_like(model.flat)
+    clipping = model.add_clipped(tokens, labels, Clip(norm=norm), total)
+    expected = (vectors * (norm / vectors.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    sums = torch.cat([slot.view(total)[0].flatten() for slot in model.layout.slots]).double()
+    torch.testing.assert_close(sums, expected, rtol=1e-4, atol=1e-6)
+    assert float(clipping.left.max()) <= norm * (1 + 1e-5)
+
+
+def test_bfloat16_is_clipped_exactly() -> None:
+    model, (tokens, labels) = text_model(precision=Precision(bfloat16=True)), rows()
+    total, sums = torch.zeros_like(model.flat), []
+    for row in range(5):  # one record at a time: its share of the sum is what clipping left of it
+        total.zero_()
+        model.add_clipped(tokens[row : row + 1], labels[row : row + 1], Clip(norm=0.01), total)
+        sums.append(float(total.double().norm()))
+    assert max(sums) <= 0.01 * (1 + 1e-5)
+
+
+def test_a_record_s_gradient_does_not_depend_on_its_neighbours() -> None:
+    """The loss of transformers itself is a mean over the tokens of the batch: there it does."""
+    model, (tokens, labels) = text_model(), rows(2)
+    short_tokens, short_labels = tokens.clone(), labels.clone()
+    short_tokens[1, 3:], short_labels[1, 3:] = -1, -1
+    beside_long, beside_short = model.record_gradients(tokens, labels), model.record_gradients(short_tokens, short_labels)
+    for key, value in beside_long.items():
+        torch.testing.assert_close(beside_short[key][0], value[0], rtol=1e-4, atol=1e-6)
+
+
+def test_a_parameter_used_outside_of_its_layer_fails_the_self_test() -> None:
+    model = text_model()
+    module: Any = model.module
+    forward, weight = module.lm_head.forward, module.transformer.h[0].mlp.c_fc.weight
+    module.lm_head.forward = lambda hidden: forward(hidden) + (hidden @ weight).sum(-1, keepdim=True) * torch.arange(277)
+    with pytest.raises(UnsupportedMechanism, match=r"c_fc\.weight.*plain autograd"):
+        model.test_gradients(*rows())
+
+
+def test_a_layer_that_takes_all_tokens_as_one_list_is_named() -> None:
+    model = text_model()
+    module: Any = model.module
+    layer = module.transformer.h[1].mlp
+    forward = layer.forward
+    layer.forward = lambda hidden: forward(hidden.flatten(0, 1)).view_as(hidden)
+    with pytest.raises(UnsupportedMechanism, match=r"h\.1\.mlp\.c_.*one list"):
+        model.test_gradients(*rows())
+
+
+def test_a_layer_that_mixes_records_is_refused() -> None:
+    module: Any = text_model().module
+    module.transformer.ln_f = torch.nn.BatchNorm1d(16)
+    with pytest.raises(UnsupportedMechanism, match="mixes the examples"):
+        TextModel(module, CPU)
+
+
+@pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dp", "plain"])
+@pytest.mark.parametrize("adapter", [None, {"rank": 2, "layers": ["c_attn"]}], ids=["full", "adapter"])
+def test_the_trainer_executes_what_is_accounted_for(mechanism: Repeated, adapter: dict[str, Any] | None) -> None:
+    job = text_job(mechanism)
+    trainer = LanguageModelTrainer(adapter=adapter, micro_batch=7)
+    subject = trainer.fit(job, silent)
+    execution = subject.executed
+    assert execution is not None and execution.steps == mechanism.count
+    assert execution.batch_sizes.shape == (2, mechanism.count)
+    np.testing.assert_array_equal(execution.population, 40 + job.included.sum(1))
+    assert abs(execution.batch_sizes.mean() / (execution.population.mean() * 0.25) - 1) < 0.35
+    if noisy_steps(mechanism) is None:
+        np.testing.assert_array_equal(execution.recomputed, -1)
+    else:
+        assert execution.noise_draws == trainer.parameters(job.model, job.dataset) * mechanism.count
+        np.testing.assert_allclose(execution.noise_multiplier, 1.3, rtol=5 / np.sqrt(2 * execution.noise_draws))
+        assert (execution.largest_norm <= 1 + 1e-5).all() and (execution.largest_norm > 0.9).all()
+        assert ((execution.recomputed >= 0) & (execution.recomputed < 1e-4)).all()
+    if adapter is not None:
+        assert all("lora" in name for name in subject.weights), "frozen weights are not released as trained ones"
+
+
+@pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dp", "plain"])
+def test_micro_batches_change_a_model_by_rounding_alone(mechanism: Repeated) -> None:
+    optimizer = {"kind": "sgd", "learning_rate": 0.05}  # Adam would blow rounding of tiny gradients up
+    whole, again, parts = (
+        LanguageModelTrainer(micro_batch=size).fit(text_job(mechanism, optimizer=optimizer), silent) for size in (64, 64, 3)
+    )
+    for name, value in whole.weights.items():
+        np.testing.assert_array_equal(value, again.weights[name])
+        np.testing.assert_allclose(value, parts.weights[name], rtol=1e-3, atol=1e-5)
+
+
+def test_a_model_does_not_depend_on_others_of_its_job() -> None:
+    both = text_job(PRIVATE)
+    second = text_job(PRIVATE, models=1, included=both.included[1:], seeds=both.seeds[1:])
+    together, alone = (LanguageModelTrainer().fit(job, silent) for job in (both, second))
+    for name, value in alone.weights.items():
+        np.testing.assert_array_equal(value[0], together.weights[name][1])
+
+
+def test_what_the_trainer_does_not_do_is_refused() -> None:
+    units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
+    with pytest.raises(UnsupportedMechanism, match="plants texts"):
+        LanguageModelTrainer().fit(text_job(canaries=units), silent)
+    with pytest.raises(ConfigError, match="trains models of kind 'language_model'"):
+        LanguageModelTrainer().fit(text_job(model={"kind": "mlp"}), silent)
+    with pytest.raises(ConfigError, match=re.escape("unknown key 'ranks'. Did you mean 'rank'?")):
+        LanguageModelTrainer(adapter={"ranks": 2})
+    with pytest.raises(ConfigError, match="The model has: c_attn"):
+        LanguageModelTrainer(adapter={"layers": ["q_proj"]}).fit(text_job(), silent)
+    with pytest.raises(ConfigError, match="gpt3"):
+        LanguageModelTrainer().fit(text_job(model={"kind": "language_model", "architecture": "gpt3"}), silent)
+
+
+def test_a_training_that_moves_nothing_is_an_error() -> None:
+    model = text_model()
+    with pytest.raises(ExecutionMismatch, match="moved no parameter"):
+        model.refuse_inert(model.flat[0].clone(), model.frozen_digest())
+
+
+def test_frozen_weights_that_move_are_an_error() -> None:
+    model = text_model(*CASES["gpt2-adapter"])
+    digest, initial = model.frozen_digest(), model.flat[0].clone()
+    model.flat.add_(1.0)
+    model.refuse_inert(initial, digest)
+    next(value for value in model.module.parameters() if not value.requires_grad).data.add_(1e-3)
+    with pytest.raises(ExecutionMismatch, match="frozen"):
+        model.refuse_inert(initial, digest)
+
+
+def test_a_local_folder_of_weights_is_read_as_it_is(tmp_path: Path) -> None:
+    dataset = sentences()
+    assert dataset.vocabulary is not None
+    module: Any = LanguageModel.of(GPT2).build(dataset.vocabulary, 12, Seed(5))
+    module.save_pretrained(tmp_path / "weights")
+    spec = {"kind": "language_model", "folder": str(tmp_path / "weights")}
+    again = LanguageModel.of(spec).build(dataset.vocabulary, 12)
+    for name, value in module.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], value)
+    subject = LanguageModelTrainer(adapter={"rank": 2, "layers": ["c_attn"]}).fit(text_job(model=spec, models=1), silent)
+    assert subject.outputs(dataset.test.inputs).shape == (1, 20, 12)
+    with pytest.raises(DataError, match=r"no config\.json"):
+        LanguageModel.of({"kind": "language_model", "folder": str(tmp_path)}).build(dataset.vocabulary, 12)
+    next((tmp_path / "weights").glob("*.safetensors")).unlink()
+    with pytest.raises(DataError, match="could run code"):
+        LanguageModel.of(spec).build(dataset.vocabulary, 12)
+
+
+def test_members_are_told_apart_by_what_training_made_likelier() -> None:
+    job = text_job(sgd(sample_rate=0.25, steps=60), models=1)
+    subject: Any = LanguageModelTrainer().fit(job, silent)
+    records = job.canaries.records
+    assert records is not None
+    gains = subject.outputs(records.inputs) - subject.initial().outputs(records.inputs)
+    secrets = (gains * (records.labels >= 0)).sum(-1)[0]
+    assert secrets[job.included[0]].min() > secrets[~job.included[0]].max()
