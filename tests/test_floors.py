@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,7 @@ def modules() -> list[tuple[str, Path]]:
     return found
 
 
+@functools.cache
 def imports(path: Path) -> list[str]:
     names = []
     for node in ast.walk(ast.parse(path.read_text())):
@@ -142,7 +144,7 @@ def test_the_house_stays_small() -> None:
 
 @pytest.mark.parametrize("library", sorted(DOORS))
 def test_one_door_per_library(library: str) -> None:
-    for name, path in modules():
+    for name, path in MODULES.items():
         if any(within(used, library) for used in imports(path)):
             assert any(within(name, door) for door in DOORS[library]), (
                 f"{name} imports {library}; its doors are {DOORS[library]}"
