@@ -15,6 +15,7 @@ import numpy as np
 from audit.bounds import group_privacy
 from audit.core import checks
 from audit.core.claims import DeltaBound, LowerBound
+from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
@@ -63,9 +64,19 @@ def family_of(estimator: Estimator, game: Game, mechanism: Event | None, delta: 
 def probe(estimator: Estimator, game: Game, mechanism: Event | None, delta: float, confidence: float = 0.5) -> LowerBound:
     """A bound on a few scores that show nothing: what kind of bound it is."""
     count = min(max(game.canaries * game.runs, 2), PROBE)
-    included = np.arange(count) % 2 == 0
-    scores = Scores(values=np.arange(float(count)), included=included, game=game, mechanism=mechanism)
+    if game.choices > 1:
+        scores = secret_scores(game, np.zeros((count, game.choices)), np.zeros(count, dtype=int), mechanism)
+    else:
+        included = np.arange(count) % 2 == 0
+        scores = Scores(values=np.arange(float(count)), included=included, game=game, mechanism=mechanism)
     return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(0))
+
+
+def secret_scores(game: Game, values: Array, drawn: Array, mechanism: Event | None = None) -> Scores:
+    """Scores `(s, k)` of secrets whose values were equally likely, and took `drawn` `(s,)`."""
+    included = drawn[:, None] == np.arange(game.choices)
+    prior = np.full(values.size, 1 / game.choices)
+    return Scores(values=values.ravel(), included=included.ravel(), game=game, mechanism=mechanism, prior=prior)
 
 
 def delta_bound(estimator: Estimator, scores: Scores, *, epsilon: float, confidence: float, seed: Seed) -> DeltaBound:

@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.bounds import claim_test
 from audit.core.claims import NegativeControl
-from audit.core.data import Array
+from audit.core.data import Array, Secrets
 from audit.core.game import Inclusion
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
@@ -43,6 +43,9 @@ def negative_control(
 
 def fresh_coins(scores: Scores, seed: Seed) -> Array:
     """Memberships `(n,)` drawn anew as the game draws them; those of the game shuffled where it drew none."""
+    if scores.game.choices > 1:
+        _, _, prior = scores.secrets
+        return Secrets(kind=scores.game.secret, prior=prior).draw(seed.numpy().random(len(prior)))
     coins = seed.numpy().random(len(scores.values)) < scores.game.inclusion_probability
     if scores.game.inclusion is not Inclusion.COINS or coins.all() or not coins.any():
         return np.asarray(seed.numpy().permutation(scores.included))

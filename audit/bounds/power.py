@@ -13,6 +13,7 @@ import numpy as np
 
 from audit.bounds import claim_test
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError
 from audit.core.events import Event
@@ -89,6 +90,11 @@ def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = No
     Copies of a canary show as many times mu.
     """
     count = max(game.canaries * game.runs, 2)
+    if game.choices > 1:  # candidates at right angles: a replacement moves by sqrt(2) mu
+        distance = mu / math.sqrt(2) if game.adjacency is Adjacency.REPLACE_ONE else mu
+        shift = distance * (np.arange(game.choices) == 0)
+        values = seed.child("scores").numpy().normal(size=(count, game.choices)) + shift
+        return claim_test.secret_scores(game, values, np.zeros(count, dtype=int), mechanism)
     included = np.arange(count) < min(max(round(count * game.inclusion_probability), 1), count - 1)
     values = seed.child("scores").numpy().normal(size=count) + mu * game.copies * included
     return Scores(values=values, included=included, game=game, attack="ideal", mechanism=mechanism)
@@ -97,6 +103,10 @@ def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = No
 def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Event | None = None) -> float:
     """The epsilon that perfect scores would prove with half of the canaries planted."""
     count = max(2, game.canaries * game.runs)
+    if game.choices > 1:
+        certain = np.tile(np.arange(game.choices) == 0, (count, 1)).astype(float)
+        scores = claim_test.secret_scores(game, certain, np.zeros(count, dtype=int), mechanism)
+        return estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=Seed(0)).ceiling
     included = np.arange(count) < count // 2
     perfect = Scores(values=included.astype(float), included=included, game=game, attack="perfect", mechanism=mechanism)
     return estimator.lower_bound(perfect, delta=question.delta, confidence=question.confidence, seed=Seed(0)).ceiling

@@ -41,8 +41,10 @@ SECONDS = {
     "gaussian": 0.0005,
     "one_run": 0.0005,
     "one_run_fdp": 0.0015,
+    "one_run_secrets": 0.003,
     "product_channel": 0.001,
     "rank_exact": 0.002,
+    "reconstruction": 0.0002,
     "sequential": 0.008,
 }
 SECONDS_A_SCORE = 2e-7
@@ -53,8 +55,10 @@ BOUND = {
     "gaussian": 0.2,
     "one_run": 0.02,
     "one_run_fdp": 0.02,
+    "one_run_secrets": 0.1,
     "product_channel": 0.02,
     "rank_exact": 0.01,
+    "reconstruction": 0.0002,
     "sequential": 0.1,
 }  # and for a whole bound
 WHOLE = 10  # simulated audits to one whose bounds are made
@@ -113,8 +117,8 @@ class Path:
 
     @property
     def simulable(self) -> bool:
-        """Whether coins decide, so that scores of a known law mean what the game's mean."""
-        return self.game.inclusion is Inclusion.COINS
+        """Whether coins decide, so that scores of a known law mean what the game's mean; the laws are of canaries in or out."""
+        return self.game.inclusion is Inclusion.COINS and self.game.choices == 1
 
     @property
     def scores(self) -> int:
@@ -197,7 +201,7 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
     Scores are those of the best attack on a Gaussian mechanism of that epsilon. Estimators for which even twenty simulated
     audits at each epsilon would take long are left out, and those inside a family that copies of a canary leave.
     """
-    if not path.simulable:
+    if path.game.inclusion is not Inclusion.COINS:
         return ()
     detectables = []
     for estimator in path.estimators:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from audit.core import checks
@@ -27,8 +29,8 @@ class Records:
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
             raise DataError(f"{len(self.inputs)} inputs but {len(self.labels)} labels; expected as many of each")
-        for field in fields(self):
-            object.__setattr__(self, field.name, checks.frozen(getattr(self, field.name)))
+        for part in fields(self):
+            object.__setattr__(self, part.name, checks.frozen(getattr(self, part.name)))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -75,6 +77,7 @@ class Dataset:
         groups: user-given column per pool record, or None.
         unaccounted: what reading took from the records that no accountant covers, in words.
         vocabulary: of texts; None for other records.
+        columns: of a table, the features `[first, last)` that each column of the source became.
     """
 
     name: str
@@ -88,6 +91,44 @@ class Dataset:
     groups: Array | None = None
     unaccounted: tuple[str, ...] = ()
     vocabulary: Vocabulary | None = None
+    columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Secrets:
+    """Secrets of several values: which value each of them takes is drawn before training, from a law that is declared.
+
+    Attributes:
+        kind: what a value is: "attribute" of a record, or "candidate" record.
+        prior: `(s, k)` chances of the k values of each of s secrets; rows sum to 1.
+    """
+
+    kind: str
+    prior: Array
+
+    def __post_init__(self) -> None:
+        prior = checks.frozen(self.prior, np.float64)
+        if prior.ndim != 2 or prior.shape[1] < 2 or not (prior >= 0).all() or abs(prior.sum(axis=1) - 1).max() > 1e-9:
+            raise DataError(
+                f"priors of shape {prior.shape}; expected a row for each secret, the chances of at least two values, with sum 1"
+            )
+        object.__setattr__(self, "prior", prior)
+
+    @property
+    def choices(self) -> int:
+        """How many values a secret has."""
+        return int(self.prior.shape[1])
+
+    def draw(self, uniforms: Array) -> Array:
+        """`(..., s k)` bool from uniform numbers `(..., s)`: of each secret's k alternatives exactly one.
+
+        >>> Secrets(kind="attribute", prior=np.array([[0.5, 0.5]])).draw(np.array([0.7])).tolist()
+        [False, True]
+        """
+        steps = np.cumsum(self.prior, axis=1)[:, :-1]
+        drawn = (np.asarray(uniforms)[..., None] >= steps).sum(axis=-1)
+        chosen = drawn[..., None] == np.arange(self.choices)
+        return np.asarray(chosen.reshape(*drawn.shape[:-1], -1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,6 +147,8 @@ class Canaries:
             game its initial weights; 0 where each draws its own.
         secret_tokens: of texts, the tokens `first <= token < stop` of which each token of a secret was drawn by equal chances;
             None where secrets were not drawn so.
+        secrets: None where each canary is in or out by a coin of its own. Else canaries are alternatives, those of one secret
+            one after the other, and every model is trained on exactly one of them.
     """
 
     kind: str
@@ -118,6 +161,7 @@ class Canaries:
     copies: int = 1
     fitted_start: int = 0
     secret_tokens: tuple[int, int] | None = None
+    secrets: Secrets | None = None
 
     def __post_init__(self) -> None:
         if self.copies < 1 or (self.copies > 1 and self.records is None):
@@ -127,12 +171,22 @@ class Canaries:
             raise DataError(
                 f"canaries '{self.kind}' carry {len(parts)} forms; expected exactly one of records, coordinates, directions"
             )
+        if self.secrets is not None and (self.copies > 1 or self.secrets.prior.size != len(self)):
+            raise DataError(
+                f"canaries '{self.kind}': {len(self)} alternatives in {self.copies} copies for priors of shape "
+                f"{self.secrets.prior.shape}; expected one alternative for each prior, in one copy"
+            )
 
     def __len__(self) -> int:
         for form in (self.records, self.coordinates, self.directions):
             if form is not None:
                 return len(form)
         raise AssertionError("unreachable: __post_init__ demands one form")
+
+    @property
+    def draws(self) -> int:
+        """How many independent draws decide what a model is trained on: one a canary, or one a secret."""
+        return len(self) if self.secrets is None else len(self.secrets.prior)
 
     @property
     def are_gradients(self) -> bool:

@@ -23,6 +23,9 @@ class Assumption(StrEnum):
 
     INDEPENDENT_COINS = "independent_coins"  # memberships are independent fair coins, scores arbitrary
     INDEPENDENT_TRIALS = "independent_trials"  # pairs are independent and identically distributed given membership
+    INDEPENDENT_SECRETS = "independent_secrets"  # the value of each secret was drawn by itself from a declared law
+    REPLACED_VALUES = "replaced_values"  # claims are about replacing the value of one secret by another
+    INDEPENDENT_ANSWERS = "independent_answers"  # and what is released of one secret does not depend on any other
 
 
 OF_SCORES = ("one_run", "independent_trials")
@@ -42,6 +45,9 @@ class Game:
             other (orthogonal gradient canaries, no adaptive clipping, no shared normaliser).
         canary: what was planted, in words.
         copies: of each canary in a run that has it; the bounds of such a game are converted by group privacy.
+        choices: values that each canary's secret may take; 1 where each is in or out by a coin. With more, `canaries` counts
+            the secrets, each of which is in every training with one of its values.
+        secret: what those values are: "attribute" or "candidate"; "" where canaries are in or out.
     """
 
     adjacency: Adjacency
@@ -54,6 +60,8 @@ class Game:
     independent_noise: bool = False
     canary: str = ""
     copies: int = 1
+    choices: int = 1
+    secret: str = ""
 
     @classmethod
     def of_scores(cls, name: str, count: int, adjacency: Adjacency = Adjacency.ADD_REMOVE, canary: str = "") -> Game:
@@ -91,10 +99,15 @@ class Game:
         """What holds in this game by construction."""
         if self.inclusion is not Inclusion.COINS:
             return frozenset()
+        alone = self.canaries == 1 or self.independent_noise
+        if self.choices > 1:
+            of_adjacency = {Assumption.REPLACED_VALUES} if self.adjacency is Adjacency.REPLACE_ONE else set()
+            of_release = {Assumption.INDEPENDENT_ANSWERS} if alone else set()
+            return frozenset({Assumption.INDEPENDENT_SECRETS} | of_adjacency | of_release)
         assumptions = set()
         if self.inclusion_probability == 0.5:
             assumptions.add(Assumption.INDEPENDENT_COINS)
-        if self.canaries == 1 or self.independent_noise:
+        if alone:
             assumptions.add(Assumption.INDEPENDENT_TRIALS)
         return frozenset(assumptions)
 
@@ -114,6 +127,8 @@ class Game:
             if self.inclusion is Inclusion.COINS
             else "membership fixed by a data split, not by coins"
         )
+        if self.choices > 1:
+            decision = f"each with one of {self.choices} values, drawn from a declared law"
         adversary = {
             Access.LABEL_ONLY: "the predicted labels of the final model",
             Access.FINAL_MODEL: "the outputs of the final model",

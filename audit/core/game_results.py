@@ -69,10 +69,33 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuessResult:
+    """How often an attack named the true value of a secret. Success, baseline and bound are three things; none is another.
+
+    Attributes:
+        secrets: that were guessed, over all target runs.
+        right: of them.
+        lower, upper: Clopper-Pearson limits on the chance of a right guess, for secrets with releases of their own.
+        baseline: chance of a right guess without the release, by naming the likeliest value of each prior.
+        imputed: of these secrets, those whose likeliest value was the true one.
+        allowed: the most that the tightest claim leaves any guess of that baseline; None where nothing is claimed.
+    """
+
+    secrets: int
+    right: int
+    lower: float
+    upper: float
+    baseline: float
+    imputed: int
+    allowed: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult:
     """One scorer in one game.
 
     Attributes:
+        guesses: in a game of secrets.
         access: the least an adversary has to see for this attack; None where that is all that the game shows.
     """
 
@@ -87,6 +110,7 @@ class AttackResult:
     estimates: tuple[Estimate, ...] = ()
     control: NegativeControl | None = None
     access: Access | None = None
+    guesses: GuessResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

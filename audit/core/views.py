@@ -70,6 +70,7 @@ class Scores:
         game: the rules they were obtained under.
         attack: name of the scorer.
         mechanism: what is claimed to have been run (families of trade-off curves need it), or None.
+        prior: `(n,)` chances with which the alternatives were drawn, in games of secrets; None elsewhere.
     """
 
     values: Array
@@ -77,6 +78,7 @@ class Scores:
     game: Game
     attack: str = ""
     mechanism: Event | None = None
+    prior: Array | None = None
 
     def __post_init__(self) -> None:
         values = checks.frozen(self.values, np.float64)
@@ -88,6 +90,26 @@ class Scores:
         checks.without_nan(values, f"scores of {self.attack or 'the attack'}")
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "included", included)
+        if self.game.choices > 1:
+            self._check_secrets()
+
+    def _check_secrets(self) -> None:
+        """Raise `DataError` unless every secret took exactly one of its values and the prior of each value is known."""
+        choices = self.game.choices
+        whole = len(self.included) > 0 and len(self.included) % choices == 0
+        if not whole or not (self.included.reshape(-1, choices).sum(axis=1) == 1).all():
+            raise DataError(f"{len(self.included)} scores of secrets with {choices} values; expected one true value for each")
+        if self.prior is None or np.shape(self.prior) != self.values.shape:
+            raise DataError(f"scores of secrets without the chances of their values; expected {len(self.values)} of them")
+        object.__setattr__(self, "prior", checks.frozen(self.prior, np.float64))
+
+    @property
+    def secrets(self) -> tuple[Array, Array, Array]:
+        """Scores `(s, k)`, true values `(s,)` and priors `(s, k)` of the secrets, in a game of those."""
+        if self.prior is None:
+            raise DataError("these scores are of canaries that are in or out; expected a game of secrets")
+        rows = (-1, self.game.choices)
+        return self.values.reshape(rows), self.included.reshape(rows).argmax(axis=1), self.prior.reshape(rows)
 
     @property
     def members(self) -> Array:

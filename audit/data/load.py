@@ -69,6 +69,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
         groups=None if source.main.groups is None else source.main.groups[rows["pool"]],
         vocabulary=source.vocabulary,
         unaccounted=tuple(f"inputs {text}" for text in (STANDARDISATION, VOCABULARY) if text in source.origin),
+        columns=source.columns,
     )
     _demand_two_classes(dataset)
     return dataset

@@ -8,7 +8,8 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,7 @@ class Source:
         classes: number of classes, 0 for regression.
         sha256: of the bytes that were read, hex.
         vocabulary: of texts; None for other records.
+        columns: of a table, the features `[first, last)` that each column became.
     """
 
     origin: str
@@ -124,6 +126,7 @@ class Source:
     scaling: Scaling
     test: Part | None = None
     vocabulary: Vocabulary | None = None
+    columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def read_bytes(path: Path, purpose: str) -> bytes:

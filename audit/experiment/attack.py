@@ -78,6 +78,7 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
     own, included = models.references, game.planting.included
     reference = View(signals=_rows(signals, own), included=included[own])
+    secrets = game.planting.canaries.secrets
     values = []
     for run in range(game.planting.runs):
         view = View(signals=_rows(signals, run), labels=models.labels, mechanism=mechanism)
@@ -88,6 +89,7 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
         game=rules_of(game.play, game.planting, planned_attack.access),
         attack=planned_attack.name,
         mechanism=mechanism,
+        prior=None if secrets is None else np.tile(secrets.prior.ravel(), game.planting.runs),
     )
 
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from audit.bounds import group_privacy as group
 from audit.core import checks
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound, NegativeControl
 from audit.core.data import Array
-from audit.core.game_results import AttackResult, Histogram, RocCurve, TprAtFpr
+from audit.core.game_results import AttackResult, GuessResult, Histogram, RocCurve, TprAtFpr
 from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import roc
+from audit.stats.bounds import binomial, roc, secret_guesses
 from audit.stats.curves import tradeoff
 
 TARGET_FPRS = (0.1, 0.01, 0.001)
@@ -39,6 +40,9 @@ def attack_result(
         DataError: one side is empty.
     """
     checks.both_sides(scores.included, f"attack '{scores.attack}'")
+    guesses = guess_result(scores, confidence, claim) if scores.game.choices > 1 else None
+    if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
+        claim, limit = None, None
     members, nonmembers = _without_ties(scores, seed.child("ties"))
     if scores.game.copies > 1:
         claim, limit = None if claim is None else group.claim(claim, scores.game.copies), None
@@ -55,7 +59,37 @@ def attack_result(
         histogram=_histogram(scores),
         bounds=bounds,
         control=control,
+        guesses=guesses,
     )
+
+
+def guess_result(scores: Scores, confidence: float, claim: Claim | None) -> GuessResult:
+    """How often the value with the highest score was the true one, beside what its prior alone gives."""
+    values, drawn, prior = scores.secrets
+    right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
+    level = (1 - confidence) / 2
+    return GuessResult(
+        secrets=len(drawn),
+        right=right,
+        lower=float(binomial.rate_lower(right, len(drawn), level)),
+        upper=float(binomial.rate_upper(right, len(drawn), level)),
+        baseline=float(prior.max(axis=1).mean()),
+        imputed=int((prior.argmax(axis=1) == drawn).sum()),
+        allowed=None if claim is None else _most_right(prior, claim),
+    )
+
+
+def _most_right(prior: Array, claim: Claim) -> float:
+    """The largest expected share of right guesses that a claim leaves, over all secrets.
+
+    Add/remove and zeroing out: `1 - f(largest prior)`; replacing: the form for one value against the others where it is less.
+    """
+    largest = prior.max(axis=1)
+    allowed = tradeoff.tpr_allowed(claim.epsilon, claim.delta, largest)
+    if claim.adjacency is Adjacency.REPLACE_ONE and math.isfinite(claim.epsilon):
+        factor = math.exp(min(claim.epsilon, 700.0)) * largest
+        allowed = np.minimum(allowed, (factor + claim.delta * (1 - largest)) / (factor + 1 - largest))
+    return float(allowed.mean())
 
 
 def _without_ties(scores: Scores, seed: Seed) -> tuple[Array, Array]:

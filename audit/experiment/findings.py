@@ -134,7 +134,7 @@ def describe(
         models=len(models.observed.diverged),
         note="; ".join((*models.insertion.notes, *split, *_remarks(models))),
     )
-    if not scores:
+    if not scores or result.game.choices > 1:  # what follows is about records that are in or out
         return complete_result
     best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
     return replace(

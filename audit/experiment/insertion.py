@@ -89,11 +89,12 @@ def refuse_unfit(play: Play, planting: Planting, mechanism: Event, delta: float)
 
 
 def plant(dataset: Dataset, play: Play, parameters: int, seed: Seed) -> Planting:
-    """The canaries, the same in all models of the game, and one coin per model and canary."""
+    """The canaries, the same in all models of the game, and one coin per model and canary, or one value per secret."""
     size = parameters or play.count  # a model that a dry run leaves unmade is taken to be large enough
     canaries = play.maker.make(dataset, play.count, size, seed.child("canaries"))
-    coins = seed.child("coins").numpy().random((play.models, len(canaries)))
-    return Planting(canaries=canaries, included=coins < play.inclusion_probability, runs=play.runs)
+    coins = seed.child("coins").numpy().random((play.models, canaries.draws))
+    included = coins < play.inclusion_probability if canaries.secrets is None else canaries.secrets.draw(coins)
+    return Planting(canaries=canaries, included=included, runs=play.runs)
 
 
 def rules_of(play: Play, planting: Planting, access: Access) -> Game:
@@ -103,11 +104,13 @@ def rules_of(play: Play, planting: Planting, access: Access) -> Game:
         adjacency=play.adjacency,
         access=access,
         inclusion=Inclusion.COINS if planting.by_coins else Inclusion.SPLIT,
-        canaries=len(canaries),
+        canaries=canaries.draws,
         runs=planting.runs,
         references=play.references,
         inclusion_probability=play.inclusion_probability,
         independent_noise=canaries.orthogonal and access.each_release,
         canary=canaries.description,
         copies=canaries.copies,
+        choices=1 if canaries.secrets is None else canaries.secrets.choices,
+        secret="" if canaries.secrets is None else canaries.secrets.kind,
     )

@@ -147,7 +147,7 @@ def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
         for form in [getattr(canaries, name)]
     }
     records = None if canaries.records is None else canaries.records.take(rows)
-    return replace(canaries, records=records, copies=1, **forms)
+    return replace(canaries, records=records, copies=1, secrets=None, **forms)
 
 
 def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Any:

@@ -267,7 +267,8 @@ def _runs_of(games: Sequence[GameResult]) -> str:
     names = sorted({attack.scorer for game in games for attack in game.attacks})
     canaries = sum(game.game.canaries * game.game.runs for game in games)
     runs = sum(game.game.runs for game in games)
-    return f"{canaries:,} canaries over {runs} training run(s), scorers {', '.join(names)}"
+    subject = "canaries" if all(game.game.choices == 1 for game in games) else "secrets"
+    return f"{canaries:,} {subject} over {runs} training run(s), scorers {', '.join(names)}"
 
 
 def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate]) -> tuple[GateResult, ...]:

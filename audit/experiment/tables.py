@@ -22,7 +22,7 @@ def scores_parquet(report: AuditReport, outcomes: Sequence[GameOutcome]) -> byte
     frames = [pd.DataFrame({name: np.empty(0, kind) for name, kind in _COLUMNS.items()})]
     for (mechanism, game), outcome in zip(owners, outcomes, strict=True):
         for scores in outcome.scores:
-            count = game.game.canaries
+            count = len(scores.values) // game.game.runs
             frames.append(
                 pd.DataFrame(
                     {

@@ -65,6 +65,9 @@ LEVELS = {
 ASSUMPTIONS = {
     Assumption.INDEPENDENT_COINS: "independent coins",
     Assumption.INDEPENDENT_TRIALS: "independent trials",
+    Assumption.INDEPENDENT_SECRETS: "values drawn independently from declared laws",
+    Assumption.INDEPENDENT_ANSWERS: "releases that do not depend on each other's secrets",
+    Assumption.REPLACED_VALUES: "claims about replacing one value",
 }
 
 _FAMILIES = {
@@ -194,6 +197,8 @@ def game(rules: Game) -> str:
             f"{sees_of(rules.access)}."
         )
     runs = "one training run" if rules.runs == 1 else f"each of {rules.runs:,} training runs"
+    if rules.choices > 1:
+        return _game_of_secrets(rules, runs)
     chance = "a fair coin" if rules.inclusion_probability == 0.5 else f"a coin of probability {rules.inclusion_probability:g}"
     sees = (
         f"The attacker sees the {sees_of(rules.access)}"
@@ -210,5 +215,19 @@ def game(rules: Game) -> str:
     return (
         f"In {runs}, {chance} decides {coins}. "
         f"{sees}{own}, and has to tell from that how each coin fell. Neighbouring data sets: "
+        f"{ADJACENCY[rules.adjacency]}.{noise}"
+    )
+
+
+def _game_of_secrets(rules: Game, runs: str) -> str:
+    """The rules of a game in which values are guessed."""
+    steps = rules.access == Access.ALL_STEPS
+    sees = "every noisy step" if steps else f"the {sees_of(rules.access)}"
+    own = f", has trained {rules.references:,} models of its own" if rules.references else ""
+    noise = " No release depends on two secrets, so each of them is a trial of its own." if rules.independent_noise else ""
+    return (
+        f"In {runs}, each of {rules.canaries:,} secrets ({rules.canary or rules.secret}) takes one of {rules.choices:,} "
+        "values, drawn by the auditor from a law that was declared before training. The attacker knows everything but the "
+        f"values, sees {sees}{own}, and names the value of each secret. Neighbouring data sets: "
         f"{ADJACENCY[rules.adjacency]}.{noise}"
     )

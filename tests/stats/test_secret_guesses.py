@@ -130,7 +130,7 @@ def test_fair_coins_are_secrets_of_two_values() -> None:
     coins = one_run_all_counts.Walk(guesses=counts, correct=secret.correct, coins=400, delta=1e-5)
     for epsilon in (0.0, 0.5, 1.0):
         assert secret.chance(epsilon) == pytest.approx(coins.chance(epsilon), rel=1e-6)
-        assert secret.escape(epsilon) == pytest.approx(coins.escape(epsilon), rel=0.1)
+        assert secret.escape(epsilon) == pytest.approx(coins.escape(epsilon), rel=0.15)
     pairs = GroupPairs(delta=1e-5)
     assert secret_guesses.bound_along(secret, pairs, 0.05) == pytest.approx(
         one_run_all_counts.bound_along(coins, pairs, 0.05), abs=0.01
@@ -143,12 +143,17 @@ def test_what_delta_adds_holds_for_every_subset_and_stretch() -> None:
     for epsilon in (0.0, 0.7, 1.5):
         rates = walk.rates(epsilon)
         exact = 0.0
-        for count in (2, 5):
-            modes = [1.0]
-            for t in range(1, count):
-                subsets = itertools.combinations(range(count), t)
-                modes.append(max(secret_guesses.sum_of_bernoulli(rates[list(subset)]).max() for subset in subsets))
-            exact += np.mean(modes)
+        for count in (2, 5):  # the worst of the steps, the others replaced in a random order
+            chances = []
+            for step in range(count):
+                others = [i for i in range(count) if i != step]
+                modes = [
+                    np.mean([secret_guesses.sum_of_bernoulli(rates[list(subset)]).max() for subset in subsets]) if t else 1.0
+                    for t in range(count)
+                    for subsets in [list(itertools.combinations(others, t))]
+                ]
+                chances.append(np.mean(modes))
+            exact += max(chances)
         assert 6 * 0.01 * (1 - rates).max() * exact <= walk.escape(epsilon) + 1e-12
         assert walk.escape(epsilon) <= walk.escape(epsilon - 0.1, epsilon + 0.1) + 1e-12
         assert walk.chance(epsilon) <= walk.chance(max(0.0, epsilon - 0.1), epsilon + 0.1) + 1e-12

@@ -111,6 +111,7 @@ class Table:
             main=parts[0],
             test=parts[1] if len(parts) == 2 else None,
             scaling=scaling,
+            columns=_spans(columns, values),
         )
 
     def _frame(self, content: bytes, place: Path, skip: int) -> Any:
@@ -209,6 +210,12 @@ class Table:
                 offset.append(0.0)
                 unit.append(1.0)
         return Scaling(offset=np.array(offset), unit=np.array(unit), standardised_columns=tuple(blocks_scaled))
+
+
+def _spans(columns: list[str], values: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
+    """The features that each column becomes."""
+    ends = np.cumsum([len(values.get(name, "1")) for name in columns]).tolist()
+    return {name: (end - len(values.get(name, "1")), end) for name, end in zip(columns, ends, strict=True)}
 
 
 def _limits(pair: Sequence[float], name: str) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Inference of an attribute of a record; this version plays no such game."""
+"""Inference of an attribute of a record whose values the auditor drew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from audit.core.game_results import GameResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeInference:
-    """Inference of an attribute of a record; this version plays no such game."""
+    """Inference of an attribute of a record whose values the auditor drew."""
 
     position: ClassVar[int] = 30
     attack_class: ClassVar[str] = "Attribute inference"
@@ -18,7 +18,7 @@ class AttributeInference:
 
     def covers(self, game: GameResult) -> bool:
         """Return whether the game was an attack of this class."""
-        return False
+        return game.game.secret == "attribute"
 
 
 PLUGIN = AttributeInference

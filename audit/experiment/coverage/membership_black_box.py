@@ -18,7 +18,7 @@ class MembershipBlackBox:
 
     def covers(self, game: GameResult) -> bool:
         """Return whether the game was an attack of this class."""
-        return not game.game.access.released & {"weights", "steps"}
+        return game.game.choices == 1 and not game.game.access.released & {"weights", "steps"}
 
 
 PLUGIN = MembershipBlackBox

@@ -18,7 +18,7 @@ class MembershipWhiteBox:
 
     def covers(self, game: GameResult) -> bool:
         """Return whether the game was an attack of this class."""
-        return bool(game.game.access.released & {"weights", "steps"})
+        return game.game.choices == 1 and bool(game.game.access.released & {"weights", "steps"})
 
 
 PLUGIN = MembershipWhiteBox

@@ -1,4 +1,4 @@
-"""Model inversion and reconstruction of records; this version plays no such game."""
+"""Model inversion and reconstruction: naming the record that was trained on among candidates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from audit.core.game_results import GameResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconstruction:
-    """Model inversion and reconstruction of records; this version plays no such game."""
+    """Model inversion and reconstruction: naming the record that was trained on among candidates."""
 
     position: ClassVar[int] = 40
     attack_class: ClassVar[str] = "Model inversion, reconstruction"
@@ -18,7 +18,7 @@ class Reconstruction:
 
     def covers(self, game: GameResult) -> bool:
         """Return whether the game was an attack of this class."""
-        return False
+        return game.game.secret == "candidate"
 
 
 PLUGIN = Reconstruction

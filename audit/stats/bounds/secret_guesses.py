@@ -5,7 +5,6 @@ The theorem is that of docs/statistics.md, "One run, all counts together", for s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +21,8 @@ ROUNDING = 1e-5  # relative, of tails; what is equal up to it counts as surprisi
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take before single counts are tested instead
 PRECISION = 1e-3  # of bounds, relative above 1
-EQUAL_RATES, ANY_RATES = 1 / math.sqrt(2 * math.e), 0.4689
-"""The largest probability of a sum of Bernoulli variables, times its standard deviation, for equal and for any rates."""
+BLOCK = 128  # distinct rates that are multiplied at once
+NODES, MARGIN = 1024, 1e-4  # of the integral over frequencies, and what is added to it, relative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,18 +138,38 @@ class SecretWalk:
         low = self.rates(epsilon)
         high = low if up_to is None else self.rates(up_to)
         spread = np.minimum(low * (1 - low), high * (1 - high))
-        constant = EQUAL_RATES if self.equal else ANY_RATES
-        each = 0.0
-        for count in self.counts.tolist():
-            variances = np.concatenate([[0.0], np.cumsum(np.sort(spread[:count]))])[:count]
-            with np.errstate(divide="ignore"):
-                each += float(np.minimum(1.0, constant / np.sqrt(variances)).mean())
-        return self.secrets * self.delta * float((1 - low).max()) * each
+        deciding = sum(chance_to_decide(spread[:count]) for count in self.counts.tolist())
+        return self.secrets * self.delta * float((1 - low).max()) * deciding
 
     @property
     def equal(self) -> bool:
         """Whether all values guessed had one prior."""
         return bool((self.odds == self.odds[0]).all())
+
+
+def chance_to_decide(variances: Array) -> float:
+    """Bounds the chance that one of r steps decides whether their sum reaches a limit, in a random order of replacement.
+
+    A sum of Bernoulli variables takes one value with chance at most the mean over angles of the moduli of their characteristic
+    functions, `a_i = sqrt(1 - 4 v_i sin(angle / 2)^2)`. Over random subsets of t of the others the product of moduli has a mean
+    of at most the t-th power of their average (Maclaurin's inequality), and t is uniform on 0, ..., r - 1.
+
+    Args:
+        variances: `(r,)` of the steps, or less.
+
+    >>> round(chance_to_decide(np.array([0.25])), 3), round(chance_to_decide(np.full(400, 0.25)), 3)
+    (1.0, 0.078)
+    """
+    count = len(variances)
+    angles = (np.arange(NODES) + 0.5) * np.pi / NODES
+    values, numbers = np.unique(variances, return_counts=True)
+    moduli = np.sqrt(np.maximum(0.0, 1 - 4 * values[:, None] * np.sin(angles / 2) ** 2))
+    if count == 1:
+        return 1.0
+    others = np.minimum((numbers @ moduli - moduli.min(axis=0)) / (count - 1), 1.0)
+    gap = np.maximum(1 - others, 1e-15)
+    powers = np.where(gap * count < 1e-9, 1.0, -np.expm1(count * np.log1p(-np.minimum(gap, 1 - 1e-15))) / (count * gap))
+    return min(1.0, float(powers.mean()) * (1 + MARGIN))
 
 
 def bound_along(walk: SecretWalk, pairs: Pairs, significance: float) -> float:
@@ -201,13 +220,24 @@ def sum_of_bernoulli(rates: Array) -> Array:
     [0.25, 0.5, 0.25]
     """
     values, numbers = np.unique(rates, return_counts=True)
+    several = numbers > 1
     laws = [
         np.exp(one_count.log_binomial(np.arange(number + 1.0), number, rate))
-        for rate, number in zip(values.tolist(), numbers.tolist(), strict=True)
+        for rate, number in zip(values[several].tolist(), numbers[several].tolist(), strict=True)
     ]
+    alone = values[~several]
+    laws += [_product(alone[start : start + BLOCK]) for start in range(0, len(alone), BLOCK)]
     while len(laws) > 1:
         laws = [convolve(*laws[i : i + 2]) if i + 1 < len(laws) else laws[i] for i in range(0, len(laws), 2)]
     return laws[0]
+
+
+def _product(rates: Array) -> Array:
+    """`sum_of_bernoulli` of a few distinct rates, by the values of its generating function on the unit circle."""
+    size = len(rates) + 1
+    circle = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    values = np.prod(1 - rates[:, None] + rates[:, None] * circle, axis=0)
+    return np.asarray(np.maximum(np.fft.irfft(values, size), 0.0))
 
 
 def crossing(laws: Sequence[Array], limits: Sequence[int]) -> float:

@@ -1,0 +1,105 @@
+"""One run, any mechanism: count right guesses of secrets that take one of several values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core import checks
+from audit.core.adjacency import Adjacency
+from audit.core.claims import LowerBound
+from audit.core.errors import AssumptionError, ConfigError, DataError
+from audit.core.game import Assumption, Game
+from audit.core.protocols import Pairs
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.stats.bounds import secret_guesses
+from audit.stats.bounds.secret_guesses import SecretWalk
+from audit.stats.curves.tradeoff import GroupPairs
+
+CONVERSIONS = {"none": 1, "group": 2}  # steps of the claim's adjacency that replace one value by another
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRunSecrets:
+    """Guesses for each secret the value with the highest score, the surest secrets first.
+
+    Attributes:
+        guess_fractions: shares of the secrets that are guessed, registered beforehand.
+        conversion: "none" bounds the epsilon of replacing one value by another and refuses a game whose claims are about
+            anything else; "group" takes a replacement for a removal and an addition, and so bounds an add/remove epsilon too.
+
+    Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` where the value of each secret was
+        drawn independently from its declared prior, for any dependence between scores (docs/statistics.md, "Secrets of several
+        values"). Secrets of several runs count as secrets of one.
+    References:
+        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for coins; for several values and priors this project's own.
+    """
+
+    guess_fractions: tuple[float, ...] = (0.32, 1.0)
+    conversion: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.conversion not in CONVERSIONS:
+            raise ConfigError(f"conversion is '{self.conversion}'; expected one of {', '.join(CONVERSIONS)}")
+        object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
+        if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
+            raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Values drawn independently from declared laws; without a conversion, claims about replacing one."""
+        unconverted = {Assumption.REPLACED_VALUES} if self.conversion == "none" else set()
+        return frozenset({Assumption.INDEPENDENT_SECRETS} | unconverted)
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The largest epsilon that the guesses refute.
+
+        Raises:
+            AssumptionError: the game's claims are not about replacing a value, and no conversion was asked for.
+            DataError: there are no secrets.
+        """
+        walk, pairs = self._walk(scores), self._pairs(scores.game, checks.probability(delta, "delta"))
+        significance = 1 - checks.open_probability(confidence, "confidence")
+        epsilon = secret_guesses.bound_along(walk, pairs, significance)
+        ceiling = secret_guesses.bound_along(walk.perfect(), pairs, significance)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="one_run_secrets",
+            comparisons=len(walk.counts),
+            ceiling=max(epsilon, ceiling),
+            assumes=tuple(sorted(self.assumes)),
+            selected=f"{walk.correct[-1]} of {walk.counts[-1]} guesses right" if epsilon > 0 else "",
+        )
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """Whether the registered counts refute (epsilon, delta)-DP."""
+        walk = self._walk(scores)
+        converted, delta_converted = self._pairs(scores.game, delta)(epsilon)
+        claim = SecretWalk(
+            counts=walk.counts, correct=walk.correct, odds=walk.odds, secrets=walk.secrets, delta=delta_converted
+        )
+        return delta_converted < 1 and secret_guesses.refutes(claim, converted, 1 - confidence)
+
+    def _pairs(self, game: Game, delta: float) -> Pairs:
+        """The pairs for replacing one value that each epsilon of the game's adjacency gives."""
+        if game.adjacency is Adjacency.REPLACE_ONE:
+            return GroupPairs(delta=delta)
+        if self.conversion == "none":
+            raise AssumptionError(
+                f"one run of secrets says nothing directly of an epsilon for {game.adjacency.value}, whose worst mechanism is "
+                "not binomial (docs/statistics.md, 'Secrets of several values'); set adjacency: replace_one in the game, or "
+                "conversion: group in the estimator, which takes a replacement for two such changes"
+            )
+        return GroupPairs(delta=delta, copies=CONVERSIONS[self.conversion])
+
+    def _walk(self, scores: Scores) -> SecretWalk:
+        values, drawn, prior = scores.secrets
+        if not len(values):
+            raise DataError("one_run_secrets needs scores of at least one secret; there are none")
+        counts = secret_guesses.guess_counts(len(values), self.guess_fractions)
+        return SecretWalk.of(secret_guesses.guesses_of(values, drawn, prior), counts, 0.0)
+
+
+PLUGIN = OneRunSecrets

@@ -1,0 +1,89 @@
+"""Independent trials, both adjacencies: right answers held against the success of an attack that sees no release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from audit.core import checks
+from audit.core.adjacency import Adjacency
+from audit.core.claims import LowerBound
+from audit.core.errors import ConfigError, DataError
+from audit.core.game import Assumption
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.stats.bounds import reconstruction, secret_guesses
+from audit.stats.curves import tradeoff
+
+FAMILIES = ("any", "gdp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconstruction:
+    """Names for each secret the candidate with the highest score, and bounds the chance of a right answer from below.
+
+    Attributes:
+        family: "any" bounds epsilon for any mechanism, "gdp" the mu of a Gaussian-DP mechanism.
+
+    Guarantee: `epsilon` exceeds the true epsilon, of the game's adjacency, with probability at most `1 - confidence` where each
+        answer is about a secret of its own and a release of its own (docs/statistics.md, "Reconstruction"); inside the family
+        "gdp" that of the member that is refuted.
+    References:
+        Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
+    """
+
+    family: str = "any"
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """Secrets drawn independently, with releases that do not depend on each other."""
+        return frozenset({Assumption.INDEPENDENT_SECRETS, Assumption.INDEPENDENT_ANSWERS})
+
+    def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
+        """The largest epsilon that the right answers refute.
+
+        Raises:
+            DataError: there are no secrets.
+        """
+        values, drawn, prior = scores.secrets
+        if not len(values):
+            raise DataError("reconstruction needs scores of at least one secret; there are none")
+        significance = 1 - checks.open_probability(confidence, "confidence")
+        checks.probability(delta, "delta")
+        right, trials = int(secret_guesses.guesses_of(values, drawn, prior).right.sum()), len(values)
+        baseline, replace = float(prior.max()), scores.game.adjacency is Adjacency.REPLACE_ONE
+        epsilon, mu = self._of(right, trials, baseline, delta, significance, replace=replace)
+        ceiling, _ = self._of(trials, trials, baseline, delta, significance, replace=replace)
+        return LowerBound(
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            estimator="reconstruction",
+            comparisons=1,
+            ceiling=max(epsilon, ceiling),
+            assumes=tuple(sorted(self.assumes)),
+            family=None if mu is None else "gdp",
+            parameter=mu,
+            selected=f"{right} of {trials} answers right, baseline {baseline:.3g}" if epsilon > 0 else "",
+        )
+
+    def _of(
+        self, right: int, trials: int, baseline: float, delta: float, significance: float, *, replace: bool
+    ) -> tuple[float, float | None]:
+        """Epsilon at `delta`, and mu inside the family "gdp"."""
+        if baseline >= 1:
+            return 0.0, None if self.family == "any" else 0.0
+        success = reconstruction.success_lower(right, trials, significance)
+        if self.family == "any":
+            return reconstruction.epsilon_of_success(success, baseline, delta, replace=replace), None
+        mu = reconstruction.mu_of_success(success, baseline, replace=replace)
+        if delta == 0:
+            return (math.inf if mu > 0 else 0.0), mu
+        return tradeoff.epsilon_of_gdp(mu, delta), mu
+
+
+PLUGIN = Reconstruction
