@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from audit.api.scores import lower_bound as lower_bound
     from audit.api.scores import roc as roc
     from audit.api.scores import step_bound as step_bound
+    from audit.api.secrets import reconstruction_bound as reconstruction_bound
+    from audit.api.secrets import secret_lower_bound as secret_lower_bound
     from audit.bounds.steps import StepProducts as StepProducts
     from audit.bounds.steps import StepScores as StepScores
     from audit.core.access import Access as Access
@@ -56,6 +58,7 @@ _HOMES = {
     "audit.api.planning": ("certify", "plan"),
     "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
+    "audit.api.secrets": ("reconstruction_bound", "secret_lower_bound"),
     "audit.bounds.steps": ("StepProducts", "StepScores"),
     "audit.core.access": ("Access",),
     "audit.core.adjacency": ("Adjacency",),

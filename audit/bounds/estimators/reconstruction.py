@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
@@ -16,6 +16,15 @@ from audit.stats.bounds import reconstruction, secret_guesses
 from audit.stats.curves import tradeoff
 
 FAMILIES = ("any", "gdp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Right answers of independent trials; `baseline` is the largest chance of a right one without the release."""
+
+    right: int
+    trials: int
+    baseline: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +61,17 @@ class Reconstruction:
         values, drawn, prior = scores.secrets
         if not len(values):
             raise DataError("reconstruction needs scores of at least one secret; there are none")
+        right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
+        answers = Answers(right=right, trials=len(values), baseline=float(prior.max()))
+        return self.of_answers(answers, scores.game.adjacency, delta=delta, confidence=confidence)
+
+    def of_answers(self, answers: Answers, adjacency: Adjacency, *, delta: float, confidence: float) -> LowerBound:
+        """The bound from counts alone."""
         significance = 1 - checks.open_probability(confidence, "confidence")
         checks.probability(delta, "delta")
-        right, trials = int(secret_guesses.guesses_of(values, drawn, prior).right.sum()), len(values)
-        baseline, replace = float(prior.max()), scores.game.adjacency is Adjacency.REPLACE_ONE
-        epsilon, mu = self._of(right, trials, baseline, delta, significance, replace=replace)
-        ceiling, _ = self._of(trials, trials, baseline, delta, significance, replace=replace)
+        epsilon, mu = self._prove(answers, adjacency, delta, significance)
+        ceiling, _ = self._prove(replace(answers, right=answers.trials), adjacency, delta, significance)
+        text = f"{answers.right} of {answers.trials} answers right, baseline {answers.baseline:.3g}"
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -68,19 +82,18 @@ class Reconstruction:
             assumes=tuple(sorted(self.assumes)),
             family=None if mu is None else "gdp",
             parameter=mu,
-            selected=f"{right} of {trials} answers right, baseline {baseline:.3g}" if epsilon > 0 else "",
+            selected=text if epsilon > 0 else "",
         )
 
-    def _of(
-        self, right: int, trials: int, baseline: float, delta: float, significance: float, *, replace: bool
-    ) -> tuple[float, float | None]:
+    def _prove(self, answers: Answers, adjacency: Adjacency, delta: float, significance: float) -> tuple[float, float | None]:
         """Epsilon at `delta`, and mu inside the family "gdp"."""
-        if baseline >= 1:
+        if answers.baseline >= 1:
             return 0.0, None if self.family == "any" else 0.0
-        success = reconstruction.success_lower(right, trials, significance)
+        success = reconstruction.success_lower(answers.right, answers.trials, significance)
+        replacing = adjacency is Adjacency.REPLACE_ONE
         if self.family == "any":
-            return reconstruction.epsilon_of_success(success, baseline, delta, replace=replace), None
-        mu = reconstruction.mu_of_success(success, baseline, replace=replace)
+            return reconstruction.epsilon_of_success(success, answers.baseline, delta, replace=replacing), None
+        mu = reconstruction.mu_of_success(success, answers.baseline, replace=replacing)
         if delta == 0:
             return (math.inf if mu > 0 else 0.0), mu
         return tradeoff.epsilon_of_gdp(mu, delta), mu
