@@ -210,7 +210,7 @@ def _table(inspection: Inspection) -> bytes:
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
         values = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"--arguments is not JSON: {error}; expected an object like '{{\"classes\": 10}}'") from error
     if not isinstance(values, dict):
         raise ConfigError(f"--arguments is {text}; expected a JSON object like '{{\"classes\": 10}}'")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,15 +47,16 @@ def report(
 
     folder = output or (source if source.is_dir() else source.parent)
     extra = ("annex",) if annex else ()
-    files = _render(_with_ledger(load(source), ledger, output), formats, (edition, title), extra)
-    for name, content in files.items():
-        _write(folder / name, content)
-    if (folder / store.SUMS).is_file():
-        _refresh_sums(folder, files)
+    rendered = _render(_with_ledger(load(source), ledger, output), formats, (edition, title), extra)
+    sums = store.read_sums(folder) if (folder / store.SUMS).is_file() else None
+    for name, content in rendered.items():
+        _write(folder, name, content)
+    if sums is not None:
+        _refresh_sums(folder, sums, rendered)
     if as_json:
-        print_json({"folder": str(folder), "files": sorted(files)})
+        print_json({"folder": str(folder), "files": sorted(rendered)})
     else:
-        print_plain(f"{len(files)} files written to {folder}")
+        print_plain(f"{len(rendered)} files written to {folder}")
     return 0
 
 
@@ -192,22 +192,21 @@ def _show(changes: Sequence[Change], before: AuditReport, after: AuditReport, as
     print_plain(f"{before.id} to {after.id}: {len(changes)} difference{'' if len(changes) == 1 else 's'}")
 
 
-def _refresh_sums(folder: Path, files: Mapping[str, bytes]) -> None:
+def _refresh_sums(folder: Path, sums: dict[str, str], rendered: Mapping[str, bytes]) -> None:
     """Puts the new checksums of the rendered files into SHA256SUMS; every other line stays as it was."""
     from audit.execution import store
 
-    lines = (folder / store.SUMS).read_text().splitlines()
-    checksums = {name: digest for digest, _, name in (line.partition("  ") for line in lines if line)}
-    checksums |= {name: store.file_sha256(folder / name) for name in files}
-    _write(folder / store.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
+    checksums = sums | {name: store.file_sha256(folder / name) for name in rendered}
+    _write(folder, store.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
 
 
-def _write(path: Path, content: bytes) -> None:
-    """One file, whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
+def _write(folder: Path, name: str, content: bytes) -> None:
+    """One file of a folder, which may come from somebody else: no link in it leads the file elsewhere."""
+    path = folder / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        if path.parent.resolve() != folder.resolve() / Path(name).parent:
+            raise OutputError(f"'{path.parent}' is a link out of '{folder}'; remove it, or choose another --output")
+        files.write_whole(path, content)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror}; choose another --output") from error

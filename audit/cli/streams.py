@@ -44,6 +44,7 @@ def guard() -> tuple[GuardedStream, GuardedStream]:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # as stderr does what its encoding lacks
     guards = GuardedStream(sys.stdout), GuardedStream(sys.stderr)
     sys.stdout, sys.stderr = guards  # type: ignore[assignment]
     return guards

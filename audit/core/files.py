@@ -50,6 +50,32 @@ def read_json(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, for its owner alone, under a temporary name, force it to disk, and give it its name.
+
+    Folders may come from others: the temporary file is always a new one, so that a link in its place is not followed.
+
+    Raises:
+        OSError: it cannot be written; nothing is left of it.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        temporary.unlink(missing_ok=True)
+        with open(temporary, "xb", opener=_owner_only) as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the disk holds the names of the files in a folder.
 

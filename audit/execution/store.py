@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
@@ -24,14 +25,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from audit.core.data import Array
-from audit.core.errors import ConfigError, OutputError
-from audit.core.files import sync_folder
+from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.files import read_text, sync_folder, write_whole
 from audit.core.version import __version__
 
 LOG = logging.getLogger("audit")
 PARTIAL = ".partial"
 MANIFEST = "started.json"
 LOCK = "lock"
+PROBE = "probe"
 SUMS = "SHA256SUMS"
 SCRATCH = "scratch"
 SPARE_BYTES = 64 * 2**20
@@ -74,10 +76,9 @@ class Store:
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
             (folder / OBSERVATIONS).mkdir(exist_ok=True)
-            lock = (folder / LOCK).open("w")
-            probe = folder / "probe"
-            probe.write_bytes(b"\0" * 4096)
-            probe.unlink()
+            lock = open(os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w")  # noqa: SIM115 (held)
+            write_whole(folder / PROBE, b"\0" * 4096)
+            (folder / PROBE).unlink()
         except OSError as error:
             raise OutputError(f"cannot write to '{folder}': {error}; choose another --output") from error
         try:
@@ -244,20 +245,42 @@ class Store:
 
 def verify_folder(folder: Path) -> list[str]:
     """What differs from `SHA256SUMS`: one line per changed, missing or added file; empty where all agree."""
-    sums = folder / SUMS
-    if not sums.is_file():
+    if not (folder / SUMS).is_file():
         return [f"{SUMS} is missing: the folder is not a finished run"]
-    rows = [line.split("  ", 1) for line in sums.read_text().splitlines() if line]
-    checksums = {name: checksum for checksum, name in rows}
-    problems = []
-    for name, checksum in sorted(checksums.items()):
-        path = folder / name
-        if not path.is_file():
-            problems.append(f"{name}: missing")
-        elif file_sha256(path) != checksum:
-            problems.append(f"{name}: changed")
-    present = {path.relative_to(folder).as_posix() for path in _list_files(folder)}
-    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(checksums))]
+    try:
+        checksums = read_sums(folder)
+    except DataError as error:
+        return [str(error)]
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    problems = [problem for name, checksum in sorted(checksums.items()) if (problem := _problem(folder, name, checksum))]
+    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(checksums) - set(NOT_LISTED))]
+
+
+def _problem(folder: Path, name: str, checksum: str) -> str:
+    """Why a file is not the listed one, "" where it is."""
+    if name.startswith("/") or ".." in name.split("/"):
+        return f"{name}: outside of the folder"
+    path = folder / name
+    if not path.is_file():
+        return f"{name}: missing"
+    return "" if file_sha256(path) == checksum else f"{name}: changed"
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """The checksums in `SHA256SUMS` by the names of the files.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    path = folder / SUMS
+    try:
+        rows = [line.partition("  ") for line in read_text(path).splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{SUMS}: cannot be read ({error})") from error
+    bad = next((checksum for checksum, _, name in rows if not name or not re.fullmatch("[0-9a-f]{64}", checksum)), None)
+    if bad is not None:
+        raise DataError(f"{SUMS}: '{bad:.80}' is no checksum of a file")
+    return {name: checksum for checksum, _, name in rows}
 
 
 def file_sha256(path: Path) -> str:
@@ -350,22 +373,10 @@ def _digest(array: Array) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write under a temporary name, force it to disk, rename."""
-    temporary = path.with_name(path.name + ".tmp")
     try:
-        with open(temporary, "wb", opener=_owner_only) as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
+        write_whole(path, content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OutputError(f"cannot write '{path}': {error}") from error
-
-
-def _owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _list_files(folder: Path) -> list[Path]:

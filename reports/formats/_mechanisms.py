@@ -54,7 +54,7 @@ class OtherEvent:
         """
         try:
             tree = json.loads(self.tree)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"the tree of an event is not JSON: {error}") from error
         if not isinstance(tree, dict):
             raise DataError(f"the tree of an event is a {type(tree).__name__}; expected an object")

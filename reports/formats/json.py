@@ -51,7 +51,7 @@ def from_json(data: bytes) -> AuditReport:
     """
     try:
         plain = json.loads(data, parse_constant=_no_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{FILE} is not JSON ({error}); expected a report that `audit` wrote") from error
     if not isinstance(plain, dict):
         raise DataError(f"{FILE} holds a {type(plain).__name__}; expected an object with the fields of a report")

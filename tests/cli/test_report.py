@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,3 +169,56 @@ def test_diff_without_a_regression_answers_for_the_new_audit(tmp_path: Path) -> 
     gate = sample.run()  # one of its gates is not met
     (tmp_path / "b.json").write_bytes(reports.render(gate, ("json",))["report.json"])
     assert commands.diff(tmp_path / "b.json", tmp_path / "b.json") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"garbage\n", "'garbage' is no checksum of a file"),
+        (b"\xff\xfe\n", "SHA256SUMS: cannot be read"),
+        (b"0" * 64 + b"  ../victim\n", "../victim: outside of the folder"),
+        (b"0" * 64 + b"  /etc/passwd\n", "/etc/passwd: outside of the folder"),
+    ],
+)
+def test_hostile_checksums_are_a_difference(
+    folder: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (folder / store.SUMS).open("ab") as sums:
+        sums.write(content)
+    assert commands.verify(folder) == 1
+    assert message in capsys.readouterr().out
+    if b"  " not in content:
+        with pytest.raises(DataError, match="SHA256SUMS"):
+            commands.report(folder, formats=["junit"])
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a device"])
+def test_what_is_no_file_is_a_difference(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(folder / "odd") if kind == "pipe" else (folder / "odd").symlink_to("/dev/zero")
+    assert commands.verify(folder) == 1
+    assert "odd: not in SHA256SUMS" in capsys.readouterr().out
+
+
+def test_no_link_in_a_folder_of_somebody_else_leads_a_file_elsewhere(folder: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for name in ("junit.xml.tmp", "junit.xml", f"{store.SUMS}.tmp"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(victim)
+    assert commands.report(folder, formats=["junit"]) == 0
+    assert victim.read_text() == "precious"
+    assert not (folder / "junit.xml").is_symlink()
+    (tmp_path / "elsewhere").mkdir()
+    for path in (folder / "figures").iterdir():
+        path.unlink()
+    (folder / "figures").rmdir()
+    (folder / "figures").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="is a link out of"):
+        commands.report(folder, formats=["figures"])
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_report_of_any_depth_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match=r"report\.json is not JSON"):
+        commands.load(tmp_path)

@@ -46,6 +46,15 @@ def test_the_verdict_is_the_exit_code(scores: Path, sink: str, said: str) -> Non
     assert said in done.stderr if said else not done.stderr.strip()
 
 
+def test_a_terminal_that_lacks_a_letter_gets_its_number(scores: Path) -> None:
+    path = scores.with_name("手写.npz")
+    path.write_bytes(scores.read_bytes())
+    words = ["scores", str(path), "--claim-epsilon", "9", "--certificates", "0"]
+    done = shell("PYTHONIOENCODING=ascii " + " ".join([*AUDIT, *words]))
+    assert done.returncode == 3, done.stderr
+    assert "\\u624b\\u5199.npz: " in done.stdout and not done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_how_to_go_on(number: int, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)

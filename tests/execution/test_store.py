@@ -230,3 +230,20 @@ def test_a_link_into_nowhere_is_in_the_way_before_anything_is_trained(tmp_path: 
 def test_a_name_that_no_file_can_have_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"cannot write to .*choose another --output"):
         Store.start(tmp_path / ("x" * 300), "c")
+
+
+def test_no_link_in_an_unfinished_folder_leads_a_file_elsewhere(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    Store.start(tmp_path / "run", "c").close()
+    for name in ("probe", "probe.tmp", "started.json.tmp", "report.json.tmp"):
+        (tmp_path / "run.partial" / name).symlink_to(victim)
+    store = Store.start(tmp_path / "run", "c", resume=True)
+    store.bind_code({"audit": "1"})
+    store.write("report.json", b"{}")
+    store.close()
+    (store.folder / "lock").unlink()
+    (store.folder / "lock").symlink_to(victim)
+    with pytest.raises(OutputError, match="cannot write"):
+        Store.start(tmp_path / "run", "c", resume=True)
+    assert victim.read_text() == "precious"
