@@ -61,14 +61,14 @@ def lower_bound(
         adjacency: which neighbouring data sets the coins decided between, where `game` is a name.
         certificates: simulated audits behind each of the bound's certificates: how often this estimator, at this number of
             scores and this confidence, is wrong. None takes what fits into about a quarter of a second each (kept for later
-            calls of the same size), 0 none. More than 200 are made whatever they take.
+            calls of the same size), 0 none. More than 200 are made whatever they take, up to about ten minutes a law.
 
     Guarantee: that of the estimator, given that the game was played as stated.
 
     Raises:
         AssumptionError: the estimator relies on more than the game grants, or the scores cannot come from that game
             (`audit.bounds.plausibility`; what only looks odd is in `remarks`).
-        ConfigError: a family or adjacency that does not exist.
+        ConfigError: a family or adjacency that does not exist, or more certificates than end in about ten minutes.
         DataError: a side is empty, or holds NaN, text, complex or masked values.
 
     >>> import numpy as np

@@ -246,7 +246,7 @@ def proofs(query: PowerQuery, truth: float, claim: Claim) -> list[float]:
         ideal = ideal_scores(query.game, mu, _of_scores(draw), query.mechanism)
         order = _of_scores(draw).child("order").numpy().permutation(len(ideal.values))
         scores = replace(ideal, values=ideal.values[order], included=ideal.included[order])
-        _, evidence = estimator.watch([scores], [claim], delta=question.delta, confidence=question.confidence)
+        _, evidence = estimator.watch([scores], [claim], delta=question.delta, confidence=question.confidence, attacks=1)
         run_counts += [math.inf if process.proved is None else process.proved for process in evidence] or [math.inf]
     return sorted(run_counts)
 

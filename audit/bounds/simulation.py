@@ -19,6 +19,7 @@ from audit.bounds import power as planning
 from audit.bounds.known_laws import KnownLaw
 from audit.core import checks
 from audit.core.claims import Certificate, Claim, Detectable
+from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import AnytimeEstimator, Estimator
@@ -63,6 +64,7 @@ BOUND = {
 }  # and for a whole bound
 WHOLE = 10  # simulated audits to one whose bounds are made
 SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
+MOST_SECONDS = 600.0  # that a number of audits may take for each law where a caller asks for that number
 OUTSIDE = 0.01  # chance that a simulated rate lies outside of its interval
 UNKNOWN = 0.05
 
@@ -155,7 +157,13 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
     bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
     the bounds that were made and not thinned out by the others. Nothing is returned where even twenty audits would take
     long, or the game decides no membership by coins.
+
+    Raises:
+        ConfigError: more than `REPETITIONS` audits were asked for, which are made whatever they take, and they would take
+            longer than about `MOST_SECONDS` for a law; or fewer than none.
     """
+    if repetitions < 0:
+        raise ConfigError(f"{repetitions} simulated audits were asked for; expected 0 or more")
     if not path.simulable or not path.estimators:
         return ()
     families = {family_of(estimator, path) for estimator in path.estimators}
@@ -166,7 +174,7 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
             for attack in path.attacks
         ]
         costs = sum(_audit_seconds(estimator, path) for attack in taking_part for estimator in attack)
-        count = _affordable(repetitions, costs, FEW_REPETITIONS) if repetitions <= FEW_REPETITIONS[0] else repetitions
+        count = _affordable(repetitions, costs, FEW_REPETITIONS) if repetitions <= REPETITIONS else _all(repetitions, costs)
         if any(taking_part) and count:
             certificates.append(_certificate(path, law, taking_part, count))
     return tuple(certificates)
@@ -251,6 +259,16 @@ def _affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budg
         return repetitions
     limit = BUDGET if budget is None else budget
     return max((count for count in (repetitions, *choices) if count <= repetitions and count * seconds <= limit), default=0)
+
+
+def _all(repetitions: int, seconds: float) -> int:
+    """`repetitions` of so many seconds each, where they end within the limit."""
+    if repetitions * seconds > MOST_SECONDS:
+        raise ConfigError(
+            f"{repetitions} simulated audits would take about {repetitions * seconds / 60:.0f} minutes for each law; ask for "
+            f"at most {math.floor(MOST_SECONDS / seconds)}, which end within about {MOST_SECONDS / 60:.0f} minutes"
+        )
+    return repetitions
 
 
 def _views(law: KnownLaw, path: Path, seed: Seed) -> list[Scores]:

@@ -117,7 +117,7 @@ class StepScores:
         demand_rate(int(self.took_part.sum()), len(values), rate)
         step = _one_step(mechanism, 1.0)
         scores = Scores(values=values, included=self.took_part, game=_game(len(values), rate), mechanism=step)
-        return Sequential(family="dp_sgd").watch([scores], (), delta=delta, confidence=confidence)[0]
+        return Sequential(family="dp_sgd").watch([scores], (), delta=delta, confidence=confidence, attacks=1)[0]
 
     def describe(self) -> str:
         """The game in words."""

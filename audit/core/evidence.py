@@ -26,7 +26,7 @@ class Evidence:
             if the claim is true.
         threshold: refuted is what ever reaches it: the logarithm of 1 over the error rate that the bound may have.
         proved: models after which it was first reached, or None.
-        stakes: of each attack; their average is the e-value.
+        stakes: of each attack that scored the models; their sum over the number of planned attacks is the e-value.
     """
 
     estimator: str

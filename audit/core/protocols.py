@@ -257,12 +257,13 @@ class AnytimeEstimator(Estimator, Protocol):
     """An estimator whose bound holds at every time at once: only what it finds may decide how many models are trained.
 
     `watch` looks at the scores of each attack on the same trials so far, in the order of training, and gives the bound of all
-    attacks together and its evidence against each claim that it can refute. `ever_refutes` says of one epsilon alone, in less
+    attacks together and its evidence against each claim that it can refute. `attacks` were planned: what failed of them must
+    not make the others' evidence count for more. `ever_refutes` says of one epsilon alone, in less
     time, whether they refuted it at some time.
     """
 
     def watch(
-        self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float
+        self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float, attacks: int
     ) -> tuple[LowerBound, tuple[Evidence, ...]]: ...
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool: ...

@@ -41,15 +41,6 @@ class GameModels:
         return runs + np.flatnonzero(~self.observed.diverged[runs:])
 
 
-def scores_of(models: GameModels) -> list[Scores]:
-    """The scores of every attack of the game.
-
-    Raises:
-        ObservationError: an attack cannot score them.
-    """
-    return [score(models, attack) for attack in models.insertion.play.attacks]
-
-
 def attempt(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
     """The scores of every attack that can score these models, and why each other cannot, by name.
 

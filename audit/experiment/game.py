@@ -76,13 +76,10 @@ def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resource
             return False
         references = [job for job in jobs if job[0].start >= game.runs]
         look = part(insertion, [*references, jobs[count - 1]], resources)
-        if scores:  # references, which all looks share, have decided at the first one which attacks there are
-            scores.append(attack.scores_of(look))
-        else:
-            first, left_out = attack.attempt(look)
-            insertion = insertion.without(left_out)
-            scores.append(first)
-        return bool(scores[0]) and watch.proves(stopping.join(scores))
+        scored, left_out = attack.attempt(look)
+        insertion = insertion.without(left_out)  # for good: what it won at earlier looks is lost
+        scores.append(scored)
+        return bool(scored) and watch.proves(stopping.join(scores))
 
     count = train(order_list, insertion.planting.canaries, resources, enough)
     if count < len(jobs):

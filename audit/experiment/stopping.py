@@ -39,6 +39,7 @@ class Watch:
         claims: any of them, once refuted, ends the game.
         confidence: of each bound.
         planned: target runs at most.
+        attacks: planned, those included that turn out to be unable to score the models.
         looks: jobs that train them, so times at which the game could end.
     """
 
@@ -47,6 +48,7 @@ class Watch:
     delta: float
     confidence: float
     planned: int
+    attacks: int
     looks: int
 
     @property
@@ -74,7 +76,8 @@ class Watch:
     def _process(self, scores: Sequence[Scores]) -> tuple[tuple[LowerBound, ...], tuple[Evidence, ...]]:
         claims = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
         watches = [
-            estimator.watch(scores, claims, delta=self.delta, confidence=self.confidence) for estimator in self.estimators
+            estimator.watch(scores, claims, delta=self.delta, confidence=self.confidence, attacks=self.attacks)
+            for estimator in self.estimators
         ]
         return tuple(bound for bound, _ in watches), tuple(item for _, evidence in watches for item in evidence)
 
@@ -101,19 +104,20 @@ def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int =
         delta=budget.delta,
         confidence=budget.level,
         planned=play.runs,
+        attacks=len(play.attacks),
         looks=looks,
     )
 
 
 def never(budget: Budget, runs: int) -> Watch:
     """A watch that asks for nothing: the game is over before anybody looks."""
-    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.level, planned=runs, looks=1)
+    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.level, planned=runs, attacks=0, looks=1)
 
 
 def join(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
-    """The scores of each attack over the looks so far, as those of one game with as many runs."""
-    scores_list = []
-    for parts in zip(*looks, strict=True):
+    """The scores over the looks so far, as those of one game with as many runs, of the attacks that the last look has."""
+    scores_list, kept = [], {score.attack for score in looks[-1]}
+    for parts in zip(*([score for score in look if score.attack in kept] for look in looks), strict=True):
         game = replace(parts[0].game, runs=sum(part.game.runs for part in parts))
         values, included = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "included"))
         scores_list.append(replace(parts[0], values=values, included=included, game=game))

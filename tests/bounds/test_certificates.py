@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
+import audit
 from audit import plugins
 from audit.bounds import group_privacy, power
 from audit.bounds import simulation as certificates
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, LowerBound
+from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
@@ -52,6 +54,19 @@ class Careless:
         return LowerBound(
             epsilon=epsilon, delta=delta, confidence=confidence, estimator="careless", comparisons=1, ceiling=99.0, assumes=()
         )
+
+
+def test_more_audits_than_end_in_time_are_refused_before_the_first() -> None:
+    """Those that were asked for are made, up to a limit that the message names; nothing runs without an end."""
+    slow = path(*estimators("sequential"))
+    with pytest.raises(ConfigError, match=r"about \d+ minutes for each law; ask for at most \d+") as refused:
+        certificates.certify(slow, 10**9)
+    most = int(str(refused.value).split("at most ")[1].split(",")[0])
+    assert 1_000 < most < 10**6 and certificates._all(most, 0.0) == most
+    with pytest.raises(ConfigError, match="minutes"):
+        audit.lower_bound(range(50, 100), range(50), delta=1e-5, certificates=10**8)
+    with pytest.raises(ConfigError, match="0 or more"):
+        audit.lower_bound(range(50, 100), range(50), delta=1e-5, certificates=-1)
 
 
 def test_a_certificate_tells_sound_from_careless() -> None:

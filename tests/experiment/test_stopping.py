@@ -25,6 +25,7 @@ from audit.config import parse
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, Outcome
+from audit.core.errors import ObservationError
 from audit.core.evidence import Watched
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import GameResult
@@ -34,11 +35,11 @@ from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.core.views import Scores
 from audit.execution.store import Store
-from audit.experiment import assemble, insertion, run, stopping
+from audit.experiment import assemble, attack, insertion, run, stopping
 from audit.experiment import game as rounds
 from audit.experiment import report as summary
 from audit.experiment.records import table_of
-from audit.experiment.spec import Experiment
+from audit.experiment.spec import Experiment, PlannedAttack
 from audit.experiment.train import Resources
 from audit.stats.bounds.score_distributions import ScoreLaw
 from reports.figures import evidence
@@ -134,6 +135,29 @@ def test_a_wrong_claim_ends_training_early(result: MechanismResult) -> None:
     assert 0.5 < found.bounds[0].epsilon <= found.bounds[0].ceiling
     assert found.bounds[0].confidence == 0.95, "one bound of all attacks together takes the whole error budget"
     assert found.control is not None and found.control.passed
+
+
+def test_an_attack_that_fails_at_a_later_look_has_lost_its_stake(
+    tmp_path: Path, stopped: GameResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The game goes on without it, and the others' evidence counts for no more than if it had bet on and lost."""
+    whole = attack.score
+
+    def failing(models: attack.GameModels, planned: PlannedAttack, steps: int | None = None) -> Scores:
+        if planned.name == "weight_difference" and models.first + models.insertion.planting.runs > 2 * MODELS_PER_JOB:
+            raise ObservationError("weights of a later model cannot be read")
+        return whole(models, planned, steps)
+
+    monkeypatch.setattr(attack, "score", failing)
+    one = built()
+    game = played(one, tmp_path)
+    assert [found.scorer for found in game.attacks] == ["gradient_product"]
+    for process in watched(game).evidence:
+        assert [stake.attack for stake in process.stakes] == ["gradient_product"]
+        assert process.log_evidence[0] == pytest.approx(-math.log(2))
+        assert (np.array(process.log_evidence) <= np.array(process.stakes[0].log_evidence) - math.log(2) + 1e-9).all()
+    proofs = watched(stopped).proved, watched(game).proved
+    assert proofs[0] is not None and proofs[1] is not None and proofs[0] <= proofs[1]
 
 
 def test_evidence_reaches_the_threshold_where_it_says(stopped: GameResult) -> None:
@@ -365,7 +389,13 @@ def stops(law: ScoreLaw, claimed: float, seed: Seed, *, family: str = "any", run
     claim = Claim(epsilon=claimed, delta=law.delta, adjacency=Adjacency.ADD_REMOVE, source="true", family="gdp")
     estimator: Any = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})
     watch = stopping.Watch(
-        estimators=(estimator,), claims=(claim,), delta=law.delta, confidence=0.95, planned=runs, looks=runs // together
+        estimators=(estimator,),
+        claims=(claim,),
+        delta=law.delta,
+        confidence=0.95,
+        planned=runs,
+        attacks=2,
+        looks=runs // together,
     )
     whole = simulated(law, seed, runs, attacks=2)
     looks: list[list[Scores]] = []

@@ -161,6 +161,7 @@ def test_stopping_and_resuming_changes_nothing() -> None:
         nonmembers=first.nonmembers.copy(),
         log_wealth=first.log_wealth.copy(),
         best=first.best.copy(),
+        stakes=first.stakes,
     )
     for i in range(40, 90):
         resumed = sequential.update(resumed, scores[:, i : i + 1], included[i : i + 1])
@@ -265,6 +266,20 @@ def test_an_average_over_attacks_is_the_plain_average_of_their_wealth() -> None:
     average = np.log(np.mean([np.exp(one.separate[:, 0]) for one in apart], axis=0))
     assert joint.joint == pytest.approx(np.minimum.accumulate(average, axis=1))
     assert joint.end.best == pytest.approx(joint.joint.max(axis=0))
+
+
+def test_attacks_that_gave_no_scores_have_lost_their_stakes() -> None:
+    """The others' wealth is never above that of the game in which the lost ones bet on, whatever made them fail."""
+    scores, included = drawn(5, 1.0, 60, attacks=3)
+    planned = sequential.follow(ANY, scores, included)
+    for kept in ([0], [0, 2], [1, 2]):
+        fewer = sequential.follow(ANY, scores[kept], included, stakes=3)
+        assert (fewer.joint <= planned.joint + 1e-9).all() and (fewer.end.best <= planned.end.best + 1e-9).all()
+    assert sequential.follow(ANY, scores[:1], included, stakes=3).joint == pytest.approx(
+        sequential.follow(ANY, scores[:1], included).joint - math.log(3)
+    )
+    with pytest.raises(ValueError, match="stakes"):
+        sequential.start(ANY, attacks=3, stakes=2)
 
 
 def test_one_good_attack_among_bad_ones_is_enough_and_ten_bad_ones_prove_nothing() -> None:

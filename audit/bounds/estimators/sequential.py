@@ -112,25 +112,26 @@ class Sequential:
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of sequential")
 
     def watch(
-        self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float
+        self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float, attacks: int
     ) -> tuple[LowerBound, tuple[Evidence, ...]]:
         """The bound of all attacks together on the trials so far, and the evidence against each claim that it can refute.
 
         Args:
             scores: of each attack on the same trials, in the order in which models were trained.
             claims: stated before the first model was trained.
+            attacks: planned before the first model was trained; those of them without scores have lost their stakes.
 
         Raises:
             UnsupportedMechanism, ConfigError: as `lower_bound`.
         """
         against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
-        path = _follow(against, scores)
+        path = _follow(against, scores, attacks)
         bound = self._bound(path, against, delta, confidence, scores[0])
         models = -(-np.array(path.trials) // scores[0].game.canaries)
-        attacks = [score.attack for score in scores]
+        names = [score.attack for score in scores]
         able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
         evidence = tuple(
-            replace(_evidence(path, place, claim, (models, attacks, confidence)), family=bound.family)
+            replace(_evidence(path, place, claim, (models, names, confidence)), family=bound.family)
             for claim in able
             if (place := against.against(claim.epsilon)) is not None
         )
@@ -212,10 +213,10 @@ def _permutation(scores: Scores) -> tuple[Array, Array]:
     return values, included
 
 
-def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores]) -> sequential.BettingPath:
+def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores], attacks: int | None = None) -> sequential.BettingPath:
     """The game on trials in their order, with the game's own coins."""
     values, included = np.stack([score.values for score in scores]), np.asarray(scores[0].included)
-    return sequential.follow(against, values, included, scores[0].game.inclusion_probability)
+    return sequential.follow(against, values, included, scores[0].game.inclusion_probability, attacks)
 
 
 def _ever(path: sequential.BettingPath, confidence: float) -> bool:

@@ -34,6 +34,7 @@ class Wealth:
         members: and `nonmembers`: `(attacks, seen)` scores seen so far, ascending.
         log_wealth: `(attacks, bettors, claims)` of each bettor; those of one attack began with equal shares of 1.
         best: `(claims,)` largest joint wealth so far, as `joint` has it.
+        stakes: among how many attacks the fortune was divided; one whose scores do not come has lost its share.
     """
 
     against: Hypotheses
@@ -42,6 +43,7 @@ class Wealth:
     nonmembers: Array
     log_wealth: Array
     best: Array
+    stakes: int
 
     @property
     def trials(self) -> int:
@@ -54,24 +56,27 @@ class Wealth:
         return _log_sum(self.log_wealth)
 
 
-def joint(log_wealth: Array) -> Array:
-    """`(..., claims)` logarithm of the attacks' average wealth `(..., attacks, claims)`, the least over all stronger claims.
+def joint(log_wealth: Array, stakes: int) -> Array:
+    """`(..., claims)` logarithm of the attacks' wealth `(..., attacks, claims)` over the stakes, the least of stronger claims.
 
     Stronger claims are false where a weaker one is, so the least is evidence against the weakest of them.
     """
-    return np.asarray(np.minimum.accumulate(_log_sum(log_wealth) - math.log(log_wealth.shape[-2]), axis=-1))
+    return np.asarray(np.minimum.accumulate(_log_sum(log_wealth) - math.log(stakes), axis=-1))
 
 
-def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5) -> Wealth:
-    """Nothing seen yet by any attack."""
-    claims = len(against.epsilons)
+def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5, stakes: int | None = None) -> Wealth:
+    """Nothing seen yet by any attack; `stakes` as in `Wealth`, one for each attack unless given."""
+    claims, divided = len(against.epsilons), attacks if stakes is None else stakes
+    if divided < attacks:
+        raise ValueError(f"{attacks} attacks bet from {divided} stakes; each needs its own")
     return Wealth(
         against=against,
         chance=chance,
         members=np.empty((attacks, 0)),
         nonmembers=np.empty((attacks, 0)),
         log_wealth=np.full((attacks, BETTORS, claims), -math.log(BETTORS)),
-        best=np.zeros(claims),
+        best=np.full(claims, math.log(attacks / divided)),
+        stakes=divided,
     )
 
 
@@ -104,7 +109,7 @@ def _update(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Wealt
         outcomes = np.stack([_outcomes(members, nonmembers, (new, included)) for members, nonmembers, new in triples])
         log_wealth = log_wealth + (outcomes[:, None, :, None, :] @ table).reshape(log_wealth.shape)
     log_sums = _log_sum(log_wealth)
-    joint_wealth = joint(log_sums)
+    joint_wealth = joint(log_sums, wealth.stakes)
     after = Wealth(
         against=wealth.against,
         chance=wealth.chance,
@@ -112,6 +117,7 @@ def _update(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Wealt
         nonmembers=np.sort(np.concatenate([wealth.nonmembers, scores[:, ~included]], axis=1), axis=1),
         log_wealth=log_wealth,
         best=np.maximum(wealth.best, joint_wealth),
+        stakes=wealth.stakes,
     )
     return after, log_sums, joint_wealth
 
@@ -201,10 +207,12 @@ class BettingPath:
     separate: Array
 
 
-def follow(against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5) -> BettingPath:
-    """The game on trials `(attacks, n)` in their order, in groups as `groups` makes them."""
-    wealth = start(against, len(scores), chance)
-    trials, together, separate = [0], [np.zeros_like(wealth.best)], [np.zeros((len(scores), len(wealth.best)))]
+def follow(
+    against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5, stakes: int | None = None
+) -> BettingPath:
+    """The game on trials `(attacks, n)` in their order, in groups as `groups` makes them; `stakes` as in `Wealth`."""
+    wealth = start(against, len(scores), chance, stakes)
+    trials, together, separate = [0], [wealth.best], [np.zeros((len(scores), len(wealth.best)))]
     for group in groups(len(included)):
         wealth, apart, joint_wealth = _update(wealth, scores[:, group], included[group])
         trials.append(wealth.trials)
