@@ -27,16 +27,16 @@ from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
 FULL = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
 SAMPLED = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=8)
-SPECS: list[tuple[dict[str, Any], Repeated]] = [
+SPECS: list[Any] = [
     *[({"kind": name}, FULL) for name in plugins.names(PACKAGE)],
     ({"kind": "one_run", "calibration": "each"}, FULL),
     ({"kind": "rank_exact", "family": "gdp"}, FULL),
     ({"kind": "gaussian", "statistic": "paired"}, FULL),
     ({"kind": "fdp_rank", "statistic": "rank"}, FULL),
-    ({"kind": "fdp_rank"}, SAMPLED),
+    pytest.param({"kind": "fdp_rank"}, SAMPLED, marks=pytest.mark.slow),
     ({"kind": "one_run_fdp", "family": "dp_sgd"}, SAMPLED),
     ({"kind": "product_channel", "family": "any"}, FULL),
-    ({"kind": "product_channel", "family": "dp_sgd"}, SAMPLED),
+    pytest.param({"kind": "product_channel", "family": "dp_sgd"}, SAMPLED, marks=pytest.mark.slow),
 ]
 
 

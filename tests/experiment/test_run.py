@@ -15,6 +15,7 @@ import pytest
 
 from audit.cli.app import answer
 from audit.execution.store import verify_folder
+from tests.marks import slow
 from tests.tiny import CONFIG
 
 SAME = ("report.json", "report.pdf", "scores.parquet", "config.resolved.yaml", "junit.xml", "results.sarif")
@@ -92,7 +93,7 @@ def test_the_error_budget_is_split_over_all_bounds(finished: Path) -> None:
         assert 0 <= bound["epsilon"] <= bound["ceiling"]
 
 
-@pytest.mark.parametrize("killed_after", [1, 3])
+@pytest.mark.parametrize("killed_after", slow([1, 3], [1]))
 def test_a_killed_run_goes_on_to_the_same_bits(
     config: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
 ) -> None:

@@ -303,6 +303,7 @@ def test_broken_dp_sgd_is_caught_inside_the_family_that_it_claims(tmp_path: Path
     assert found.bounds[0].epsilon > found.evidence[0].claim.epsilon
 
 
+@pytest.mark.slow
 def test_right_dp_sgd_is_trained_to_the_end(tmp_path: Path) -> None:
     game = played(built(*INSIDE, "games.one.runs=40"), tmp_path)
     assert watched(game).proved is None and watched(game).used == 40 == game.models
@@ -447,6 +448,7 @@ def test_a_false_claim_is_refuted_and_sooner_where_it_is_more_wrong() -> None:
     assert np.median([end or 200 for end in ends[3.0]]) < np.median(late)
 
 
+@pytest.mark.slow
 def test_one_certificate_covers_stopping_at_the_worst_time() -> None:
     estimator: Any = plugins.build("audit.bounds.estimators", {"kind": "sequential"})
     path = simulation.Path(

@@ -137,6 +137,7 @@ def test_every_number_of_the_cover_is_there(outcome: Outcome) -> None:
         assert word in page or word.replace("10−5", "10⁻⁵") in page, word
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_the_process() -> None:
     code = (
         "import hashlib; from tests.reports import sample; import reports;"

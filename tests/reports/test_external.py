@@ -23,6 +23,7 @@ from audit.experiment.inspection import Settings, inspect, inspect_outputs, reco
 from reports.editions import external as editions
 from reports.editions.external import SMALLEST_GROUP, external
 from reports.formats import pdf
+from tests.marks import slow
 from tests.reports import sample
 
 COUNT, SEED, OTHER_SEED = 400, 4711, 83_123
@@ -102,7 +103,7 @@ def values(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, node
 
 
-@pytest.mark.parametrize("kind", ["model", "outputs"])
+@pytest.mark.parametrize("kind", slow(["model", "outputs"], ["outputs"]))
 def test_no_seed_in_the_external_edition_draws_the_coins_again(kind: str) -> None:
     assert recovered(text_of(files(kind, "internal"))) == [SEED], "the reader is too weak: this test would prove nothing"
     assert recovered(text_of(files(kind, "external"))) == []

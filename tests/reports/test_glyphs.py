@@ -25,7 +25,10 @@ def test_chinese_japanese_and_korean_are_set_as_they_are() -> None:
     assert "stand as" not in text
 
 
-@pytest.mark.parametrize(("title", "point"), [("smile 😀 here", "U+1F600"), ("bell \x07 and \ufeffmark", "U+0007")])
+@pytest.mark.parametrize(
+    ("title", "point"),
+    [("smile 😀 here", "U+1F600"), pytest.param("bell \x07 and \ufeffmark", "U+0007", marks=pytest.mark.slow)],
+)
 def test_what_no_font_has_is_replaced_and_said(title: str, point: str) -> None:
     text = pages(replace(report(), title=title))
     assert f"stand as {_glyphs.REPLACEMENT}: {point}" in " ".join(text.split())
