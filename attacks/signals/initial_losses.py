@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from attacks.signals._texts import texts_of
 from audit.core.data import Array, Canaries
 from audit.core.protocols import TextModels
 from audit.stats.scoring import texts
@@ -22,9 +23,8 @@ class InitialLosses:
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)`; None for canaries that are no texts."""
-        if canaries.records is None or not canaries.records.are_texts:
-            return None
-        return texts.mean_losses(models.initial().outputs(canaries.records.inputs), canaries.records.labels)
+        records = texts_of(canaries)
+        return None if records is None else texts.mean_losses(models.initial().outputs(records.inputs), records.labels)
 
 
 PLUGIN = InitialLosses

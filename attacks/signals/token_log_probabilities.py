@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from attacks.signals._texts import LONGEST, texts_of
 from audit.core.data import Array, Canaries
 from audit.core.protocols import TextModels
-
-LONGEST = 1 << 12  # tokens of a text, for the estimate of memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +22,8 @@ class TokenLogProbabilities:
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m, T)`; None for canaries that are no texts."""
-        if canaries.records is None or not canaries.records.are_texts:
-            return None
-        return models.outputs(canaries.records.inputs)
+        records = texts_of(canaries)
+        return None if records is None else models.outputs(records.inputs)
 
 
 PLUGIN = TokenLogProbabilities

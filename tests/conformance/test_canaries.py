@@ -13,7 +13,7 @@ from audit.data.load import load
 
 MAKERS = plugins.names("attacks.canaries")
 PARAMETERS = 500
-TEXTS = ("new_token", "random_tokens")
+TEXTS = ("new_token", "random_tokens", "formatted_secret", "rare_bigrams")
 
 
 def images(random: np.random.Generator, count: int) -> Records:
@@ -140,12 +140,12 @@ def test_more_canaries_than_there_is_room_for(name: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_secret_stands_behind_a_text_and_is_all_that_is_learnt(name: str) -> None:
     canaries = make(name)
-    assert canaries.records is not None and canaries.secret_tokens is not None
+    assert canaries.records is not None
     tokens, labels = canaries.records.inputs, canaries.records.labels
     secret = labels >= 0
     assert secret.any(axis=1).all() and not secret[:, 0].any()
     np.testing.assert_array_equal(labels[secret], tokens[secret])
-    first, stop = canaries.secret_tokens
+    first, stop = canaries.secret_tokens or (0, 257)
     assert (labels[secret] >= first).all() and (labels[secret] < stop).all()
     after = np.cumsum(secret, axis=1) == secret.sum(axis=1, keepdims=True)
     assert (tokens[after & ~secret] == -1).all()

@@ -51,10 +51,10 @@ def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray
     mask = supervised(labels)
     counts = mask.sum(axis=-1)
     ordered = np.sort(np.where(mask, values, np.inf), axis=-1)
-    taken = np.minimum(np.maximum(np.ceil(share * counts - 1e-9), 1), np.maximum(counts, 1)).astype(np.int64)
-    sums = np.where(np.arange(values.shape[-1]) < taken[:, None], ordered, 0.0)
+    lowest = np.minimum(np.maximum(np.ceil(share * counts - 1e-9), 1), np.maximum(counts, 1)).astype(np.int64)
+    sums = np.where(np.arange(values.shape[-1]) < lowest[:, None], ordered, 0.0)
     sums = np.where(np.isfinite(sums), sums, 0.0).sum(axis=-1, dtype=np.float64)
-    return np.asarray(sums / taken, dtype=np.float64)
+    return np.asarray(sums / lowest, dtype=np.float64)
 
 
 def standardised(log_probabilities: Numbers, means: Numbers, deviations: Numbers) -> NDArray[np.float64]:

@@ -1,0 +1,46 @@
+"""Scores of texts: short ones, distributions without spread, and the exact null of exposure."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from audit.stats.scoring import texts
+
+
+def naive_min_k(values: list[float], share: float) -> float:
+    """The published loop, with at least one token."""
+    count = max(1, math.ceil(share * len(values) - 1e-9))
+    return sum(sorted(values)[:count]) / count
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 1.0])
+def test_min_k_is_the_loop_s(share: float) -> None:
+    random = np.random.default_rng(0)
+    values, labels = random.standard_normal((40, 12)), random.integers(0, 9, (40, 12))
+    labels[random.random((40, 12)) < 0.4] = -1
+    labels[:, 5] = 3
+    scores = texts.lowest_share_mean(values, labels, share)
+    for row in range(40):
+        assert scores[row] == pytest.approx(naive_min_k(values[row][labels[row] >= 0].tolist(), share))
+
+
+def test_a_short_text_has_a_score() -> None:
+    """int(n * 0.2) is 0 for a text of four tokens: the mean of nothing."""
+    assert texts.lowest_share_mean(np.array([[-1.0, -5.0, -2.0, -1.0]]), np.array([[-1, 1, 1, 1]]), 0.2).tolist() == [-5.0]
+    assert texts.lowest_share_mean(np.zeros((1, 3)), np.full((1, 3), -1), 0.2).tolist() == [0.0]
+
+
+def test_a_distribution_without_spread_says_nothing() -> None:
+    values = texts.standardised(np.array([-1.0, -2.0]), np.array([-1.0, -3.0]), np.array([0.0, 0.5]))
+    assert values.tolist() == [0.0, 2.0]
+
+
+def test_the_null_of_exposure_is_exact() -> None:
+    candidates = 1000
+    ranks = np.arange(1, candidates + 1)
+    mean = float(np.mean(texts.exposure(ranks, candidates)))
+    assert mean == pytest.approx(texts.mean_null_exposure(candidates))
+    assert texts.mean_null_exposure(10**7) == pytest.approx(1 / math.log(2), abs=1e-5)
