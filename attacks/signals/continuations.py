@@ -31,7 +31,7 @@ class Continuations:
         texts = models.continuations(records.inputs, secret.argmax(axis=1))
         right = np.where(secret, texts == records.labels, True)
         run = np.cumprod(right, axis=-1).astype(bool) & secret
-        return (run.sum(axis=-1) / np.maximum(secret.sum(axis=-1), 1)).astype(np.float32)
+        return np.asarray(run.sum(axis=-1) / np.maximum(secret.sum(axis=-1), 1), dtype=np.float32)
 
 
 PLUGIN = Continuations

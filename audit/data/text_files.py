@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import io
 import json
@@ -41,7 +42,7 @@ def read_texts(place: Path, column: str) -> tuple[list[str], list[tuple[str, byt
     elif suffix == ".csv":
         texts = list(_csv(unpacked, place, column))
     elif suffix == ".parquet":
-        texts = _column(lambda: _parquet(unpacked), place, column)
+        texts = _column(functools.partial(_parquet, unpacked), place, column)
     elif suffix in PLAIN:
         texts = [line for line in _decoded(unpacked, place).splitlines() if line.strip()]
     else:
@@ -135,7 +136,7 @@ def _arrow_folder(place: Path, column: str) -> tuple[list[str], list[tuple[str, 
     texts: list[str] = []
     contents = [(file.name, read_bytes(file, "texts")) for file in files]
     for name, content in contents:
-        texts += _column(lambda content=content: _arrow(content), place / name, column)
+        texts += _column(functools.partial(_arrow, content), place / name, column)
     return texts, contents
 
 
@@ -157,4 +158,5 @@ def _column(read: Callable[[], Any], place: Path, column: str) -> list[str]:
     for number, value in enumerate(values):
         if not isinstance(value, str):
             raise DataError(f"{place}: record {number} holds {type(value).__name__} in '{column}'; expected text")
-    return values
+    texts: list[str] = values
+    return texts
