@@ -35,6 +35,7 @@ FOLDERS: Mapping[str, str] = {
     "scorers": "attacks.scorers",
     "signals": "attacks.signals",
     "targets": "audit.subjects",
+    "languages": "reports.words.languages",
     "trainers": "audit.trainers",
 }
 """What one file adds, and the package it goes into. `audit ls` lists each of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from audit import plugins
 from audit.core.errors import ConfigError, OutputError
 from audit.core.protocols import Renderer
 from audit.core.results import USUAL_FORMATS, AuditReport
+from reports.words.language import ENGLISH, speaking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,20 +31,35 @@ def renderer(name: str) -> Renderer:
     return plugin
 
 
-def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> dict[str, bytes]:
+def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS, language: str = ENGLISH) -> dict[str, bytes]:
     """Return the files of the report in each of `formats`, by name. Equal reports give equal bytes.
 
+    Args:
+        language: of every format that has words, a file of `reports/words/languages`; another than English stands in the
+            names of their files, as in report-zh.pdf.
+
     Raises:
-        ConfigError: there is no such format.
+        ConfigError: there is no such format or language.
         OutputError: a format could not be rendered, or two formats write the same file; nothing is skipped in silence.
     """
     files: dict[str, bytes] = {}
     for name in formats:
-        pages = renderer(name).render(report)
+        pages = _render(report, name, language)
         if twice := sorted(set(pages) & set(files)):
             raise OutputError(f"format '{name}' would write {twice[0]} over that of another format; leave one of them out")
         files.update(pages)
     return files
+
+
+def _render(report: AuditReport, name: str, language: str) -> Mapping[str, bytes]:
+    """The files of one format; the language stands in the names of those that have words."""
+    plugin = renderer(name)
+    with speaking(language) as spoken:
+        files = plugin.render(report)
+    if spoken.tag == ENGLISH or not getattr(plugin, "worded", False):
+        return files
+    paths = {path: Path(path) for path in files}
+    return {f"{paths[name].with_suffix('')}-{spoken.tag}{paths[name].suffix}": content for name, content in files.items()}
 
 
 def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tuple[dict[str, bytes], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from reports.diff import Change
 
 JSON = "report.json"
-PDF = "report.pdf"
 INTERNAL, EXTERNAL = "internal", "external"
 VERIFICATION_FAILURE = 1
 
@@ -36,6 +35,10 @@ def report(
         typer.Option("--edition", help="Edition: internal, or external (without records, seeds, hashes and file names)."),
     ] = INTERNAL,
     title: Annotated[str | None, typer.Option("--title", help="Title of the external edition.")] = None,
+    language: Annotated[
+        str,
+        typer.Option("--lang", help="Language, a name that `audit ls languages` lists; several joined by +, as en+zh."),
+    ] = "en",
     annex: Annotated[bool, typer.Option("--annex", help="Write annex.pdf as well: which requirement is shown where.")] = False,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
@@ -46,8 +49,14 @@ def report(
     from audit.execution import store
 
     folder = output or (source if source.is_dir() else source.parent)
-    extra = ("annex",) if annex else ()
-    rendered = _render(_with_ledger(load(source), ledger, output), formats, (edition, title), extra)
+    request = _Request(
+        edition=edition,
+        title=title,
+        languages=tuple(language.split("+")),
+        formats=tuple(formats or ()),
+        extra=("annex",) if annex else (),
+    )
+    rendered = _render(_with_ledger(load(source), ledger, output), request)
     sums = store.read_sums(folder) if (folder / store.SUMS).is_file() else None
     for name, content in rendered.items():
         _write(folder, name, content)
@@ -71,21 +80,37 @@ def _with_ledger(audit_report: AuditReport, file: Path | None, output: Path | No
     return replace(audit_report, ledger=ledger.summary(ledger_database.load(file)))
 
 
-def _render(
-    audit_report: AuditReport, formats: Sequence[str] | None, request: tuple[str, str | None], extra: Sequence[str] = ()
-) -> dict[str, bytes]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is to be rendered; no `formats` stands for those that are usual for the edition and language."""
+
+    edition: str
+    title: str | None
+    languages: tuple[str, ...]
+    formats: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    def formats_in(self, language: str) -> tuple[str, ...]:
+        """The formats to render; by itself another language than English is for readers alone."""
+        usual = USUAL_FORMATS if self.edition == INTERNAL else ("pdf", "json")
+        return (*(self.formats or (usual if language == "en" else ("pdf",))), *self.extra)
+
+
+def _render(audit_report: AuditReport, request: _Request) -> dict[str, bytes]:
     """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
     import reports
     from reports.editions.external import external
 
-    edition, title = request
-    if edition == INTERNAL and title is not None:
+    if request.edition not in (INTERNAL, EXTERNAL):
+        raise ConfigError(f"there is no edition '{request.edition}'; choose {INTERNAL} or {EXTERNAL}")
+    if request.edition == INTERNAL and request.title is not None:
         raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
-    if edition == INTERNAL:
-        return reports.render(audit_report, (*(formats or USUAL_FORMATS), *extra))
-    if edition != EXTERNAL:
-        raise ConfigError(f"there is no edition '{edition}'; choose {INTERNAL} or {EXTERNAL}")
-    files = reports.render(external(audit_report, title), (*(formats or ("pdf", "json")), *extra))
+    edition = audit_report if request.edition == INTERNAL else external(audit_report, request.title)
+    files: dict[str, bytes] = {}
+    for language in request.languages:
+        files |= reports.render(edition, request.formats_in(language), language)
+    if request.edition == INTERNAL:
+        return files
     return {f"{Path(name).with_suffix('')}-{EXTERNAL}{Path(name).suffix}": content for name, content in files.items()}
 
 
@@ -145,7 +170,7 @@ def load(source: Path) -> AuditReport:
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     import reports
     from audit.execution import store
-    from reports.formats import json
+    from reports.formats import json, pdf
 
     if source.is_dir():
         problems = store.verify_folder(source)
@@ -157,7 +182,8 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
             if (problem := _compare(source / name, content, audit_report))
         ]
     if source.read_bytes().startswith(b"%PDF-"):
-        problem = _compare(source, reports.render(audit_report, ("pdf",))[PDF], audit_report)
+        (content,) = reports.render(audit_report, ("pdf",), pdf.language(source.read_bytes())).values()
+        problem = _compare(source, content, audit_report)
     else:
         problem = _compare(source, json.to_json(audit_report), None)
     return [f"{source.name}: {problem}"] if problem else []

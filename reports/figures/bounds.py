@@ -10,12 +10,13 @@ from typing import Any
 from audit.core.claims import Claim, LowerBound, Outcome
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult
-from audit.core.rounding import count, down, elide, power, up
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Plan
 from reports.pages.blocks import Tone
-from reports.words import en
+from reports.words import named
+from reports.words.language import say
+from reports.words.numbers import count, down, elide, power, up
 from reports.words.phrases import join_words
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
@@ -56,26 +57,21 @@ class Bar:
 def overview(report: AuditReport) -> Plan:
     """Bars of what is proven against marks of what is claimed and of what could have been shown."""
     bars = _bars(report)
-    descriptions = [
-        f"{bar.name.replace(chr(10), ', ')}: {_description(bar)}, "
-        f"{f'claimed {up(bar.claim.epsilon)}' if bar.claim else 'no claim'}"
-        for bar in bars
-    ]
+    descriptions = [f"{bar.name.replace(chr(10), ', ')}: {_description(bar)}, {_claimed(bar)}" for bar in bars]
     pale = any(bound.family for bar in bars for bound in bar.bounds)
     several = any(len(bar.claims) > 1 for bar in bars)
     return Plan(
         name="overview",
-        caption="Claim and evidence. Red: the ε that the attacks prove"
-        + (" (pale: only inside a declared family of mechanisms)" if pale else "")
-        + ("; grey bars are void" if any(bar.void for bar in bars) else "")
-        + ". Grey lines: the ceiling of each bound's own game, the most that perfect scores would have proven there (an arrow: "
-        "beyond the axis)."
+        caption=say("bar.claim_and_evidence_red_the")
+        + (say("bar.pale_only_inside_a_declared") if pale else "")
+        + (say("bar.grey_bars_are_void") if any(bar.void for bar in bars) else "")
+        + say("bar.grey_lines_the_ceiling_of")
         + (
-            " Blue: the tightest claim" + (" (thin: the other claims)" if several else "") + "."
+            say("bar.blue_the_tightest_claim") + (say("bar.thin_the_other_claims") if several else "") + say("separator.end")
             if any(bar.claim for bar in bars)
             else ""
         ),
-        alt="Bar chart. " + "; ".join(descriptions) + ".",
+        alt=say("bar.bar_chart") + say("separator.clauses").join(descriptions) + say("separator.end"),
         height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
         paint=lambda figure: _paint_overview(figure, bars),
     )
@@ -84,20 +80,18 @@ def overview(report: AuditReport) -> Plan:
 def access(mechanism: MechanismResult) -> Plan:
     """What each adversary can show of the claim: bars by what it sees of the training, from least to most."""
     claim = headline.tightest(mechanism)
-    bars = [
-        _level(mechanism, en.LEVELS.get(level, level.words), level_bounds)
-        for level, level_bounds in headline.levels(mechanism).items()
-    ]
+    bars = [_level(mechanism, named.level(level), level_bounds) for level, level_bounds in headline.levels(mechanism).items()]
     descriptions = []
     for bar in bars:
         highest = max((bound.epsilon for bound in bar.bounds), default=0.0)
-        descriptions.append(f"{bar.name}: {_description(bar)}" + (f", {_part(highest, claim)} of the claim" if claim else ""))
+        descriptions.append(
+            f"{bar.name}: {_description(bar)}" + (say("bar.of_the_claim", part=_part(highest, claim)) if claim else "")
+        )
     return Plan(
         name=_plots.file_name("access", mechanism.name),
-        caption=f"What each adversary can show of {mechanism.name}, by what it sees of the training. Red: the ε that its "
-        "attacks prove (pale: only inside a declared family of mechanisms). Grey lines: the most that perfect "
-        "scores would have proven." + (f" Blue: the tightest claim, {up(claim.epsilon)}." if claim else ""),
-        alt="Bar chart. " + "; ".join(descriptions) + ".",
+        caption=say("bar.what_each_adversary_can_show", name=mechanism.name)
+        + (say("bar.blue_the_tightest_claim_2", up=up(claim.epsilon)) if claim else ""),
+        alt=say("bar.bar_chart") + say("separator.clauses").join(descriptions) + say("separator.end"),
         height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
         paint=lambda figure: _paint_overview(figure, bars),
     )
@@ -106,11 +100,19 @@ def access(mechanism: MechanismResult) -> Plan:
 def _description(bar: Bar) -> str:
     """A bar as a screen reader says it."""
     clauses = [
-        f"{'void' if bar.void else 'proven'} epsilon {down(bound.epsilon)}"
-        f"{f' only inside {en.family(bound.family)}' if bound.family else ''}, ceiling {down(bound.ceiling)}"
+        say(
+            "bar.void_bound" if bar.void else "bar.proven_bound",
+            epsilon=down(bound.epsilon),
+            inside=say("bar.only_inside", family=named.family(bound.family)) if bound.family else "",
+            ceiling=down(bound.ceiling),
+        )
         for bound in bar.bounds
     ]
-    return "; ".join(clauses) or "nothing proven"
+    return say("separator.clauses").join(clauses) or say("bar.nothing_proven")
+
+
+def _claimed(bar: Bar) -> str:
+    return say("bar.claimed", epsilon=up(bar.claim.epsilon)) if bar.claim else say("bar.no_claim")
 
 
 def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.GameBound]) -> Bar:
@@ -132,7 +134,7 @@ def _of_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[LowerBoun
 
 
 def _part(epsilon: float, claim: Claim) -> str:
-    return down(epsilon / claim.epsilon) if claim.epsilon > 0 else "nothing"
+    return down(epsilon / claim.epsilon) if claim.epsilon > 0 else say("proof.nothing")
 
 
 def _bars(report: AuditReport) -> list[Bar]:
@@ -188,13 +190,13 @@ def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
 def _write_bar(axes: Any, y: float, bar: Bar) -> None:
     """The numbers in a column beside the drawing, where nothing can cover them; each bound with its own ceiling."""
     place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
-    word = "void" if bar.void else "proven"
+    key = "bar.void" if bar.void else "bar.proven"
     lines = [
-        (f"{'inside a family' if bound.family else word} {down(bound.epsilon)}, ceiling {down(bound.ceiling)}", MEASURED)
+        (say("bar.inside" if bound.family else key, epsilon=down(bound.epsilon), ceiling=down(bound.ceiling)), MEASURED)
         for bound in bar.bounds
     ]
     lines = [(text, CHANCE if bar.void else colour) for text, colour in lines]
-    lines.append((f"claimed {up(bar.claim.epsilon)}", CLAIM) if bar.claim else ("no claim", CHANCE))
+    lines.append((_claimed(bar), CLAIM if bar.claim else CHANCE))
     for row, (text, colour) in enumerate(lines):
         axes.text(1.03, y + LINE * ((len(lines) - 1) / 2 - row), text, color=colour, **place)
 
@@ -202,21 +204,22 @@ def _write_bar(axes: Any, y: float, bar: Bar) -> None:
 def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
     """Claimed and proven epsilon over training steps."""
     ends = [
-        f"{trajectory.accountant} ends at {up(trajectory.epsilon[-1])}"
+        say("bar.ends_at", accountant=trajectory.accountant, up=up(trajectory.epsilon[-1]))
         for trajectory in mechanism.trajectories
         if trajectory.epsilon
     ]
     ends += [
-        f"{trajectory.label} proves {down(trajectory.epsilon[-1])}"
+        say("bar.proves", label=trajectory.label, down=down(trajectory.epsilon[-1]))
         for trajectory in mechanism.bound_trajectories
         if trajectory.epsilon
     ]
     last = max((trajectory.steps[-1] for trajectory in mechanism.trajectories if trajectory.steps), default=0)
     return Plan(
         name=_plots.file_name("budget", mechanism.name),
-        caption=f"Privacy budget of {mechanism.name} over training. Blue: what the accountants claim after each step. Red: "
-        + _watched_scorers(mechanism),
-        alt=f"Line chart over {count(last)} training steps at delta {power(report.delta)}. " + "; ".join(ends) + ".",
+        caption=say("bar.privacy_budget_of_over_training", name=mechanism.name) + _watched_scorers(mechanism),
+        alt=say("bar.line_chart_over_training_steps", count=count(last), power=power(report.delta))
+        + say("separator.clauses").join(ends)
+        + say("separator.end"),
         height_mm=56,
         paint=lambda figure: _paint_budget(figure, report, mechanism),
     )
@@ -224,11 +227,11 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
 
 def _watched_scorers(mechanism: MechanismResult) -> str:
     if not mechanism.bound_trajectories:
-        return "what attacks prove; nothing is drawn, because no attack watched the single steps."
+        return say("bar.what_attacks_prove_nothing_is")
     scorers = list(dict.fromkeys(trajectory.label.partition(",")[0] for trajectory in mechanism.bound_trajectories))
     inside = any(bound.bound.family for bound in headline.game_bounds(mechanism))
-    only = " Some of these bounds hold only inside a family of mechanisms; the table of the game says which." if inside else ""
-    return f"what {join_words(scorers)} proves from the steps so far, each point at its own confidence.{only}"
+    only = say("bar.some_of_these_bounds_hold") if inside else ""
+    return say("bar.what_proves_from_the_steps", join_words=join_words(scorers), only=only)
 
 
 def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) -> None:
@@ -247,8 +250,8 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
         )
     axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)
     axes.set_xlim(0, max([float(curve.x.max()) for curve in curves], default=1.0))
-    axes.set_xlabel("training step")
-    axes.set_ylabel(f"ε at δ = {power(report.delta)}")
+    axes.set_xlabel(say("bar.training_step"))
+    axes.set_ylabel(say("bar.at", power=power(report.delta)))
     _plots.grid(axes)
     _plots.label_ends(axes, curves)
 

@@ -7,8 +7,9 @@ from html import escape
 
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.results import AuditReport
-from audit.core.rounding import percent
 from reports.figures import _plots
+from reports.words.language import say
+from reports.words.numbers import percent
 
 WIDTH, HEIGHT, LEFT_MARGIN, BOTTOM = 640.0, 360.0, 60.0, 46.0
 MOST_POINTS = 60
@@ -36,9 +37,9 @@ def _svg(game: GameResult) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" width="{WIDTH:g}" font-size="13" '
         f'font-family="sans-serif" fill="#1b2733">{marks}{chance}stroke-dasharray="4 4" fill="none"/>{lines}'
         f'<text x="{(WIDTH + LEFT_MARGIN) / 2:g}" y="{HEIGHT - 8:g}" text-anchor="middle">'
-        "false positive rate (dashed: chance)</text>"
+        f"{say('curve.x_with_chance')}</text>"
         f'<text transform="translate(14 {(HEIGHT - BOTTOM) / 2:g}) rotate(-90)" text-anchor="middle">'
-        "true positive rate</text></svg>"
+        f"{say('curve.true_positive_rate')}</text></svg>"
     )
 
 
@@ -71,9 +72,8 @@ def _curve(attack: AttackResult, smallest: float, place: int) -> str:
     path = "L".join(f"{_x(fpr, smallest)},{_y(tpr, smallest)}" for fpr, tpr in points)
     name = escape(attack.scorer)
     spots = "".join(
-        f'<circle class="hover" cx="{_x(fpr, smallest)}" cy="{_y(tpr, smallest)}" r="6"><title>{name}: finds '
-        f"{percent(tpr)} of the members "
-        f"at {percent(fpr)} false positives (guessing: {percent(fpr)})</title></circle>"
+        f'<circle class="hover" cx="{_x(fpr, smallest)}" cy="{_y(tpr, smallest)}" r="6"><title>'
+        f"{escape(say('curve.guessing', name=attack.scorer, tpr=percent(tpr), fpr=percent(fpr)))}</title></circle>"
         for fpr, tpr in points
     )
     x, y = _x(points[0][0], smallest), _y(points[0][1], smallest)

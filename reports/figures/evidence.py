@@ -10,10 +10,11 @@ import numpy as np
 from audit.core.evidence import Evidence, Watched
 from audit.core.game_results import GameResult
 from audit.core.results import MechanismResult
-from audit.core.rounding import at_most, confidence, count, elide, plural, power, significant, up
 from reports.figures import _plots
-from reports.figures._plots import COLOURS, DASHES, Curve, Drawing, Floats, Plan
+from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Block, Paragraph, Strong, Tone
+from reports.words.language import many, say
+from reports.words.numbers import at_most, confidence, count, elide, power, significant, up
 from reports.words.phrases import figure_block, join_words
 
 MOST_LETTERS = 16
@@ -25,22 +26,26 @@ def name(mechanism: MechanismResult, game: GameResult) -> str:
     return _plots.file_name("evidence", mechanism.name, game.name)
 
 
-def blocks(stopping: Watched, drawing: Drawing | None) -> list[Block]:
+def blocks(stopping: Watched, drawing: Plan | None) -> list[Block]:
     """How training went, and the drawing where there is evidence to draw."""
-    paragraph = Paragraph(text=(Strong("Stopping. "), sentence(stopping)))
+    paragraph = Paragraph(text=(Strong(say("evidence.stopping")), sentence(stopping)))
     return [paragraph, *([figure_block(drawing)] if drawing is not None else [])]
 
 
 def sentence(stopping: Watched) -> str:
     """How training went, in words."""
-    plan = f"Up to {plural(stopping.planned, 'run')} were planned, and training was to end at the first proof against a claim."
+    plan = say("evidence.up_to_were_planned_and", many=many("noun.run", stopping.planned))
     if not stopping.evidence:
-        return f"{plan} Nothing is claimed that these estimators can refute, so all of them were trained."
+        return say("evidence.nothing_is_claimed_that_these", plan=plan)
     if stopping.proved is None:
         best = max(stopping.evidence, key=lambda process: max(process.log_evidence) - process.threshold)
-        return (
-            f"{plan} No proof within {plural(stopping.used, 'run')}. The evidence against {at_most(best.claim.epsilon)} "
-            f"came to {_number(max(best.log_evidence))} at most, of {_number(best.threshold)} needed."
+        return say(
+            "evidence.no_proof_within_the_evidence",
+            plan=plan,
+            many=many("noun.run", stopping.used),
+            at_most=at_most(best.claim.epsilon),
+            number=_number(max(best.log_evidence)),
+            number_2=_number(best.threshold),
         )
     refutations = {
         f"{at_most(process.claim.epsilon)} ({process.claim.source})"
@@ -48,10 +53,17 @@ def sentence(stopping: Watched) -> str:
         if process.proved is not None
     }
     savings = stopping.planned - stopping.used
-    outcome = f"{plural(stopping.used, 'run')} were trained and {count(savings)} spared" if savings else "all runs were trained"
-    return (
-        f"{plan} {join_words(sorted(refutations))} was refuted after {plural(stopping.proved, 'run')}; {outcome}. The bounds "
-        "hold at every time at once, so that stopping at this one costs nothing."
+    outcome = (
+        say("evidence.were_trained_and_spared", many=many("noun.run", stopping.used), count=count(savings))
+        if savings
+        else say("evidence.all_runs_were_trained")
+    )
+    return say(
+        "evidence.was_refuted_after_the_bounds",
+        plan=plan,
+        join_words=join_words(sorted(refutations)),
+        many=many("noun.run", stopping.proved),
+        outcome=outcome,
     )
 
 
@@ -62,23 +74,27 @@ def evidence(mechanism: MechanismResult, game: GameResult, stopping: Watched) ->
     level = confidence(min(1 - math.exp(-process.threshold) for process in stopping.evidence))
     attacks = len(stopping.evidence[0].stakes)
     descriptions = [
-        f"{label} ends at {_number(process.log_evidence[-1])}"
-        + (f", refuted after {plural(process.proved, 'model')}" if process.proved is not None else "")
+        say("evidence.ends_at", label=label, number=_number(process.log_evidence[-1]))
+        + (say("evidence.refuted_after", many=many("noun.model", process.proved)) if process.proved is not None else "")
         for label, process in zip(names, stopping.evidence, strict=True)
     ]
     return Plan(
         name=name(mechanism, game),
-        caption=f"{mechanism.name}, {game.name}: evidence against each claim over the trained models. Red: the e-value, what a "
-        "fortune of 1 has become by bets that do not gain on average if the claim is true. Blue: what refutes a claim at "
-        f"{level} confidence, at whatever time it is reached ({thresholds})."
-        + (f" Thin: each of {count(attacks)} attacks by itself, whose average the e-value is." if attacks > 1 else "")
-        + (
-            " (family): only inside the family that the claim asserts."
-            if any(process.family for process in stopping.evidence)
-            else ""
+        caption=say(
+            "evidence.evidence_against_each_claim_over",
+            name=mechanism.name,
+            name_2=game.name,
+            level=level,
+            thresholds=thresholds,
+        )
+        + (say("evidence.thin_each_of_attacks_by", count=count(attacks)) if attacks > 1 else "")
+        + (say("evidence.family_only_inside_the_family") if any(process.family for process in stopping.evidence) else ""),
+        alt=say(
+            "evidence.line_chart_over_logarithmic_axis",
+            many=many("noun.target_model", stopping.used),
+            thresholds=thresholds,
+            join=say("separator.clauses").join(descriptions),
         ),
-        alt=f"Line chart over {plural(stopping.used, 'target model')}, logarithmic axis, threshold {thresholds}. "
-        f"{'; '.join(descriptions)}.",
         height_mm=58,
         paint=lambda figure: _paint(figure, stopping, names),
     )
@@ -88,7 +104,7 @@ def _names(stopping: Watched) -> list[str]:
     """The claims, and whether the evidence holds only inside the family that they assert."""
     sources = _plots.short([process.claim.source for process in stopping.evidence])
     return [
-        f"{elide(source, MOST_LETTERS)} {up(process.claim.epsilon)}{' (family)' if process.family else ''}"
+        f"{elide(source, MOST_LETTERS)} {up(process.claim.epsilon)}{say('evidence.family') if process.family else ''}"
         for source, process in zip(sources, stopping.evidence, strict=True)
     ]
 
@@ -124,7 +140,9 @@ def _paint(figure: Any, stopping: Watched, names: list[str]) -> None:
     )
     axes.set_xlim(0, stopping.planned)
     axes.axvspan(stopping.used, stopping.planned, color=_plots.FAINT, linewidth=0, alpha=0.6)
-    axes.set_xlabel("target models trained" + (" (grey: spared)" if stopping.used < stopping.planned else ""))
+    axes.set_xlabel(
+        say("evidence.target_models_trained") + (say("evidence.grey_spared") if stopping.used < stopping.planned else "")
+    )
     axes.set_ylabel("e-value")
     _plots.grid(axes)
     _plots.label_ends(axes, curves)

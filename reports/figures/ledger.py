@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from audit.core.results import BudgetLedger
-from audit.core.rounding import at_delta, count, down, elide, epsilon, plural, power, up
 from reports.figures import _plots
-from reports.figures._plots import Drawing, Plan
+from reports.figures._plots import Plan
 from reports.pages.blocks import Block, Column, Paragraph, Strong, Table, Tone
-from reports.words import en
+from reports.words import named
+from reports.words.language import many, say
+from reports.words.numbers import at_delta, count, down, elide, epsilon, power, up
 from reports.words.phrases import figure_block
 
 NAME = _plots.file_name("ledger")
@@ -25,10 +26,14 @@ def plan(book: BudgetLedger) -> Plan:
     total = book.releases[-1].epsilon if book.releases else 0.0
     return Plan(
         name=NAME,
-        caption=f"Privacy budget of these data over {plural(len(book.releases), 'release')}. Blue: what all releases so far "
-        "are claimed to cost together. Grey line: the budget.",
-        alt=f"Step chart over {count(len(book.releases))} releases at delta {power(book.delta)}: {up(total)} of "
-        f"{up(book.budget)} is spent.",
+        caption=say("ledger.privacy_budget_of_these_data", many=many("noun.release", len(book.releases))),
+        alt=say(
+            "ledger.step_chart_over_releases_at",
+            count=count(len(book.releases)),
+            power=power(book.delta),
+            up=up(total),
+            up_2=up(book.budget),
+        ),
         height_mm=60,
         paint=lambda figure: _paint(figure, book),
     )
@@ -55,10 +60,17 @@ def _paint(figure: Any, book: BudgetLedger) -> None:
     axes.plot(places[1:], drawn_epsilons[1:], "o", color=_plots.COLOURS[Tone.CLAIM], markersize=3)
     axes.axhline(book.budget, color=_plots.COLOURS[Tone.CHANCE], linewidth=1.0, linestyle="--")
     top = max([book.budget, *(epsilon for epsilon in epsilons if math.isfinite(epsilon))])
-    axes.text(1.01, book.budget, f"budget {up(book.budget)}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5)
+    axes.text(
+        1.01,
+        book.budget,
+        say("ledger.budget", up=up(book.budget)),
+        transform=axes.get_yaxis_transform(),
+        va="center",
+        fontsize=7.5,
+    )
     axes.set_xlim(0, max(len(book.releases) + 0.5, 1))
     axes.set_ylim(0, top * 1.12)
-    axes.set_ylabel(f"ε at δ = {power(book.delta)}")
+    axes.set_ylabel(say("bar.at", power=power(book.delta)))
     stride = max(1, math.ceil(len(book.releases) / _MOST_LABELS))
     labels = list(range(0, len(book.releases), stride))
     names = [elide(book.releases[place].name, _LETTERS) for place in labels]
@@ -66,32 +78,35 @@ def _paint(figure: Any, book: BudgetLedger) -> None:
     _plots.grid(axes, "y")
 
 
-def blocks(book: BudgetLedger, drawing: Drawing) -> tuple[Block, ...]:
+def blocks(book: BudgetLedger, drawing: Plan) -> tuple[Block, ...]:
     """The section of a report: a sentence, the figure, every release."""
     total = book.releases[-1].epsilon if book.releases else 0.0
     budget_rest = max(0.0, book.budget - total)
-    over = "" if total <= book.budget else " The budget is exceeded."
-    sentence = (
-        f"All releases about these data together are claimed to cost {epsilon(up(total))} {at_delta(book.delta)} "
-        f"({en.ADJACENCY[book.adjacency]}), of a budget of {up(book.budget)}; {down(budget_rest)} is left.{over} They "
-        f"compose as mechanisms, each possibly chosen after seeing those before it ({book.accountant})."
+    over = "" if total <= book.budget else say("ledger.the_budget_is_exceeded")
+    sentence = say(
+        "ledger.all_releases_about_these_data",
+        epsilon=epsilon(up(total)),
+        at_delta=at_delta(book.delta),
+        adjacency=named.adjacency(book.adjacency),
+        up=up(book.budget),
+        down=down(budget_rest),
+        over=over,
+        accountant=book.accountant,
     )
     columns = (
-        Column(title="When", share=0.2),
-        Column(title="Release", share=0.22),
-        Column(title="What", share=0.43),
-        Column(title="ε so far", right=True, share=0.15),
+        Column(title=say("ledger.when"), share=0.2),
+        Column(title=say("ledger.release"), share=0.22),
+        Column(title=say("ledger.what"), share=0.43),
+        Column(title=say("ledger.so_far"), right=True, share=0.15),
     )
     rows = tuple(
         (
-            release.when or "not recorded",
+            release.when or say("ledger.not_recorded"),
             release.name,
             f"{release.mechanism}{f'; {release.note}' if release.note else ''}",
             up(release.epsilon),
         )
         for release in book.releases
     )
-    table = Table(
-        caption="Releases in their order; ε is what all up to this one cost together, rounded up.", columns=columns, rows=rows
-    )
-    return (Paragraph(text=(Strong("Budget. "), sentence)), figure_block(drawing), *((table,) if rows else ()))
+    table = Table(caption=say("ledger.releases_in_their_order_is"), columns=columns, rows=rows)
+    return (Paragraph(text=(Strong(say("ledger.budget_2")), sentence)), figure_block(drawing), *((table,) if rows else ()))

@@ -9,11 +9,12 @@ import numpy as np
 
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.results import MechanismResult
-from audit.core.rounding import confidence, elide, near, plural, power, rate, up
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Tone
+from reports.words.language import many, say
+from reports.words.numbers import confidence, elide, near, power, rate, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_HISTOGRAMS = 3
@@ -24,10 +25,13 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
     """The leading attack of a game as a ROC on log axes and as a trade-off between its two errors."""
     lead = headline.leading(game)
     curve = lead.roc
-    size = f"{plural(curve.members, 'member')} and {plural(curve.nonmembers, 'nonmember')}"
+    size = say("curve.and", many=many("noun.member", curve.members), many_2=many("noun.nonmember", curve.nonmembers))
     points = [
-        f"at {rate(point.realised_fpr, curve.nonmembers)} false positives it finds {rate(point.tpr, curve.members)} of the "
-        "members"
+        say(
+            "curve.at_false_positives_it_finds",
+            rate=rate(point.realised_fpr, curve.nonmembers),
+            rate_2=rate(point.tpr, curve.members),
+        )
         for point in lead.tpr_at
         if point.tpr is not None
     ]
@@ -35,11 +39,25 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
     thin_count = len(game.attacks) - 1
     return Plan(
         name=_plots.file_name("roc", mechanism.name, game.name),
-        caption=f"{mechanism.name}, {game.name}: attack {lead.scorer} on {size}. Left: ROC on log axes, cut at one false "
-        f"positive; the band holds for all points at once with {confidence(curve.confidence)} confidence ({curve.band}). "
-        f"Right: the same as a trade-off between the two errors.{limit}"
-        + (f" Thin: {plural(thin_count, 'other attack')}." if thin_count else ""),
-        alt=f"Two charts of attack {lead.scorer} with AUC {near(lead.auc, 3)} on {size}: {'; '.join(points)}.{limit}",
+        caption=say(
+            "curve.attack_on_left_roc_on",
+            name=mechanism.name,
+            name_2=game.name,
+            scorer=lead.scorer,
+            size=size,
+            confidence=confidence(curve.confidence),
+            band=curve.band,
+            limit=limit,
+        )
+        + (say("curve.thin", many=many("noun.other_attack", thin_count)) if thin_count else ""),
+        alt=say(
+            "curve.two_charts_of_attack_with",
+            scorer=lead.scorer,
+            near=near(lead.auc, 3),
+            size=size,
+            join=say("separator.clauses").join(points),
+            limit=limit,
+        ),
         height_mm=62,
         paint=lambda figure: _paint_roc(figure, game, lead, _limit(mechanism, curve.nonmembers)),
     )
@@ -63,8 +81,8 @@ def _limit(mechanism: MechanismResult, nonmembers: int) -> tuple[Floats, Floats]
 def _limit_in_words(mechanism: MechanismResult) -> str:
     claim, own = headline.tightest(mechanism), mechanism.limit
     sources = [f"ε = {up(claim.epsilon)}"] if claim is not None else []
-    sources += [f"the claimed mechanism itself ({own.source})"] if own is not None else []
-    return f" Blue: the most that any attack can reach under {' and '.join(sources)}." if sources else ""
+    sources += [say("curve.the_claimed_mechanism_itself", source=own.source)] if own is not None else []
+    return say("curve.blue_the_most_that_any", join=say("curve.and_2").join(sources)) if sources else ""
 
 
 def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[Floats, Floats] | None) -> None:
@@ -74,10 +92,10 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
     for axes, turn in zip(panels, turns, strict=True):
         if turn is _miss:
             axes.set(xlim=(0, 1), ylim=(0, 1.02))
-            axes.set(xlabel="type 1 error (nonmember called member)", ylabel="type 2 error (member missed)")
+            axes.set(xlabel=say("curve.type_1_error_nonmember_called"), ylabel=say("curve.type_2_error_member_missed"))
         else:
             axes.set(xscale="log", yscale="log", xlim=(smallest, 1), ylim=(smallest, 1.25))
-            axes.set(xlabel="false positive rate", ylabel="true positive rate")
+            axes.set(xlabel=say("curve.false_positive_rate"), ylabel=say("curve.true_positive_rate"))
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_formatter(lambda value, _: power(value))
                 axis.set_minor_formatter(lambda value, _: "")
@@ -85,7 +103,7 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
         curves = [*_paint_chance(axes, smallest, turn), *_paint_attacks(axes, game, lead, turn)]
         if limit is not None:
             axes.plot(limit[0], turn(limit[1]), color=CLAIM, linewidth=1.5)
-            curves.append(Curve(x=limit[0], y=turn(limit[1]), name="limit of the claims", tone=Tone.CLAIM))
+            curves.append(Curve(x=limit[0], y=turn(limit[1]), name=say("curve.limit_of_the_claims"), tone=Tone.CLAIM))
         _plots.label(axes, curves)
 
 
@@ -100,7 +118,7 @@ def _miss(tpr: Any) -> Floats:
 def _paint_chance(axes: Any, smallest: float, turn: Turn) -> list[Curve]:
     grid = np.geomspace(smallest, 1, 200)
     axes.plot(grid, turn(grid), color=CHANCE, linewidth=0.9, linestyle=DASHES[1])
-    return [Curve(x=grid, y=turn(grid), name="chance", tone=Tone.CHANCE)]
+    return [Curve(x=grid, y=turn(grid), name=say("curve.chance"), tone=Tone.CHANCE)]
 
 
 def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) -> list[Curve]:
@@ -113,21 +131,20 @@ def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) 
     fpr, tpr, low, high = _plots.thin(lead.roc.fpr, lead.roc.tpr, lead.roc.lower, lead.roc.upper)
     axes.fill_between(fpr, turn(low), turn(high), step="post", color=MEASURED, alpha=0.16, linewidth=0)
     axes.plot(fpr, turn(tpr), color=MEASURED, linewidth=1.3, drawstyle="steps-post")
-    curve = _plots.step_curve(fpr, turn(tpr), "measured")
+    curve = _plots.step_curve(fpr, turn(tpr), say("curve.measured"))
     return [*curves, curve, _plots.step_curve(fpr, turn(low)), _plots.step_curve(fpr, turn(high))]
 
 
 def scores(mechanism: MechanismResult, game: GameResult) -> Plan:
     """Outlines of member and nonmember scores, one panel for each of the leading attacks."""
     attacks = sorted(game.attacks, key=lambda attack: -attack.auc)[:MOST_HISTOGRAMS]
-    descriptions = [f"{attack.scorer}: AUC {near(attack.auc, 3)}" for attack in attacks]
+    descriptions = [say("curve.auc", scorer=attack.scorer, near=near(attack.auc, 3)) for attack in attacks]
     left_out = len(game.attacks) - len(attacks)
     return Plan(
         name=_plots.file_name("scores", mechanism.name, game.name),
-        caption=f"{mechanism.name}, {game.name}: scores of members (red) and nonmembers (grey, dashed). The further the two "
-        "outlines lie apart, the more the model gives away."
-        + (f" {plural(left_out, 'attack')} with a smaller AUC not drawn." if left_out else ""),
-        alt="Histograms of attack scores of members and nonmembers. " + "; ".join(descriptions) + ".",
+        caption=say("curve.scores_of_members_red_and", name=mechanism.name, name_2=game.name)
+        + (say("curve.with_a_smaller_auc_not", many=many("noun.attack", left_out)) if left_out else ""),
+        alt=say("curve.histograms_of_attack_scores_of") + say("separator.clauses").join(descriptions) + say("separator.end"),
         height_mm=48,
         paint=lambda figure: _paint_scores(figure, attacks),
     )
@@ -140,17 +157,19 @@ def _paint_scores(figure: Any, attacks: Sequence[AttackResult]) -> None:
         edges = np.asarray(attack.histogram.edges)
         curves = []
         for counts, tone, dash, name in (
-            (attack.histogram.nonmembers, Tone.CHANCE, DASHES[1], "nonmembers"),
-            (attack.histogram.members, Tone.MEASURED, DASHES[0], "members"),
+            (attack.histogram.nonmembers, Tone.CHANCE, DASHES[1], say("curve.nonmembers")),
+            (attack.histogram.members, Tone.MEASURED, DASHES[0], say("curve.members")),
         ):
             share = np.asarray(counts) / max(1, sum(counts))
             axes.stairs(share, edges, color=COLOURS[tone], linewidth=1.2, linestyle=dash)
             curves.append(Curve(x=np.repeat(edges, 2)[1:-1], y=np.repeat(share, 2), name=name, tone=tone))
-        axes.set_title(f"{elide(attack.scorer, 66 // len(attacks) - 5)}, AUC {near(attack.auc, 3)}", loc="left")
-        axes.set_xlabel("score")
+        axes.set_title(
+            say("curve.auc_2", elide=elide(attack.scorer, 66 // len(attacks) - 5), near=near(attack.auc, 3)), loc="left"
+        )
+        axes.set_xlabel(say("curve.score"))
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, max(float(curve.y.max()) for curve in curves) * 1.25 + 1e-9)
         axes.tick_params(axis="y", labelleft=False, left=False)
         if place == 0:
-            axes.set_ylabel("share of scores")
+            axes.set_ylabel(say("curve.share_of_scores"))
         _plots.label(axes, curves)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from audit.core.results import AuditReport, Metric
-from audit.core.rounding import elide
-from audit.core.rounding import figure as figure_of
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import Plan
-from reports.words import en
+from reports.words import named
+from reports.words.language import say
+from reports.words.numbers import elide
+from reports.words.numbers import figure as figure_of
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
@@ -25,10 +26,10 @@ def utility(report: AuditReport) -> Plan:
     lines = len(owners) * sum(len(panel) for panel in panels)
     return Plan(
         name="utility",
-        caption=f"{en.utility(report.kind)} Marks are means over models, lines one sample standard deviation to each side.",
-        alt="Dot chart of utility. "
-        + "; ".join(f"{owner} {metric.name} {figure_of(metric.value)}" for owner, metric in rows)
-        + ".",
+        caption=say("utility.marks_are_means_over_models", utility_basis=named.utility_basis(report.kind)),
+        alt=say("utility.dot_chart_of_utility")
+        + say("separator.clauses").join(f"{owner} {metric.name} {figure_of(metric.value)}" for owner, metric in rows)
+        + say("separator.end"),
         height_mm=FOOT_MM + ROW_MM * (lines + 1) + GAP_MM * (len(panels) - 1),
         paint=lambda figure: _paint_utility(figure, rows, owners, panels),
     )

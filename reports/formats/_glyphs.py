@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 FONTS = Path(__file__).parents[1] / "pages" / "fonts"
-"""Droid Sans Fallback (Apache License 2.0): Chinese, Japanese and Korean."""
-SERIF = ("Libertinus Serif", "Droid Sans Fallback", "DejaVu Sans Mono")
+"""Noto Serif CJK SC (OFL), cut to common characters; Droid Sans Fallback (Apache License 2.0) for all others."""
+LATIN = "Libertinus Serif"
+FALLBACK = ("Droid Sans Fallback", "DejaVu Sans Mono")
+SERIF = (LATIN, *FALLBACK)
 REPLACEMENT = "?"
 _DATE = datetime(2026, 1, 1, tzinfo=UTC)
 

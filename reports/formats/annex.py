@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from audit.core.results import AuditReport
 from reports.formats import pdf
 from reports.pages.annex import annex
+from reports.words.translation import translated
 
 FILE = "annex.pdf"
 
@@ -14,9 +16,11 @@ FILE = "annex.pdf"
 class Annex:
     """Renders annex.pdf."""
 
+    worded: ClassVar[bool] = True
+
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The document under the name annex.pdf."""
-        return {FILE: pdf.typeset(report, (annex(report),))}
+        return {FILE: pdf.typeset(report, (annex(translated(report)),))}
 
 
 PLUGIN = Annex

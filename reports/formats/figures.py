@@ -4,30 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import ClassVar
 
 from audit.core.results import AuditReport
 from reports import headline
 from reports.figures import _plots, bounds, evidence, ledger, scores, utility
 from reports.figures._plots import Drawing, Plan
+from reports.words.language import current
+from reports.words.translation import translated
 
 
 class Figures:
     """Renders figures/<name>.svg and figures/<name>.png."""
 
+    worded: ClassVar[bool] = True
+
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """Each drawing of the report under both names."""
         files = {}
-        for drawing in drawings(report).values():
+        for drawing in drawings(translated(report)).values():
             files[f"figures/{drawing.name}.svg"] = drawing.svg
             files[f"figures/{drawing.name}.png"] = drawing.png
         return files
 
 
-@lru_cache(maxsize=2)
+def planned(report: AuditReport) -> Mapping[str, Plan]:
+    """The figures of the report by name, with their words in the current language, before anything is drawn."""
+    return _planned(report, current().tag)
+
+
+@lru_cache(maxsize=4)
+def _planned(report: AuditReport, tag: str) -> Mapping[str, Plan]:
+    """The figures in the language of that tag, which is the current one."""
+    return {plan.name: plan for plan in plans(report)}
+
+
 def drawings(report: AuditReport) -> Mapping[str, Drawing]:
-    """All drawings of the report by name, each drawn once for all formats."""
+    """All drawings of the report by name, in the current language; each drawn once for all formats."""
+    return _drawings(report, current().tag)
+
+
+@lru_cache(maxsize=4)
+def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
+    """The drawings in the language of that tag, which is the current one."""
     images = {}
-    for plan in plans(report):
+    for plan in planned(report).values():
         svg, png = _plots.draw(plan.height_mm, plan.paint)
         images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, svg=svg, png=png)
     return images

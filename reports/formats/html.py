@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 from audit.core.results import AuditReport
 from reports.figures import curves
@@ -13,7 +13,8 @@ from reports.formats import figures
 from reports.pages import blocks as page
 from reports.pages.blocks import Block, Section, Text
 from reports.pages.document import sections
-from reports.words.language import LANGUAGE
+from reports.words.language import current, say
+from reports.words.translation import translated
 
 FILE = "report.html"
 _PROLOGUE = re.compile(rb"^.*?(?=<svg)", re.DOTALL)
@@ -60,6 +61,8 @@ return (Number.isNaN(n)?x.localeCompare(y):n)*(up?1:-1)}).forEach(row=>body.appe
 class Html:
     """Renders report.html."""
 
+    worded: ClassVar[bool] = True
+
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The document under the name report.html: one file, no request to any other."""
         return {FILE: document(report).encode()}
@@ -67,24 +70,28 @@ class Html:
 
 def document(report: AuditReport) -> str:
     """The whole page as text."""
+    report = translated(report)
     parts = [part for part in sections(report) if not any(isinstance(block, page.Contents) for block in part.blocks)]
     top_sections = [part for part in parts if part.title and part.level == 1]
     links = "".join(f'<li><a href="#{_anchor(part, parts)}">{escape(part.title)}</a></li>' for part in top_sections)
     body = "".join(_section(part, parts, report) for part in parts[1:])
+    first = "".join(_block(block, 2, report) for block in parts[0].blocks)
     return (
-        f'<!doctype html><html lang="{LANGUAGE}"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{current().tag}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src "
         "'unsafe-inline';img-src data:\">"
-        f"<title>{escape(f'Privacy audit report: {report.title}')}</title><style>{STYLE}</style></head><body><main>"
-        f"<h1>Privacy audit report</h1><p>{escape(report.title)}. {escape(report.id)}, {escape(report.created[:10])}.</p>"
-        f'{"".join(_block(block, 2, report) for block in parts[0].blocks)}<nav aria-label="Contents"><ol>{links}</ol></nav>'
+        f"<title>{escape(say('document.of', title=report.title))}</title><style>{STYLE}</style></head><body><main>"
+        f"<h1>{escape(say('document.title'))}</h1>"
+        f"<p>{escape(report.title)}. {escape(report.id)}, {escape(report.created[:10])}.</p>"
+        f'{first}<nav aria-label="{escape(say("contents"))}"><ol>{links}</ol></nav>'
         f"{body}</main><script>{SCRIPT}</script></body></html>\n"
     )
 
 
 def summary(report: AuditReport) -> str:
     """The first page without its drawing, as a fragment for a notebook."""
+    report = translated(report)
     first = sections(report)[0].blocks
     blocks = [block for block in first if not isinstance(block, page.Figure | page.Signature)]
     return f'<div class="audit-report">{"".join(_block(block, 3, report) for block in blocks)}</div>'
@@ -198,7 +205,7 @@ def _items(block: page.Items, *_: Any) -> str:
 
 
 def _missing(block: page.Missing, *_: Any) -> str:
-    return f'<p class="missing"><strong class="open">Missing</strong> {escape(block.what)}</p>'
+    return f'<p class="missing"><strong class="open">{escape(say("document.missing"))}</strong> {escape(block.what)}</p>'
 
 
 def _empty(*_: Any) -> str:

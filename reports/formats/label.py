@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from audit.core.results import AuditReport
 from reports.formats import pdf
 from reports.pages import label
+from reports.words.translation import translated
 
 DOCUMENT, CARD = "label.pdf", "label.md"
 
@@ -14,9 +16,12 @@ DOCUMENT, CARD = "label.pdf", "label.md"
 class Label:
     """Renders label.pdf and label.md."""
 
+    worded: ClassVar[bool] = True
+
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The same page twice: to print, and as a section for a model card."""
-        return {DOCUMENT: pdf.typeset(report, label.pages(report)), CARD: label.card(report).encode()}
+        local = translated(report)
+        return {DOCUMENT: pdf.typeset(report, label.pages(local)), CARD: label.card(local).encode()}
 
 
 PLUGIN = Label

@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from audit import plugins
 from audit.core.errors import DataError, OutputError
 from audit.core.results import AuditReport
 from audit.core.rounding import elide
@@ -19,17 +20,25 @@ from reports.formats import _glyphs, figures
 from reports.formats import json as report_json
 from reports.pages.blocks import Block, Facts, Figure, Items, Mark, Mono, Paragraph, Section, Strong, Table, Text, Verdict
 from reports.pages.document import sections
+from reports.words.language import ENGLISH, PACKAGE, current, say
+from reports.words.translation import translated
 
 FILE = "report.pdf"
 TEMPLATE = Path(__file__).parents[1] / "pages" / "report.typ"
 CONFIG = "config.resolved.yaml"
+TEMPLATE_WORDS = tuple(
+    f"document.{word}" for word in ("title", "subject", "missing", "to_quote", "attached_report", "attached_config", "formula")
+)
 STANDARDS = ("a-3a", "ua-1")
 MOST_BYTES = 256 * 2**20  # of an attached report; a hostile PDF cannot unpack to more
+_LANGUAGE = re.compile(rb"<dc:language><rdf:Bag><rdf:li>([A-Za-z-]{2,20})</rdf:li>")
 _ATTACHMENT = re.compile(rb"/Type ?/EmbeddedFile[^>]{0,200}?/Subtype ?/application#2Fjson[ -~\s]{0,200}?>>\s?stream\r?\n")
 
 
 class Pdf:
     """Renders report.pdf."""
+
+    worded: ClassVar[bool] = True
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The document under the name report.pdf.
@@ -43,14 +52,15 @@ class Pdf:
 def typeset(report: AuditReport, pages: Sequence[Section] | None = None) -> bytes:
     """The bytes of the PDF: all sections with report.json attached, or other pages about the report with nothing attached."""
     whole = pages is None
+    pages = sections(translated(report)) if pages is None else pages
     options = {"format": "pdf", "pdf_standards": list(STANDARDS), "timestamp": start_time(report)}
-    pdf: bytes = _compile(report, sections(report) if pages is None else pages, whole, **options)
+    pdf: bytes = _compile(report, pages, whole, **options)
     return pdf
 
 
 def page_images(report: AuditReport, pixels_per_inch: float = 100) -> list[bytes]:
     """Each page as PNG, for looking at and for the README."""
-    pages = _compile(report, sections(report), True, format="png", ppi=pixels_per_inch)
+    pages = _compile(report, sections(translated(report)), True, format="png", ppi=pixels_per_inch)
     return [pages] if isinstance(pages, bytes) else list(pages)
 
 
@@ -72,6 +82,13 @@ def attached(document: bytes) -> bytes:
         raise DataError(f"the report.json inside the PDF is damaged ({error}); use the PDF as it was written") from error
 
 
+def language(document: bytes) -> str:
+    """The name of the language that a PDF of ours declares; English where it declares none that there is."""
+    declared = _LANGUAGE.search(document)
+    tag = declared.group(1).decode() if declared else ENGLISH
+    return tag if tag in plugins.names(PACKAGE) else ENGLISH
+
+
 def start_time(report: AuditReport) -> datetime:
     """The time the audit was started, which is the only time a report knows."""
     try:
@@ -84,12 +101,24 @@ def start_time(report: AuditReport) -> datetime:
 def content(report: AuditReport, pages: Sequence[Section]) -> dict[str, Any]:
     """What the template is given: every text and every table cell, and no number left to format."""
     day = start_time(report)
+    date = say("date", day=day.day, month=say("date.months").split("|")[day.month - 1], year=day.year)
+    words = {key.removeprefix("document."): say(key) for key in TEMPLATE_WORDS}
+    words |= {
+        "lang": current().tag,
+        "separator": say("separator.sentences"),
+        "of": say("document.of", title=report.title),
+        "of_short": say("document.of", title=elide(report.title, 70)),
+        "audited": say("document.audited", title=report.title, date=date),
+        "page": say("document.page", page="{page}", pages="{pages}"),
+        "role": say("signature.line", role="{role}"),
+    }
     return {
         "id": report.id,
         "title": report.title,
-        "short_title": elide(report.title, 70),
         "short_id": elide(report.id, 34),
-        "created": f"{day.day} {day:%B %Y}",
+        "created": date,
+        "fonts": [_glyphs.LATIN, *current().fonts, *_glyphs.FALLBACK],
+        "words": words,
         "date": [day.year, day.month, day.day],
         "sections": [
             {
@@ -112,7 +141,7 @@ def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **optio
         root = Path(folder)
         (root / "figures").mkdir()
         has_figures = any(isinstance(block, Figure) for page in pages for block in page.blocks)
-        for drawing in figures.drawings(report).values() if has_figures else ():
+        for drawing in figures.drawings(translated(report)).values() if has_figures else ():
             (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
         if whole:
             (root / report_json.FILE).write_bytes(report_json.to_json(report))
@@ -145,10 +174,8 @@ def _refusal(error: Exception) -> OutputError:
 def _without(document: dict[str, Any], lacking: Sequence[str]) -> dict[str, Any]:
     """The content with characters that no font has replaced, and a last paragraph that says so."""
     readable: dict[str, Any] = _glyphs.replace_glyphs(document, lacking)
-    text = (
-        f"Characters that the fonts of this document lack stand as {_glyphs.REPLACEMENT}: {_glyphs.name_characters(lacking)}. "
-    )
-    paragraph = _block(Paragraph(text=text + f"{report_json.FILE}, which is attached, has them as they were given."))
+    text = say("document.glyphs", mark=_glyphs.REPLACEMENT, characters=_glyphs.name_characters(lacking))
+    paragraph = _block(Paragraph(text=text))
     readable["sections"][-1]["blocks"].append(paragraph)
     return readable
 

@@ -14,7 +14,7 @@ from audit.core.claims import Claim
 from audit.core.event_reading import noisy_steps
 from audit.core.results import AuditReport, MechanismResult, Status
 from reports import headline
-from reports.words import en
+from reports.words import named
 
 FILE = "registry.yaml"
 OPEN = "to be filled in by the owner"
@@ -64,7 +64,7 @@ def _claim_properties(subject: MechanismResult, claim: Claim) -> dict[str, Any]:
         "dp_variant": {"variant_name": "Pure DP" if claim.delta == 0 else "Approximate DP"},
         "privacy_loss": {
             "privacy_unit": claim.unit,
-            "privacy_unit_details": en.ADJACENCY[claim.adjacency],
+            "privacy_unit_details": named.adjacency(claim.adjacency),
             "privacy_parameters": {"epsilon": claim.epsilon, "delta": claim.delta},
         },
         "deployment_model": {"model_name": "Central", "access_type": "Non-interactive"},

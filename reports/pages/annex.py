@@ -14,7 +14,7 @@ from enum import StrEnum
 from audit.core.results import AuditReport, Engagement, Status
 from reports import headline
 from reports.pages.blocks import Block, Column, Mark, Mono, Paragraph, Section, Table, Text, Tone
-from reports.words.language import say
+from reports.words.language import recorded, say
 
 
 class Presence(StrEnum):
@@ -36,12 +36,11 @@ class Requirement:
     Attributes:
         number: R1 to R26.
         source: texts with their sections.
-        section, field: where the report shows it; "" where it does not.
+        section, field: where the report shows it, the section by the key of its title; "" where it does not.
         judge: how far a report shows it.
     """
 
     number: str
-    asks: str
     source: str
     section: str
     field: str
@@ -54,12 +53,20 @@ def annex(report: AuditReport) -> Section:
     for requirement in REQUIREMENTS:
         state = requirement.judge(report)
         place = requirement.section if state in (Presence.SHOWN, Presence.PARTLY) else ""
-        cell: Text = (f"{place}, ", Mono(requirement.field)) if place else "none"
-        rows.append((requirement.number, requirement.asks, requirement.source, cell, Mark(state.value, TONES[state])))
+        cell: Text = (say("annex.cell", section=_section(place)), Mono(requirement.field)) if place else say("word.none")
+        rows.append(
+            (
+                requirement.number,
+                say(f"annex.{requirement.number}"),
+                recorded(requirement.source),
+                cell,
+                Mark(say(f"annex.{state.value.replace(' ', '_')}"), TONES[state]),
+            )
+        )
     table = Table(
         caption=say("annex.caption"),
         columns=(
-            Column(title="No."),
+            Column(title=say("annex.number")),
             Column(title=say("annex.requirement"), share=1.5),
             Column(title=say("annex.source"), share=1.2),
             Column(title=say("annex.place"), share=1.3),
@@ -70,6 +77,11 @@ def annex(report: AuditReport) -> Section:
     )
     blocks: list[Block] = [Paragraph(text=say("annex.law")), table]
     return Section(title=say("annex"), blocks=tuple(blocks))
+
+
+def _section(place: str) -> str:
+    """The title of a section by its key; a file stands for itself."""
+    return place if place.endswith(".yaml") else say(place)
 
 
 def _engagement(report: AuditReport) -> Engagement:
@@ -164,83 +176,77 @@ def _dpia(report: AuditReport) -> Presence:
     return Presence.PARTLY if _games(report) else Presence.NOT_SHOWN
 
 
-def _row(number: int, asks: str, source: str, place: tuple[str, str], judge: Callable[[AuditReport], Presence]) -> Requirement:
-    return Requirement(number=f"R{number}", asks=asks, source=source, section=place[0], field=place[1], judge=judge)
+def _row(number: int, source: str, place: tuple[str, str], judge: Callable[[AuditReport], Presence]) -> Requirement:
+    return Requirement(number=f"R{number}", source=source, section=place[0], field=place[1], judge=judge)
 
 
-TRAINING, WORDS, LIMITS, ANEW = "Training", "In plain words", "Limits", "How to reproduce"
+TRAINING, WORDS, LIMITS, ANEW = (
+    "page.training",
+    "page.in_plain_words",
+    "page.limits_of_this_report",
+    "page.how_to_reproduce_and_verify",
+)
+GAME = "annex.section_game"
 NIST = "NIST SP 800-226"
 
 REQUIREMENTS = (
-    _row(1, "ε and its unit of privacy", f"{NIST} 2.1.1, 2.4", (TRAINING, "claims.unit"), _check("unit")),
-    _row(2, "Neighbouring relation, kept throughout", f"{NIST} 2.4", (TRAINING, "claims.adjacency"), _check("adjacency")),
+    _row(1, f"{NIST} 2.1.1, 2.4", (TRAINING, "claims.unit"), _check("unit")),
+    _row(2, f"{NIST} 2.4", (TRAINING, "claims.adjacency"), _check("adjacency")),
     _row(
         3,
-        "All parameters, so that others can convert",
         f"{NIST} 2.3, 2.5",
         (TRAINING, "mechanisms.mechanism"),
         _if(lambda report: any(mechanism.mechanism is not None and mechanism.claims for mechanism in report.mechanisms)),
     ),
-    _row(4, "Every ε with its δ", f"{NIST} 2.5", (TRAINING, "claims.delta"), _if(_claims)),
-    _row(5, "What the claim is worth", f"{NIST} 2.2", (TRAINING, "tpr_at.allowed"), _if(_finite_claim)),
-    _row(6, "Use of the data outside the claim", "DP-fy ML 5.3.3", (TRAINING, "checks.unaccounted"), _check("unaccounted")),
-    _row(7, "What is released", "DP-fy ML 5.3", (TRAINING, "checks.release"), _check("release")),
-    _row(8, "Accountant, and another beside it", "DP-fy ML 5.3", (TRAINING, "claims.source"), _several_accountants),
-    _row(9, "Trust model", f"{NIST} 4.2", (WORDS, "engagement.release_context"), _threat),
-    _row(10, "Hazards of the implementation", f"{NIST} 4.3", (TRAINING, "checks.floating-point"), _check("floating-point")),
-    _row(11, "Other releases from the same data", f"{NIST} 2.6", ("Budget", "ledger"), _if(lambda report: bool(report.ledger))),
-    _row(
-        12, "Empirical validation of the level", f"{NIST} 4.6; ISO/IEC 27559 8.2.3", ("Game", "attacks.bounds"), _if(_any_bound)
-    ),
-    _row(
-        13, "Each class of attack, run or not", "EDPB Opinion 28/2024, 55", ("Attacks run and not run", "coverage"), _coverage
-    ),
+    _row(4, f"{NIST} 2.5", (TRAINING, "claims.delta"), _if(_claims)),
+    _row(5, f"{NIST} 2.2", (TRAINING, "tpr_at.allowed"), _if(_finite_claim)),
+    _row(6, "DP-fy ML 5.3.3", (TRAINING, "checks.unaccounted"), _check("unaccounted")),
+    _row(7, "DP-fy ML 5.3", (TRAINING, "checks.release"), _check("release")),
+    _row(8, "DP-fy ML 5.3", (TRAINING, "claims.source"), _several_accountants),
+    _row(9, f"{NIST} 4.2", (WORDS, "engagement.release_context"), _threat),
+    _row(10, f"{NIST} 4.3", (TRAINING, "checks.floating-point"), _check("floating-point")),
+    _row(11, f"{NIST} 2.6", ("page.budget_of_these_data", "ledger"), _if(lambda report: bool(report.ledger))),
+    _row(12, f"{NIST} 4.6; ISO/IEC 27559 8.2.3", (GAME, "attacks.bounds"), _if(_any_bound)),
+    _row(13, "EDPB Opinion 28/2024, 55", ("attack_classes", "coverage"), _coverage),
     _row(
         14,
-        "Scope, number and power of the tests",
         "EDPB Opinion 28/2024, 55",
-        ("Game", "games.detectable"),
+        (GAME, "games.detectable"),
         _if(
             lambda report: any(game.detectable for mechanism in report.mechanisms for game in mechanism.games), Presence.PARTLY
         ),
     ),
     _row(
         15,
-        "Threat model and release context",
         "EDPB Opinion 28/2024, 46, 58(c); ISO/IEC 27559 6.2; ICO, motivated intruder",
-        ("Game", "games.game.access"),
+        (GAME, "games.game.access"),
         _threat,
     ),
     _row(
         16,
-        "Test report: by whom, when, how, results",
         "EDPB Opinion 28/2024, 58",
         (WORDS, "engagement.auditor"),
         _if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY),
     ),
-    _row(
-        17, "The worst record and group, not the mean", "EDPB Opinion 28/2024; ISO/IEC 27559 7.3.2", ("Game", "groups"), _worst
-    ),
+    _row(17, "EDPB Opinion 28/2024; ISO/IEC 27559 7.3.2", (GAME, "groups"), _worst),
     _row(
         18,
-        "Leakage per group",
         f"{NIST} 3.3",
-        ("Game", "groups"),
+        (GAME, "groups"),
         _if(lambda report: any(game.groups for mechanism in report.mechanisms for game in mechanism.games)),
     ),
-    _row(19, "Utility with and without DP", f"{NIST} 3.2", ("Utility", "mechanisms.utility"), _utility),
-    _row(20, "Description, necessity, risks, measures", "GDPR 35(7)", (WORDS, "mechanisms"), _dpia),
-    _row(21, "Dated and signed test reports", "EU AI Act, annex IV 2(g)", ("First page", "created"), _signature_state),
+    _row(19, f"{NIST} 3.2", ("page.utility", "mechanisms.utility"), _utility),
+    _row(20, "GDPR 35(7)", (WORDS, "mechanisms"), _dpia),
+    _row(21, "EU AI Act, annex IV 2(g)", ("annex.first_page", "created"), _signature_state),
     _row(
         22,
-        "Versions of system, software, hardware",
         "EU AI Act, art. 15, annex IV 1",
         (ANEW, "provenance"),
         _if(lambda report: bool(report.provenance.packages)),
     ),
-    _row(23, "Design choices and trade-offs", "EU AI Act, annex IV 2(b)", ("", ""), _always(Presence.ELSEWHERE)),
-    _row(24, "Review when the risk changes", "GDPR 35(11); ISO/IEC 27559 8.3.4", (WORDS, "engagement.valid_until"), _valid),
-    _row(25, "Residual risk, stated plainly", "GDPR 35(7)(c)", (LIMITS, "coverage"), _always(Presence.SHOWN)),
-    _row(26, "Public disclosure", "OpenDP registry of deployments", ("registry.yaml", "label"), _always(Presence.SHOWN)),
+    _row(23, "EU AI Act, annex IV 2(b)", ("", ""), _always(Presence.ELSEWHERE)),
+    _row(24, "GDPR 35(11); ISO/IEC 27559 8.3.4", (WORDS, "engagement.valid_until"), _valid),
+    _row(25, "GDPR 35(7)(c)", (LIMITS, "coverage"), _always(Presence.SHOWN)),
+    _row(26, "OpenDP registry of deployments", ("registry.yaml", "label"), _always(Presence.SHOWN)),
 )
 """What compliance texts ask of such a report; their articles are named, their words are not quoted."""

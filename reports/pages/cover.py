@@ -7,7 +7,6 @@ from collections import Counter
 
 from audit.core.claims import LowerBound, Outcome
 from audit.core.results import AuditReport, Engagement, MechanismResult, Status
-from audit.core.rounding import SPACE, at_delta, at_most, confidence, count, down, epsilon, percent, up
 from reports import headline
 from reports.figures import _plots
 from reports.formats import figures
@@ -27,16 +26,18 @@ from reports.pages.blocks import (
     Text,
     Tone,
 )
-from reports.words import en
+from reports.words import named
+from reports.words.language import say
+from reports.words.numbers import at_delta, at_most, confidence, count, down, epsilon, percent, up
 from reports.words.phrases import figure_block, join_words, proof
 
 
 def cover(report: AuditReport) -> tuple[Block, ...]:
     """The blocks of the first page."""
     head = headline.headline(report)
-    drawing = figures.drawings(report).get(picture(report))
+    drawing = figures.planned(report).get(picture(report))
     return (
-        *((Paragraph(text=(Mark(en.INTERNAL_MARK, Tone.BAD), en.INTERNAL_REASON)),) if names_records(report) else ()),
+        *((Paragraph(text=(Mark(say("internal.mark"), Tone.BAD), say("internal.reason"))),) if names_records(report) else ()),
         verdict.verdict(report),
         verdict.facts(report, head, claim(report, head)),
         Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
@@ -62,58 +63,45 @@ def picture(report: AuditReport) -> str:
 def claim(report: AuditReport, head: Headline | None) -> Text:
     """How the claim stands; marked as open where a note is."""
     if head is None:
-        return (Strong(f"{en.NO_CLAIM}. "), without_claim.reason(report))
+        return (Strong(f"{say('verdict.none')}{say('separator.sentences')}"), without_claim.reason(report))
     outcome = head.verdict.outcome
-    tone = Tone.OPEN if outcome is Outcome.CONSISTENT and report.notes else en.OUTCOMES[outcome][1]
-    return (Mark(en.VERDICTS[outcome], tone), f". {_in_words(head)}")
+    tone = Tone.OPEN if outcome is Outcome.CONSISTENT and report.notes else named.OUTCOME_TONES[outcome]
+    return (Mark(named.verdict_title(outcome), tone), f"{say('separator.sentences')}{_in_words(head)}")
 
 
 def _in_words(head: Headline) -> str:
     match head.verdict.outcome:
         case Outcome.INVALID:
-            sentence = f"The evidence cannot be used: {head.verdict.reason}. Neither the claim nor its opposite follows."
+            sentence = say("cover.the_evidence_cannot_be_used", reason=head.verdict.reason)
         case Outcome.OUT_OF_REACH:
-            sentence = (
-                f"Even perfect scores would have proven no more than {epsilon(down(head.ceiling))}, less than is "
-                "claimed. This audit could not have failed, so it says nothing for or against the claim."
-            )
+            sentence = say("cover.even_perfect_scores_would_have", epsilon=epsilon(down(head.ceiling)))
         case Outcome.VIOLATED:
             sentence = _refutation(head.verdict.bound)
         case Outcome.CONSISTENT:
-            sentence = (
-                "The attacks listed here prove less than is claimed, and they were able to prove more. That is evidence for "
-                "the claim, not a proof of it: a stronger attack may exist."
-            )
+            sentence = say("cover.the_attacks_listed_here_prove")
     return f"{sentence}{_assumptions(head.mechanism)}"
 
 
 def _refutation(bound: LowerBound | None) -> str:
     """What a refuted claim means: for a bound inside a family the curve that was claimed, not an epsilon of the run."""
     if bound is None or bound.family is None:
-        return (
-            "The attacks prove more than the claim allows. Either the training does not do what was claimed, or the claim "
-            "is wrong."
-        )
-    return (
-        f"The scores refute the claimed curve of {en.family(bound.family)}: the training is not the mechanism that was "
-        "claimed, or the claim is wrong. The figure below is an epsilon inside that family, not one proven for whatever was "
-        "run."
-    )
+        return say("cover.the_attacks_prove_more_than")
+    return say("cover.the_scores_refute_the_claimed", family=named.family(bound.family))
 
 
 def _assumptions(mechanism: MechanismResult) -> str:
     """How many of the assumptions stand on a test, so that a good verdict cannot hide those that do not."""
     stand = Counter(check.status for check in mechanism.checks)
     words = {
-        Status.FAILED: "failed",
-        Status.GAP: "open",
-        Status.DECLARED: "declared by the owner",
-        Status.CHECKED: "checked by this audit",
+        Status.FAILED: say("status.failed"),
+        Status.GAP: say("cover.open"),
+        Status.DECLARED: say("cover.declared_by_the_owner"),
+        Status.CHECKED: say("cover.checked_by_this_audit"),
     }
     assumptions = [f"{stand[status]} {word}" for status, word in words.items() if stand[status]]
     if set(stand) <= {Status.CHECKED}:
         return ""
-    return f" What the claim rests on: {join_words(assumptions[::-1])}."
+    return say("cover.what_the_claim_rests_on", join_words=join_words(assumptions[::-1]))
 
 
 def quotable(report: AuditReport, head: Headline) -> str:
@@ -123,23 +111,27 @@ def quotable(report: AuditReport, head: Headline) -> str:
     the same game.
     """
     claim = head.verdict.claim
-    sentence = (
-        f"For the training “{head.mechanism.name}” {at_most(claim.epsilon)} is claimed {at_delta(claim.delta)} "
-        f"per {claim.unit} ({claim.source})"
+    sentence = say(
+        "cover.for_the_training_is_claimed",
+        name=head.mechanism.name,
+        at_most=at_most(claim.epsilon),
+        at_delta=at_delta(claim.delta),
+        unit=claim.unit,
+        source=claim.source,
     )
     if head.verdict.outcome is Outcome.INVALID:
-        return f"{sentence}; this audit is void: {head.verdict.reason}."
+        return say("cover.this_audit_is_void", sentence=sentence, reason=head.verdict.reason)
     if head.proven is None:
-        return f"{sentence}; this audit computed no bound that could contradict it."
-    evidence = f"the attack {head.proven.attack} proves {proof(report, head.proven)}"
-    reach = f"could have proven up to {epsilon(down(head.proven.bound.ceiling))}"
+        return say("cover.this_audit_computed_no_bound", sentence=sentence)
+    evidence = say("cover.the_attack_proves", attack=head.proven.attack, proof=proof(report, head.proven))
+    reach = say("cover.could_have_proven_up_to", epsilon=epsilon(down(head.proven.bound.ceiling)))
     match head.verdict.outcome:
         case Outcome.VIOLATED:
-            return f"{sentence}; {evidence}, so the claim is contradicted."
+            return say("cover.so_the_claim_is_contradicted", sentence=sentence, evidence=evidence)
         case Outcome.OUT_OF_REACH:
-            return f"{sentence}; {evidence} and {reach}, so this audit could not have contradicted the claim."
+            return say("cover.and_so_this_audit_could", sentence=sentence, evidence=evidence, reach=reach)
         case _:
-            return f"{sentence}; {evidence} and {reach}; the claim was not contradicted."
+            return say("cover.and_the_claim_was_not", sentence=sentence, evidence=evidence, reach=reach)
 
 
 def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
@@ -149,16 +141,16 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
     void = head.verdict.outcome is Outcome.INVALID
     return (
         Number(
-            label="Claimed ε, at most",
+            label=say("cover.claimed_at_most"),
             value="∞" if claim.epsilon == math.inf else up(claim.epsilon),
-            detail=f"{at}, per {claim.unit}. Source: {claim.source}",
+            detail=say("cover.per_source", at=at, unit=claim.unit, source=claim.source),
             tone=Tone.CLAIM,
         ),
         _proof_number(report, head.mechanism, head.proven, at, void),
         Number(
-            label="Ceiling of that game",
-            value="none" if head.proven is None else down(head.proven.bound.ceiling),
-            detail=f"{at}. The most that perfect scores would have proven in the game of that bound{_other_ceiling(head)}",
+            label=say("cover.ceiling_of_that_game"),
+            value=say("word.none") if head.proven is None else down(head.proven.bound.ceiling),
+            detail=say("cover.the_most_that_perfect_scores", at=at, other_ceiling=_other_ceiling(head)),
             tone=Tone.CHANCE,
         ),
     )
@@ -166,22 +158,33 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
 
 def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameBound | None, at: str, void: bool) -> Number:
     if source is None:
-        return Number(label="Proven ε, at least", value="none", detail="No bound could be computed", tone=Tone.MEASURED)
+        return Number(
+            label=say("cover.proven_at_least"),
+            value=say("word.none"),
+            detail=say("cover.no_bound_could_be_computed"),
+            tone=Tone.MEASURED,
+        )
     bound = source.bound
-    label = "ε inside a family, at least" if bound.family else "Proven ε, at least"
-    detail = f"{at}, {confidence(report.confidence)} confidence, {_scope(bound)}. Attack: {source.attack}"
+    label = say("cover.inside_a_family_at_least") if bound.family else say("cover.proven_at_least")
+    detail = say(
+        "cover.confidence_attack", at=at, confidence=confidence(report.confidence), scope=_scope(bound), attack=source.attack
+    )
     counterpart = _counterpart(mechanism, source)
     if counterpart is not None:
-        detail += f". {_capital(_scope(counterpart.bound))}: {down(counterpart.bound.epsilon)}"
+        detail += say("cover.and_scope", scope=_capital(_scope(counterpart.bound)), epsilon=down(counterpart.bound.epsilon))
     if void:
-        return Number(label="Not proven: the audit is void", value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
+        return Number(label=say("cover.not_proven_the_audit_is"), value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
     return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
 
 
 def _other_ceiling(head: Headline) -> str:
     """The ceiling of the other bound that the second number names."""
     counterpart = _counterpart(head.mechanism, head.proven)
-    return "" if counterpart is None else f"; {down(counterpart.bound.ceiling)} {_scope(counterpart.bound)}"
+    return (
+        ""
+        if counterpart is None
+        else say("cover.and_ceiling", ceiling=down(counterpart.bound.ceiling), scope=_scope(counterpart.bound))
+    )
 
 
 def _counterpart(mechanism: MechanismResult, source: GameBound | None) -> GameBound | None:
@@ -195,7 +198,7 @@ def _counterpart(mechanism: MechanismResult, source: GameBound | None) -> GameBo
 
 
 def _scope(bound: LowerBound) -> str:
-    return f"inside {en.family(bound.family)}" if bound.family else "for any mechanism"
+    return say("cover.inside", family=named.family(bound.family)) if bound.family else say("cover.for_any_mechanism")
 
 
 def _capital(text: str) -> str:
@@ -211,15 +214,26 @@ def unprotected_blocks(report: AuditReport, head: Headline) -> tuple[Block, ...]
             continue
         sides = [_rate(mechanism, best.game.name), _rate(head.mechanism, best.game.name)]
         comparison = (
-            f" At 1{SPACE}% false positives the best attack of that game finds {sides[0]} of the members under "
-            f"“{mechanism.name}” and {sides[1]} under “{head.mechanism.name}”."
+            say(
+                "cover.at_1_false_positives_the",
+                sides=sides[0],
+                name=mechanism.name,
+                sides_2=sides[1],
+                name_2=head.mechanism.name,
+            )
             if None not in sides
             else ""
         )
         text: Text = (
-            Strong("Without protection. "),
-            f"The same training as “{mechanism.name}”, for which nothing is claimed, is shown to leak: {proof(report, best)} "
-            f"(game {best.game.name}, attack {best.attack}).{comparison}",
+            Strong(say("cover.without_protection")),
+            say(
+                "cover.the_same_training_as_for",
+                name=mechanism.name,
+                proof=proof(report, best),
+                name_2=best.game.name,
+                attack=best.attack,
+                comparison=comparison,
+            ),
         )
         if best.bound.epsilon > 0:
             blocks.append(Paragraph(text=text))
@@ -233,29 +247,46 @@ def _rate(mechanism: MechanismResult, name: str) -> str | None:
 
 def identity(report: AuditReport) -> Table:
     """What was audited, on which data, when and by which version."""
-    words = {"run": "Trained and audited here", "model": "A trained model, as given", "scores": "Attack scores, as given"}
+    words = {
+        "run": say("cover.trained_and_audited_here"),
+        "model": say("cover.a_trained_model_as_given"),
+        "scores": say("cover.attack_scores_as_given"),
+    }
     rows: list[tuple[Text, ...]] = [(words.get(report.kind, report.kind), report.model)]
     if report.data is not None:
         data = report.data
-        sizes = [f"{count(n)} {word}" for n, word in ((data.train, "train"), (data.pool, "pool"), (data.test, "test")) if n]
-        rows.append(("Data", f"{data.name} ({data.source}): {', '.join(sizes)}"))
+        sizes = [
+            f"{count(n)} {word}"
+            for n, word in ((data.train, say("cover.train")), (data.pool, say("cover.pool")), (data.test, say("cover.test")))
+            if n
+        ]
+        rows.append(
+            (
+                say("cover.data"),
+                say("cover.data_of", name=data.name, source=data.source, sizes=say("separator.words").join(sizes)),
+            )
+        )
     start = report.created.replace("T", " ").replace("Z", " UTC")
-    rows.append(("Report", (Mono(report.id), f", started {start}, audit {report.provenance.version}")))
+    rows.append(
+        (say("cover.report"), (Mono(report.id), say("cover.started_audit", start=start, version=report.provenance.version)))
+    )
     rows += _engagement(report)
-    return Table(caption="", columns=(Column(title="Subject", share=0.26), Column(title="", share=0.74)), rows=tuple(rows))
+    return Table(
+        caption="", columns=(Column(title=say("cover.subject"), share=0.26), Column(title="", share=0.74)), rows=tuple(rows)
+    )
 
 
 def _engagement(report: AuditReport) -> list[tuple[Text, ...]]:
     """What the owner declares of the audit; the release context is named as missing where nobody states it."""
     engagement = report.engagement or Engagement()
     statements = {
-        "System": engagement.system,
-        "Owner": engagement.owner,
-        "Purpose": engagement.purpose,
-        "Release context": engagement.release_context or "not declared",
-        "Auditor": engagement.auditor,
-        "Reviewer": engagement.reviewer,
-        "Valid until": engagement.valid_until,
-        "Next audit": engagement.next_audit,
+        say("cover.system"): engagement.system,
+        say("cover.owner"): engagement.owner,
+        say("cover.purpose"): engagement.purpose,
+        say("cover.release_context"): engagement.release_context or say("cover.not_declared"),
+        say("cover.auditor"): engagement.auditor,
+        say("cover.reviewer"): engagement.reviewer,
+        say("cover.valid_until"): engagement.valid_until,
+        say("cover.next_audit"): engagement.next_audit,
     }
     return [(name, value) for name, value in statements.items() if value]

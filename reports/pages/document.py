@@ -8,8 +8,7 @@ import numpy as np
 
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
-from audit.core.results import AuditReport, MechanismResult, Status
-from audit.core.rounding import SPACE, at_delta, confidence, count, epsilon, percent, plural, up
+from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import headline, outliers
 from reports.figures import _plots, evidence
 from reports.figures import ledger as ledger_figure
@@ -36,18 +35,22 @@ from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
 from reports.tables.settings import settings
-from reports.words import en
-from reports.words.language import say
+from reports.words import named
+from reports.words.language import many, say
+from reports.words.numbers import SPACE, at_delta, confidence, count, epsilon, percent, up
 from reports.words.phrases import figure_block, join_words, or_missing, sentence
 
 MOST_NAMES = 8
+SIGNATURES = ("carried_out", "reviewed", "released")
+LIMITATIONS = ("game", "unit", "delta", "machine")
+NEVER_SAYS = ("claim", "law", "attacks", "average")
 NEAR_TOTAL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
 
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
     trainings = [block for mechanism in headline.by_gravity(report) for block in of_mechanism(report, mechanism)]
-    coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), "which classes of attack were run")
+    coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))
     pages = (
         Section(title="", blocks=cover(report)),
         Section(title="", blocks=(Contents(title=say("contents")),)),
@@ -69,32 +72,42 @@ def summary(report: AuditReport) -> Section:
     has_claims = any(mechanism.claims for mechanism in report.mechanisms)
     models = sum(mechanism.models for mechanism in report.mechanisms)
     left_out = [row.attack_class.lower() for row in report.coverage if row.status == "not run"]
-    model_count = f", on {plural(models, 'trained model')} in all" if report.kind == "run" and models else ""
+    model_count = say("page.on_in_all", many=many("noun.trained_model", models)) if report.kind == "run" and models else ""
     points: list[Text] = [
-        (Strong("Claimed. "), _claim_sentence(report)),
+        (Strong(say("page.claimed")), _claim_sentence(report)),
         (
-            Strong("Tried. "),
-            f"{plural(len(attacks), 'attack')} ({_examples(attacks)}) in {plural(len(games), 'game')}{model_count}.",
+            Strong(say("page.tried")),
+            say(
+                "page.in",
+                many=many("noun.attack", len(attacks)),
+                examples=_examples(attacks),
+                many_2=many("noun.game", len(games)),
+                model_count=model_count,
+            ),
         ),
-        (Strong("Error rate. "), _error_rate(report)),
+        (Strong(say("page.error_rate")), _error_rate(report)),
         (
-            Strong("Not tried. "),
-            sentence("; ".join(left_out)) if left_out else "Nothing is listed as left out; see the coverage.",
+            Strong(say("page.not_tried")),
+            sentence(say("separator.clauses").join(left_out)) if left_out else say("page.nothing_is_listed_as_left"),
         ),
     ]
     blocks: list[Block] = [
-        Paragraph(text=en.HOW_TO_READ if has_claims else en.HOW_TO_READ_ATTACKS),
+        Paragraph(text=say("read.claims") if has_claims else say("read.attacks")),
         Items(items=tuple(points)),
     ]
     if not attacks:
-        blocks.append(Missing(what="attacks; none was run"))
+        blocks.append(Missing(what=say("page.attacks_none_was_run")))
     elif any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         blocks.append(tables.overview(report))
     head = headline.headline(report)
     blocks += unprotected_blocks(report, head) if head is not None else ()
-    blocks += [Heading(text="What was audited"), identity(report), Signature(roles=en.SIGNATURES)]
-    blocks += [Heading(text="Release policy"), tables.policy(report)] if report.policy else []
-    return Section(title="In plain words", blocks=tuple(blocks))
+    blocks += [
+        Heading(text=say("page.what_was_audited")),
+        identity(report),
+        Signature(roles=tuple(say(f"signature.{role}") for role in SIGNATURES)),
+    ]
+    blocks += [Heading(text=say("page.release_policy")), tables.policy(report)] if report.policy else []
+    return Section(title=say("page.in_plain_words"), blocks=tuple(blocks))
 
 
 def _examples(names: Sequence[str]) -> str:
@@ -102,7 +115,7 @@ def _examples(names: Sequence[str]) -> str:
     return (
         join_words(names)
         if len(names) <= MOST_NAMES
-        else join_words([*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"])
+        else join_words([*names[: MOST_NAMES - 1], say("page.more", len=len(names) - MOST_NAMES + 1)])
     )
 
 
@@ -110,59 +123,59 @@ def _claim_sentence(report: AuditReport) -> str:
     """For whom an epsilon is claimed, and how the claims fared."""
     names = [mechanism.name for mechanism in report.mechanisms if mechanism.claims]
     if not names:
-        return "No ε was claimed."
+        return say("page.no_was_claimed")
     outcomes = [verdict.outcome for mechanism in report.mechanisms for verdict in mechanism.verdicts]
-    tally = [f"{outcomes.count(outcome)} {en.OUTCOMES[outcome][0]}" for outcome in headline.GRAVEST if outcome in outcomes]
-    total = f" Outcome of the {len(outcomes)} claims: {join_words(tally)}." if len(outcomes) > 1 else ""
-    return f"An ε is claimed for {join_words(names)}.{total}"
+    tally = [f"{outcomes.count(outcome)} {named.outcome_word(outcome)}" for outcome in headline.GRAVEST if outcome in outcomes]
+    total = say("page.outcome_of_the_claims", len=len(outcomes), join_words=join_words(tally)) if len(outcomes) > 1 else ""
+    return say("page.an_is_claimed_for", join_words=join_words(names), total=total)
 
 
 def _error_rate(report: AuditReport) -> str:
     if not any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
-        return "No ε was proven, so no error rate was spent. Intervals hold each on its own."
+        return say("page.no_was_proven_so_no")
     several = report.comparisons > 1
-    together = f"The {report.comparisons} bounds of this report hold at once" if several else "The bound of this report holds"
-    correction = (
-        ": the doubt was divided among them before any score was seen, so naming the largest costs nothing more."
+    together = (
+        say("page.the_bounds_of_this_report", comparisons=report.comparisons)
         if several
-        else "."
+        else say("page.the_bound_of_this_report")
     )
-    return f"{together} with {confidence(report.confidence)} confidence{correction}"
+    correction = say("page.the_doubt_was_divided_among") if several else say("separator.end")
+    return say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
 
 
 def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Section, ...]:
     """The claim, the budget and every game of one training."""
-    images = figures.drawings(report)
+    images = figures.planned(report)
     blocks: list[Block] = []
     if mechanism.claims:
         blocks += [Paragraph(text=_claim_in_words(mechanism)), Formula(name="dp"), tables.claims(mechanism)]
         blocks += [Paragraph(text=text) for text in (_allows(mechanism),) if text]
     else:
-        blocks.append(
-            Paragraph(text="No ε is claimed for it, so nothing can be contradicted. The figures say what it gives away.")
-        )
-    blocks.append(tables.mechanism_table(mechanism) or Missing(what="how the model was trained; this audit was not there"))
-    subject = "checks of what was run" + (" against what is claimed" if mechanism.claims else "")
+        blocks.append(Paragraph(text=say("page.no_is_claimed_for_it")))
+    blocks.append(tables.mechanism_table(mechanism) or Missing(what=say("page.how_the_model_was_trained")))
+    subject = say("page.checks_of_what_was_run") if mechanism.claims else say("page.checks_of_what_was_run_2")
     blocks += or_missing(mechanism.checks, lambda: (tables.checks(mechanism),), subject)
     if mechanism.trajectories:
         blocks += [figure_block(images[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
     elif mechanism.claims:
-        blocks.append(Missing(what="ε over training steps; no accountant covers this training"))
+        blocks.append(Missing(what=say("page.over_training_steps_no_accountant")))
     access = images.get(_plots.file_name("access", mechanism.name))
     blocks += [figure_block(access)] if access else []
-    kind = {"run": "Training", "model": "Model", "scores": "Scores"}.get(report.kind, "Training")
+    kind = say({"model": "page.model", "scores": "page.scores"}.get(report.kind, "page.training"))
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
     return (
-        Section(title=f"{kind} “{mechanism.name}”", blocks=tuple(blocks)),
+        Section(title=say("page.section_of", kind=kind, name=mechanism.name), blocks=tuple(blocks)),
         *games,
     )
 
 
 def _claim_in_words(mechanism: MechanismResult) -> str:
     claim = mechanism.claims[0]
-    return (
-        f"The training algorithm M is claimed to be (ε, δ)-differentially private {at_delta(claim.delta)}. For all data sets D "
-        f"and D′ that differ in one {claim.unit} ({en.ADJACENCY[claim.adjacency]}), and for all sets of outcomes S:"
+    return say(
+        "page.the_training_algorithm_m_is",
+        at_delta=at_delta(claim.delta),
+        unit=claim.unit,
+        adjacency=named.adjacency(claim.adjacency),
     )
 
 
@@ -173,53 +186,45 @@ def _allows(mechanism: MechanismResult) -> str:
         return ""
     low, high = (headline.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
     if low > NEAR_TOTAL:
-        sentence = (
-            f"By itself it rules out little: an attack that finds {percent(low, side='down')} of the members at 0.1{SPACE}% "
-            f"false positives would still be within {epsilon(up(claim.epsilon))}."
-        )
+        sentence = say("page.by_itself_it_rules_out", percent=percent(low, side="down"), epsilon=epsilon(up(claim.epsilon)))
     else:
-        sentence = (
-            f"By itself {epsilon(up(claim.epsilon))} lets an attack find at most {percent(low, side='up')} of the members at "
-            f"0.1{SPACE}% false positives and {percent(high, side='up')} at 1{SPACE}%."
+        sentence = say(
+            "page.by_itself_lets_an_attack",
+            epsilon=epsilon(up(claim.epsilon)),
+            percent=percent(low, side="up"),
+            percent_2=percent(high, side="up"),
         )
     if mechanism.limit is None:
-        return f"What the claim is worth. {sentence}"
+        return say("page.what_the_claim_is_worth", sentence=sentence)
     low, high = (float(np.interp(fpr, mechanism.limit.fpr, mechanism.limit.tpr)) for fpr in (0.001, 0.01))
-    return (
-        f"What the claim is worth. {sentence} The mechanism it is stated for leaves an attack about {percent(low)} at "
-        f"0.1{SPACE}% false positives and {percent(high)} at 1{SPACE}%."
-    )
+    return say("page.what_the_claim_is_worth_2", sentence=sentence, percent=percent(low), percent_2=percent(high))
 
 
 def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> Section:
     title = f"{mechanism.name}: {game.name}"
-    blocks: list[Block] = [Paragraph(text=(Strong("The game. "), en.game(game.game)))]
-    blocks += [Paragraph(text=(Strong("Note. "), sentence(game.note)))] if game.note else []
+    blocks: list[Block] = [Paragraph(text=(Strong(say("page.the_game")), named.game(game.game)))]
+    blocks += [Paragraph(text=(Strong(say("page.note")), sentence(game.note)))] if game.note else []
     if not game.attacks:
-        return Section(title=title, blocks=(*blocks, Missing(what="attacks in this game; none was run")), level=2)
-    images = figures.drawings(report)
+        return Section(title=title, blocks=(*blocks, Missing(what=say("page.attacks_in_this_game_none"))), level=2)
+    images = figures.planned(report)
     if game.watched is not None:
         blocks += evidence.blocks(game.watched, images.get(evidence.name(mechanism, game)))
     blocks += [*_bounds(game), *simulation.blocks(game)]
     curve = images[_plots.file_name("roc", mechanism.name, game.name)]
-    blocks += (
-        [figure_block(curve)]
-        if curve.name != picture(report)
-        else [Paragraph(text="The ROC of this game is on the first page.")]
-    )
+    blocks += [figure_block(curve)] if curve.name != picture(report) else [Paragraph(text=say("page.the_roc_of_this_game"))]
     blocks.append(game_tables.rates(game, bool(mechanism.claims)))
     blocks.append(figure_block(images[_plots.file_name("scores", mechanism.name, game.name)]))
     control = game_tables.control(game)
     if control is not None:
         blocks.append(control)
     elif game.game.inclusion is Inclusion.COINS:
-        blocks.append(Missing(what="the negative control of this game"))
+        blocks.append(Missing(what=say("page.the_negative_control_of_this")))
     estimates = game_tables.estimates(game)
     blocks += [estimates] if estimates else []
     blocks += _records(game)
     blocks += leave_one_out.blocks(game)
     if game.groups:
-        blocks += [Heading(text="Groups"), game_tables.groups(game)]
+        blocks += [Heading(text=say("page.groups")), game_tables.groups(game)]
     return Section(title=title, blocks=tuple(blocks), level=2)
 
 
@@ -228,16 +233,25 @@ def _records(game: GameResult) -> list[Block]:
     result = outliers.of_target(game) if game.records else None
     if result is None or (game.evaluation is not None and game.evaluation.records):
         return []
-    test = (
-        f"the rank of each of {count(result.tested)} members among {count(result.nonmembers)} nonmembers; Benjamini and "
-        f"Hochberg, at most {percent(outliers.SIGNIFICANCE, 0)} of those named by chance"
+    test = say(
+        "page.the_rank_of_each_of",
+        count=count(result.tested),
+        count_2=count(result.nonmembers),
+        percent=percent(outliers.SIGNIFICANCE, 0),
     )
-    head = Heading(text="Records that stand out")
+    head = Heading(text=say("page.records_that_stand_out"))
     if not result.records:
-        return [head, Paragraph(text=f"No member stands out more than chance allows ({test}).")]
+        return [head, Paragraph(text=say("page.no_member_stands_out_more", test=test))]
     return [
         head,
-        Paragraph(text=f"{plural(len(result.records), 'member')} stand out more than chance allows ({test}). {en.INTERNAL}"),
+        Paragraph(
+            text=say(
+                "page.stand_out_more_than_chance",
+                many=many("noun.member", len(result.records)),
+                test=test,
+                internal=say("internal.table"),
+            )
+        ),
         game_tables.records(result),
     ]
 
@@ -246,25 +260,27 @@ def _bounds(game: GameResult) -> list[Block]:
     if game.bounds:
         return [game_tables.bounds(game)]
     if game.game.inclusion is Inclusion.SPLIT:
-        return [Paragraph(text=en.NO_EPSILON), game_tables.overall(game)]
-    return [Missing(what="lower bounds on ε; no estimator was asked for"), game_tables.overall(game)]
+        return [Paragraph(text=say("no_epsilon")), game_tables.overall(game)]
+    return [Missing(what=say("page.lower_bounds_on_no_estimator")), game_tables.overall(game)]
 
 
 def ledger(report: AuditReport) -> tuple[Section, ...]:
     """The budget of the data over all releases; none where no ledger was given."""
     if report.ledger is None:
         return ()
-    drawing = figures.drawings(report)[ledger_figure.NAME]
-    return (Section(title="Budget of these data", blocks=ledger_figure.blocks(report.ledger, drawing)),)
+    drawing = figures.planned(report)[ledger_figure.NAME]
+    return (Section(title=say("page.budget_of_these_data"), blocks=ledger_figure.blocks(report.ledger, drawing)),)
 
 
 def utility(report: AuditReport) -> Section:
     """What the trainings are good for."""
-    drawing = figures.drawings(report).get("utility")
+    drawing = figures.planned(report).get("utility")
     blocks = or_missing(
-        drawing, lambda: (figure_block(drawing), tables.utility(report)) if drawing else (), "utility; it was not measured"
+        drawing,
+        lambda: (figure_block(drawing), tables.utility(report)) if drawing else (),
+        say("page.utility_it_was_not_measured"),
     )
-    return Section(title="Utility", blocks=blocks)
+    return Section(title=say("page.utility"), blocks=blocks)
 
 
 def limitations(report: AuditReport) -> Section:
@@ -273,24 +289,39 @@ def limitations(report: AuditReport) -> Section:
     for mechanism in headline.by_gravity(report):
         for check in mechanism.checks:
             if check.status in (Status.GAP, Status.FAILED):
-                own.append((Strong(f"{mechanism.name}. "), f"{check.item}: {check.value} ({check.status.value})."))
+                own.append(_limit(mechanism, check))
         sizes = sorted({game.attacks[0].roc.nonmembers for game in mechanism.games if game.attacks})
         if sizes:
-            text = f"No false positive rate below 1 in {count(sizes[-1])} was measured, because there were no more nonmembers."
-            own.append((Strong(f"{mechanism.name}. "), text))
+            text = say("page.no_false_positive_rate_below", count=count(sizes[-1]))
+            own.append((Strong(f"{mechanism.name}{say('separator.sentences')}"), text))
     left_out = [
-        f"{row.attack_class.lower()} ({row.status})" for row in report.coverage if row.status not in ("run", "not applicable")
+        say("page.attack_with_status", attack=row.attack_class.lower(), status=named.coverage_word(row.status))
+        for row in report.coverage
+        if row.status not in ("run", "not applicable")
     ]
-    own += [(Strong("Attacks. "), f"Nothing is said about {'; '.join(left_out)}.")] if left_out else []
+    own += (
+        [(Strong(say("page.attacks")), say("page.nothing_is_said_about", join=say("separator.clauses").join(left_out)))]
+        if left_out
+        else []
+    )
     return Section(
-        title="Limits of this report",
+        title=say("page.limits_of_this_report"),
         blocks=(
-            Items(items=en.LIMITATIONS),
-            Heading(text="Of this audit"),
-            *or_missing(own, lambda: (Items(items=tuple(own)),), "limits of this audit; none was recorded"),
-            Heading(text="What this report never says"),
-            Items(items=en.NEVER_SAYS),
+            Items(items=tuple(say(f"limits.{limit}") for limit in LIMITATIONS)),
+            Heading(text=say("page.of_this_audit")),
+            *or_missing(own, lambda: (Items(items=tuple(own)),), say("page.limits_of_this_audit_none")),
+            Heading(text=say("page.what_this_report_never_says")),
+            Items(items=tuple(say(f"never.{subject}") for subject in NEVER_SAYS)),
         ),
+    )
+
+
+def _limit(mechanism: MechanismResult, check: Check) -> Text:
+    """An assumption that does not stand, as a limit."""
+    status = named.status_mark(check.status).text
+    return (
+        Strong(f"{mechanism.name}{say('separator.sentences')}"),
+        say("page.assumption", item=check.item, value=check.value, status=status),
     )
 
 
@@ -299,32 +330,42 @@ def reproduce(report: AuditReport) -> Section:
     provenance = report.provenance
     packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(provenance.packages))
     rows: list[tuple[Text, ...]] = [
-        ("Command", Mono(provenance.command)),
-        *([("Seed", str(provenance.seed))] if provenance.seed is not None else []),
-        ("Code", f"audit {provenance.version}, commit {provenance.code_commit or 'not recorded'}"),
-        *([("Configuration, sha256", Mono(provenance.config_sha256))] if provenance.config_sha256 else []),
-        *([("Data, sha256", Mono(report.data.sha256))] if report.data is not None and report.data.sha256 else []),
-        ("Python", provenance.python),
-        ("Packages", packages),
+        (say("page.command"), Mono(provenance.command)),
+        *([(say("page.seed"), str(provenance.seed))] if provenance.seed is not None else []),
         (
-            "Machine",
-            f"{provenance.platform}; device {provenance.device}; {plural(provenance.threads, 'thread')}"
+            say("page.code"),
+            say("code.commit", version=provenance.version, commit=provenance.code_commit)
+            if provenance.code_commit
+            else say("code.no_commit", version=provenance.version),
+        ),
+        *([(say("page.configuration_sha256"), Mono(provenance.config_sha256))] if provenance.config_sha256 else []),
+        *([(say("page.data_sha256"), Mono(report.data.sha256))] if report.data is not None and report.data.sha256 else []),
+        ("Python", provenance.python),
+        (say("page.packages"), packages),
+        (
+            say("page.machine"),
+            say(
+                "page.device",
+                platform=provenance.platform,
+                device=provenance.device,
+                many=many("noun.thread", provenance.threads),
+            )
             if provenance.device
             else provenance.platform,
         ),
-        ("Report", f"{report.id}, schema {report.schema}"),
+        (say("cover.report"), say("page.schema", id=report.id, schema=report.schema)),
         (
-            "Check this copy",
-            (Mono("audit verify report.pdf"), " takes report.json out of this PDF, renders it again and compares."),
+            say("page.check_this_copy"),
+            (Mono("audit verify report.pdf"), say("page.takes_report_json_out_of")),
         ),
     ]
-    columns = (Column(title="Item", share=0.24), Column(title="Value", share=0.76))
+    columns = (Column(title=say("page.item"), share=0.24), Column(title=say("page.value"), share=0.76))
     blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows))]
     given_settings = settings(report)
-    blocks += [Heading(text="Configuration")] if given_settings is not None or report.config else []
+    blocks += [Heading(text=say("page.configuration"))] if given_settings is not None or report.config else []
     blocks += _origins(report) if report.config else []
     blocks += [given_settings] if given_settings is not None else []
-    return Section(title="How to reproduce and verify", blocks=tuple(blocks))
+    return Section(title=say("page.how_to_reproduce_and_verify"), blocks=tuple(blocks))
 
 
 def _origins(report: AuditReport) -> list[Block]:
@@ -333,9 +374,11 @@ def _origins(report: AuditReport) -> list[Block]:
     if not sources:
         return []
     main = max(sorted(set(sources)), key=sources.count)
-    blocks: list[Block] = [Paragraph(text=("Settings are those of ", Mono(main), " and, where it says nothing, the defaults."))]
+    blocks: list[Block] = [
+        Paragraph(text=(say("page.settings_are_those_of"), Mono(main), say("page.and_where_it_says_nothing")))
+    ]
     over = tuple((Mono(key), source) for key, source in report.origins if source not in ("default", main))
     if over:
-        titles = (Column(title="Setting", share=0.5), Column(title="Origin", share=0.5))
-        blocks.append(Table(caption="Settings from elsewhere.", columns=titles, rows=over, small=True))
+        titles = (Column(title=say("page.setting"), share=0.5), Column(title=say("page.origin"), share=0.5))
+        blocks.append(Table(caption=say("page.settings_from_elsewhere"), columns=titles, rows=over, small=True))
     return blocks

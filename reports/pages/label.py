@@ -30,7 +30,7 @@ def card(report: AuditReport) -> str:
     rows = [f"| {_plain(name)} | {_plain(text)} |" for name, text in facts.items]
     lines = [
         f"## {say('label.title')}",
-        f"**{_plain(answer.question)} {_plain(answer.word)}.**",
+        f"**{say('answer.other', question=_plain(answer.question), strength=_plain(answer.word))}**",
         *(_plain(text) for text in answer.text),
         "\n".join([f"| {say('label.what')} | {say('label.said')} |", "|---|---|", *rows]),
         f"> {_plain(_sentence(report))}",

@@ -7,9 +7,10 @@ import math
 from audit.core.claims import Certificate, Detectable
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
-from audit.core.rounding import SPACE, at_most, count, percent, up
 from reports.pages.blocks import Block, Missing, Paragraph, Piece, Strong
-from reports.words import en
+from reports.words import named
+from reports.words.language import recorded, say
+from reports.words.numbers import at_most, count, percent, up
 from reports.words.phrases import join_words, sentence
 
 
@@ -18,38 +19,45 @@ def blocks(game: GameResult) -> list[Block]:
     if game.game.inclusion is not Inclusion.COINS or not game.bounds:
         return []
     return [
-        Paragraph(text=(Strong("What it would have caught. "), *_detectable(game.detectable)))
+        Paragraph(text=(Strong(say("simulated.what_it_would_have_caught")), *_detectable(game.detectable)))
         if game.detectable
-        else Missing(what="what this game would have caught; it was not simulated"),
-        Paragraph(text=(Strong("How often it is wrong. "), _wrong(game.certificates)))
+        else Missing(what=say("simulated.what_this_game_would_have")),
+        Paragraph(text=(Strong(say("simulated.how_often_it_is_wrong")), _wrong(game.certificates)))
         if game.certificates
-        else Missing(what="the simulated error rate of this game's bounds"),
+        else Missing(what=say("simulated.the_simulated_error_rate_of")),
     ]
 
 
 def _detectable(detectables: tuple[Detectable, ...]) -> tuple[Piece, ...]:
     powers, draws = {detectable.power for detectable in detectables}, min(detectable.draws for detectable in detectables)
     chance = percent(min(powers), 0)
-    parts = "; ".join(_detectable_text(detectable) for detectable in detectables)
-    return (
-        f"With {chance} probability the bounds of the best attack would have lain above the claim if the true ε of a Gaussian "
-        f"mechanism had been at least: {parts}. From {draws} or more simulated audits at each ε.",
-    )
+    parts = say("separator.clauses").join(_detectable_text(detectable) for detectable in detectables)
+    return (say("simulated.with_probability_the_bounds_of", chance=chance, parts=parts, draws=draws),)
 
 
 def _detectable_text(detectable: Detectable) -> str:
-    inside = f" inside the family {en.family(detectable.family)}" if detectable.family else ""
-    over = f"against {at_most(detectable.claim)}" if detectable.claim > 0 else "for the proof of any leakage"
+    inside = say("inside.family", family=named.family(detectable.family)) if detectable.family else ""
+    over = (
+        say("simulated.against", at_most=at_most(detectable.claim))
+        if detectable.claim > 0
+        else say("simulated.for_the_proof_of_any")
+    )
     if math.isinf(detectable.epsilon):
-        return f"by {detectable.estimator}{inside} nothing at all {over}"
-    return f"{up(detectable.epsilon)} by {detectable.estimator}{inside} {over}"
+        return say("simulated.by_nothing_at_all", estimator=detectable.estimator, inside=inside, over=over)
+    return say("simulated.by", up=up(detectable.epsilon), estimator=detectable.estimator, inside=inside, over=over)
 
 
 def _wrong(certificates: tuple[Certificate, ...]) -> str:
     rates = join_words(
         [
-            f"{count(certificate.wrong)} of {count(certificate.repetitions)} simulated audits of {_law(certificate)} "
-            f"({percent(certificate.lower, 1)} to {percent(certificate.upper, 1)})"
+            say(
+                "simulated.of_simulated_audits_of_to",
+                count=count(certificate.wrong),
+                count_2=count(certificate.repetitions),
+                law=_law(certificate),
+                percent=percent(certificate.lower, 1),
+                percent_2=percent(certificate.upper, 1),
+            )
             for certificate in certificates
         ]
     )
@@ -59,22 +67,11 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
         else None
     )
     limit = nominal or percent(certificates[0].nominal, 1)
-    excess = (
-        ""
-        if all(certificate.kept for certificate in certificates)
-        else " That is more often than chance explains: do not rely on these bounds."
-    )
-    return (
-        sentence(
-            f"the largest bound of this game, with the same estimators, attacks and number of scores, lay above the truth in "
-            f"{rates}; "
-            f"in brackets are 99{SPACE}% limits on its rate, of which at most {limit} is promised"
-        )
-        + excess
-    )
+    excess = "" if all(certificate.kept for certificate in certificates) else say("simulated.that_is_more_often_than")
+    return sentence(say("simulated.the_largest_bound_of_this", rates=rates, limit=limit)) + excess
 
 
 def _law(certificate: Certificate) -> str:
     if certificate.epsilon == 0:
-        return "scores that show nothing"
-    return f"{certificate.law.split(',')[0]} with ε{SPACE}={SPACE}{certificate.epsilon:g}"
+        return say("law.nothing")
+    return say("law.with", law=recorded(certificate.law.split(",")[0]), epsilon=f"{certificate.epsilon:g}")

@@ -7,14 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from reports.pages.blocks import Section, Terms
-from reports.words import en
+from reports.words import named
+from reports.words.language import say
 
 
 def section(pages: Sequence[Section]) -> Section:
     """The terms used in `pages` with what they mean."""
     words = " ".join(text for page in pages for block in page.blocks for text in texts(block))
-    used = tuple((term, meaning) for term, meaning in en.GLOSSARY if re.search(en.USES[term], words, re.IGNORECASE))
-    return Section(title="Terms", blocks=(Terms(items=used),))
+    used = [key for key in named.TERMS if re.search(say(f"uses.{key}"), words, re.IGNORECASE)]
+    items = tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in used)
+    return Section(title=say("terms"), blocks=(Terms(items=items),))
 
 
 def texts(value: object) -> Iterator[str]:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from audit.core.access import Access
+from audit.core.claims import Outcome
 from audit.core.results import AuditReport
-from audit.core.rounding import DASH, confidence, count, down, rate, significant, target, up
 from reports import answer, headline
 from reports.answer import Answer, Strength
 from reports.headline import GameBound, Headline
 from reports.pages.blocks import Facts, Mark, Strong, Text, Tone, Verdict
-from reports.words import en
+from reports.words import named
 from reports.words.language import say
+from reports.words.numbers import confidence, count, down, not_measured, rate, significant, target, up
+from reports.words.phrases import join_sentences
 
 TONES = {
     Strength.YES: Tone.MEASURED,
     Strength.LITTLE: Tone.MEASURED,
     Strength.NOT_SHOWN: Tone.PLAIN,
     Strength.VOID: Tone.OPEN,
-}
-_ACCESS_WORDS = {
-    Access.LABEL_ONLY: "label_only",
-    Access.FINAL_MODEL: "final_model",
-    Access.FINAL_WEIGHTS: "final_weights",
-    Access.ALL_STEPS: "all_steps",
 }
 
 
@@ -34,26 +29,18 @@ def verdict(report: AuditReport) -> Verdict:
             question=say("question.none"), word=say("answer.no answer"), text=(say("answer.nothing"),), tone=Tone.PLAIN
         )
     first, further = all_answers[0], all_answers[1:]
-    paragraphs: list[Text] = [_join(sentences(report, first))]
+    paragraphs: list[Text] = [join_sentences(sentences(report, first))]
     for answer_item in further:
-        text = say("answer.other", question=question(answer_item.access), strength=say(f"answer.{answer_item.strength.value}"))
-        paragraphs.append((Strong(text), " ", _join(sentences(report, answer_item))))
+        text = say(
+            "answer.other", question=named.question(answer_item.access), strength=say(f"answer.{answer_item.strength.value}")
+        )
+        paragraphs.append((Strong(text), say("separator.space"), join_sentences(sentences(report, answer_item))))
     return Verdict(
-        question=question(first.access),
+        question=named.question(first.access),
         word=say(f"answer.{first.strength.value}"),
         text=tuple(paragraphs),
         tone=TONES[first.strength],
     )
-
-
-def _join(sentences: tuple[str, ...]) -> str:
-    return " ".join(sentence for sentence in sentences if sentence)
-
-
-def question(access: Access) -> str:
-    """The question about what an adversary sees, in the reader's words."""
-    key = _ACCESS_WORDS.get(access)
-    return say(f"question.{key}") if key else say("question.other", what=access.words)
 
 
 def sentences(report: AuditReport, answer: Answer) -> tuple[str, ...]:
@@ -64,7 +51,7 @@ def sentences(report: AuditReport, answer: Answer) -> tuple[str, ...]:
             for verdict in answer.mechanism.verdicts
             if verdict.outcome is answer.mechanism.outcome and verdict.reason
         ]
-        return (say("answer.void", reason=reasons[0] if reasons else en.VERDICTS[answer.mechanism.outcome]),)  # type: ignore[index]
+        return (say("answer.void", reason=reasons[0] if reasons else named.verdict_title(Outcome.INVALID)),)
     return (_rate(answer), _proof_text(report, answer))
 
 
@@ -111,7 +98,11 @@ def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
     needs = stronger_audit(report)
     items += [(say("fact.stronger"), needs)] if needs else []
     if report.notes:
-        pieces = [piece for i, note in enumerate(report.notes, start=1) for piece in (Strong(f"{i}. "), f"{note} ")]
+        pieces = [
+            piece
+            for i, note in enumerate(report.notes, start=1)
+            for piece in (Strong(f"{i}. "), f"{note}{say('separator.space')}")
+        ]
         items.append((say("fact.notes"), tuple(pieces)))
     return Facts(items=tuple(items))
 
@@ -126,13 +117,13 @@ def policy(report: AuditReport) -> Text:
     lines += [
         say(
             "policy.missed",
-            gate=en.GATES.get(gate.gate, gate.gate),
+            gate=named.gate(gate.gate),
             limit=significant(gate.limit),
-            found=DASH if gate.found is None else significant(gate.found),
+            found=not_measured() if gate.found is None else significant(gate.found),
         )
         for gate in failures
     ]
-    return (mark, ". ", " ".join(lines))
+    return (mark, say("separator.sentences"), join_sentences(lines))
 
 
 def trust(report: AuditReport) -> Text:
@@ -146,8 +137,8 @@ def trust(report: AuditReport) -> Text:
         lines.append(say("trust.guard", value=basis.guard.value))
     elif not basis.by_coins:
         lines.append(say("trust.no_guard"))
-    word, tone = en.STATUS[basis.status]
-    return (Mark(word.capitalize(), tone), ". ", " ".join(lines))
+    mark = named.status_mark(basis.status)
+    return (Mark(mark.text.capitalize(), mark.tone), say("separator.sentences"), join_sentences(lines))
 
 
 def stronger_audit(report: AuditReport) -> str:
@@ -169,4 +160,4 @@ def stronger_audit(report: AuditReport) -> str:
     if requirement.references is not None and requirement.references < answer.ENOUGH_RECORDS:
         key = "stronger.references" if requirement.references else "stronger.no_references"
         lines.append(say(key, references=requirement.references))
-    return " ".join(lines)
+    return join_sentences(lines)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.core.results import AuditReport, MechanismResult
-from audit.core.rounding import at_delta, confidence, down, near, rate, target, up
 from reports import headline
 from reports.pages.blocks import Number, Tone
+from reports.words.language import say
+from reports.words.numbers import at_delta, confidence, down, near, rate, target, up
 from reports.words.phrases import proof
 
 EXPECTED_HITS = 10  # a headline rate needs so many expected false positives
@@ -47,12 +48,8 @@ def finest(mechanism: MechanismResult) -> Finest | None:
 def reason(report: AuditReport) -> str:
     """Why the cover has no verdict."""
     if headline.has_coins(report):
-        return "Nobody stated an ε, so nothing could be contradicted. The figures say how much the attacks found."
-    return (
-        "The figures say how well attacks tell the given members from the given nonmembers. No ε follows from them: "
-        "membership was decided by a split of the data and not by recorded coins, so a difference between the two parts need "
-        "not be leakage."
-    )
+        return say("unclaimed.nobody_stated_an_so_nothing")
+    return say("unclaimed.the_figures_say_how_well")
 
 
 def sentence(report: AuditReport) -> str:
@@ -63,13 +60,22 @@ def sentence(report: AuditReport) -> str:
         if point:
             low, high = rate(point.lower, point.members, "down"), rate(point.upper, point.members, "up")
             sentences.append(
-                f"At {target(point.fpr)} false positives the attack “{point.attack}” finds {rate(point.tpr, point.members)} of "
-                f"the members of “{mechanism.name}” (interval {low} to {high})."
+                say(
+                    "unclaimed.at_false_positives_the_attack",
+                    target=target(point.fpr),
+                    attack=point.attack,
+                    rate=rate(point.tpr, point.members),
+                    name=mechanism.name,
+                    low=low,
+                    high=high,
+                )
             )
         best = headline.free(mechanism) or headline.in_family(mechanism)
         if best is not None:
-            sentences.append(f"For “{mechanism.name}” {proof(report, best)} is proven {at_delta(report.delta)}.")
-    return " ".join(sentences) or "Nothing was measured."
+            sentences.append(
+                say("unclaimed.for_is_proven", name=mechanism.name, proof=proof(report, best), at_delta=at_delta(report.delta))
+            )
+    return " ".join(sentences) or say("unclaimed.nothing_was_measured")
 
 
 def numbers(report: AuditReport) -> tuple[Number, ...]:
@@ -81,12 +87,17 @@ def numbers(report: AuditReport) -> tuple[Number, ...]:
 def _rate_sentence(mechanism: MechanismResult | None) -> Number:
     point = finest(mechanism) if mechanism else None
     if point is None:
-        return Number(label="Members found", value="none", detail="No rate is measured well enough", tone=Tone.MEASURED)
+        return Number(
+            label=say("unclaimed.members_found"),
+            value=say("word.none"),
+            detail=say("unclaimed.no_rate_is_measured_well"),
+            tone=Tone.MEASURED,
+        )
     low, high = rate(point.lower, point.members, "down"), rate(point.upper, point.members, "up")
     return Number(
-        label=f"Members found at {target(point.fpr)} FPR",
+        label=say("unclaimed.members_found_at_fpr", target=target(point.fpr)),
         value=rate(point.tpr, point.members),
-        detail=f"Interval {low} to {high}. Attack: {point.attack}",
+        detail=say("unclaimed.interval_to_attack", low=low, high=high, attack=point.attack),
         tone=Tone.MEASURED,
     )
 
@@ -95,11 +106,16 @@ def _area(mechanism: MechanismResult | None) -> Number:
     attacks = [attack for game in mechanism.games for attack in game.attacks] if mechanism else []
     best = max(attacks, key=lambda attack: attack.auc, default=None)
     if best is None:
-        return Number(label="Largest AUC", value="none", detail="No attack was run", tone=Tone.MEASURED)
+        return Number(
+            label=say("unclaimed.largest_auc"),
+            value=say("word.none"),
+            detail=say("unclaimed.no_attack_was_run"),
+            tone=Tone.MEASURED,
+        )
     return Number(
-        label="Largest AUC",
+        label=say("unclaimed.largest_auc"),
         value=near(best.auc, 3),
-        detail=f"Interval {down(best.auc_lower, 3)} to {up(best.auc_upper, 3)}; 0.5 is chance. Attack: {best.scorer}",
+        detail=say("unclaimed.interval_to_0_5_is", down=down(best.auc_lower, 3), up=up(best.auc_upper, 3), scorer=best.scorer),
         tone=Tone.MEASURED,
     )
 
@@ -108,12 +124,12 @@ def _epsilon(report: AuditReport, mechanism: MechanismResult | None) -> Number:
     best = (headline.free(mechanism) or headline.in_family(mechanism)) if mechanism else None
     if best is None:
         split = not headline.has_coins(report)
-        detail = "A split of the data proves no ε" if split else "No bound was computed"
-        return Number(label="Proven ε", value="none", detail=detail, tone=Tone.CHANCE)
-    at = f"{at_delta(report.delta)}, {confidence(report.confidence)} confidence"
+        detail = say("unclaimed.a_split_of_the_data") if split else say("unclaimed.no_bound_was_computed")
+        return Number(label=say("unclaimed.proven"), value=say("word.none"), detail=detail, tone=Tone.CHANCE)
+    at = say("unclaimed.confidence", at_delta=at_delta(report.delta), confidence=confidence(report.confidence))
     return Number(
-        label="Proven ε, at least",
+        label=say("cover.proven_at_least"),
         value=down(best.bound.epsilon),
-        detail=f"{at}. Ceiling {down(best.bound.ceiling)}. Attack: {best.attack}",
+        detail=say("unclaimed.ceiling_attack", at=at, down=down(best.bound.ceiling), attack=best.attack),
         tone=Tone.MEASURED,
     )

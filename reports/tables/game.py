@@ -7,10 +7,11 @@ import math
 from audit.core.claims import LowerBound, NegativeControl
 from audit.core.evaluation import GroupSpread
 from audit.core.game_results import GameResult, GroupResult
-from audit.core.rounding import DASH, confidence, count, down, near, percent, rate, target, up
 from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
-from reports.words import en
+from reports.words import named
+from reports.words.language import recorded, say
+from reports.words.numbers import confidence, count, down, near, not_measured, percent, rate, target, up
 
 LEVEL = 4  # the column that is left out where all bounds have the same confidence
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
@@ -24,7 +25,7 @@ def bounds(game: GameResult) -> Table:
         for free in (True, False)
     ]
     levels = {bound.confidence for bound in bounds}
-    alone = f" Each holds on its own with {confidence(min(levels))} confidence, so that all of them hold together."
+    alone = say("game_table.each_holds_on_its_own", confidence=confidence(min(levels)))
     rows = tuple(
         (
             Mono(source.name),
@@ -35,26 +36,25 @@ def bounds(game: GameResult) -> Table:
             count(bound.comparisons),
             _holds_for(bound),
             _assumptions(bound),
-            bound.selected or "nothing",
+            bound.selected or say("proof.nothing"),
         )
         for source in headline.sources(game)
         for bound in source.bounds
     )
     columns = (
-        Column(title="Attack"),
-        Column(title="Estimator"),
-        Column(title="Proven ε", right=True),
-        Column(title="Ceiling", right=True),
-        Column(title="Confidence", right=True),
-        Column(title="Searched", right=True),
-        Column(title="Holds for", share=1),
-        Column(title="Assumes", share=1),
-        Column(title="Ended on", share=1),
+        Column(title=say("game_table.attack")),
+        Column(title=say("game_table.estimator")),
+        Column(title=say("unclaimed.proven"), right=True),
+        Column(title=say("game_table.ceiling"), right=True),
+        Column(title=say("game_table.confidence"), right=True),
+        Column(title=say("game_table.searched"), right=True),
+        Column(title=say("game_table.holds_for"), share=1),
+        Column(title=say("game_table.assumes"), share=1),
+        Column(title=say("game_table.ended_on"), share=1),
     )
     indices = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]
     return Table(
-        caption="Proven ε of each attack and estimator, the largest in bold. Searched: how many thresholds or guess counts were"
-        f" tried; their number was fixed before the scores were seen and is paid for.{alone if len(levels) == 1 else ''}",
+        caption=say("game_table.proven_of_each_attack_and", alone=alone if len(levels) == 1 else ""),
         columns=tuple(columns[i] for i in indices),
         rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,
@@ -71,12 +71,12 @@ def estimates(game: GameResult) -> Table | None:
     if not rows:
         return None
     return Table(
-        caption="Estimates without a guarantee, never held against a claim.",
+        caption=say("game_table.estimates_without_a_guarantee_never"),
         columns=(
-            Column(title="Attack"),
-            Column(title="Method"),
+            Column(title=say("game_table.attack")),
+            Column(title=say("game_table.method")),
             Column(title="ε", right=True),
-            Column(title="Why it is no bound", share=1),
+            Column(title=say("game_table.why_it_is_no_bound"), share=1),
         ),
         rows=rows,
         small=True,
@@ -91,26 +91,36 @@ def rates(game: GameResult, with_claim: bool) -> Table:
         for point in attack.tpr_at:
             first: tuple[Text, ...] = (Mono(attack.scorer), target(point.target_fpr))
             if point.tpr is None or point.false_positives is None or point.true_positives is None:
-                rows.append((*first, "not resolved", f"finest: 1 in {count(nonmembers)}", "", "", _limit(point.allowed)))
+                rows.append(
+                    (
+                        *first,
+                        say("game_table.not_resolved"),
+                        say("game_table.finest_1_in", count=count(nonmembers)),
+                        "",
+                        "",
+                        _limit(point.allowed),
+                    )
+                )
                 continue
-            interval = f"{rate(point.lower, members, 'down')} to {rate(point.upper, members, 'up')}"
-            hits = f"{count(point.true_positives)} of {count(members)}"
-            wrong = f"{count(point.false_positives)} of {count(nonmembers)}"
+            interval = say("game_table.to", rate=rate(point.lower, members, "down"), rate_2=rate(point.upper, members, "up"))
+            hits = say("game_table.of", count=count(point.true_positives), count_2=count(members))
+            wrong = say("game_table.of", count=count(point.false_positives), count_2=count(nonmembers))
             rows.append((*first, rate(point.tpr, members), interval, hits, wrong, _limit(point.allowed)))
     columns = (
-        Column(title="Attack"),
+        Column(title=say("game_table.attack")),
         Column(title="FPR", right=True, share=0.5),
         Column(title="TPR", right=True, share=0.75),
-        Column(title="Interval", right=True, share=1.1),
-        Column(title="Members found", right=True, share=1),
-        Column(title="False positives", right=True, share=1),
-        Column(title="Allowed", right=True, share=0.6),
+        Column(title=say("game_table.interval"), right=True, share=1.1),
+        Column(title=say("unclaimed.members_found"), right=True, share=1),
+        Column(title=say("game_table.false_positives"), right=True, share=1),
+        Column(title=say("game_table.allowed"), right=True, share=0.6),
     )
     last = None if with_claim else -1
     return Table(
-        caption=f"Share of members found at fixed false positive rates. The intervals of one attack hold together with "
-        f"{confidence(min(attack.roc.confidence for attack in game.attacks))} confidence. Guessing finds as "
-        "many members as the FPR says." + (" Allowed: the most that the claim leaves any attack." if with_claim else ""),
+        caption=say(
+            "game_table.share_of_members_found_at", confidence=confidence(min(attack.roc.confidence for attack in game.attacks))
+        )
+        + (say("game_table.allowed_the_most_that_the") if with_claim else ""),
         columns=columns[:last],
         rows=tuple(row[:last] for row in rows),
         small=True,
@@ -120,15 +130,19 @@ def rates(game: GameResult, with_claim: bool) -> Table:
 def overall(game: GameResult) -> Table:
     """AUC of each attack, for games without bounds."""
     rows = tuple(
-        (Mono(attack.scorer), near(attack.auc, 3), f"{down(attack.auc_lower, 3)} to {up(attack.auc_upper, 3)}")
+        (
+            Mono(attack.scorer),
+            near(attack.auc, 3),
+            say("game_table.to_2", down=down(attack.auc_lower, 3), up=up(attack.auc_upper, 3)),
+        )
         for attack in game.attacks
     )
     return Table(
-        caption="Area under the ROC of each attack; one half is chance. An average over all records says nothing of the worst.",
+        caption=say("game_table.area_under_the_roc_of"),
         columns=(
-            Column(title="Attack"),
+            Column(title=say("game_table.attack")),
             Column(title="AUC", right=True, share=1),
-            Column(title="Interval", right=True, share=1),
+            Column(title=say("game_table.interval"), right=True, share=1),
         ),
         rows=rows,
         small=True,
@@ -141,13 +155,13 @@ def control(game: GameResult) -> Table | None:
     if not rows:
         return None
     return Table(
-        caption="Negative control: the same statistics on coins drawn anew, which no attack can know.",
+        caption=say("game_table.negative_control_the_same_statistics"),
         columns=(
-            Column(title="Attack"),
-            Column(title="Repetitions", right=True, share=1),
-            Column(title="False alarms", right=True, share=1),
-            Column(title="Allowed", right=True, share=1),
-            Column(title="Result", share=1),
+            Column(title=say("game_table.attack")),
+            Column(title=say("game_table.repetitions"), right=True, share=1),
+            Column(title=say("game_table.false_alarms"), right=True, share=1),
+            Column(title=say("game_table.allowed"), right=True, share=1),
+            Column(title=say("game_table.result"), share=1),
         ),
         rows=rows,
         small=True,
@@ -157,16 +171,21 @@ def control(game: GameResult) -> Table | None:
 def records(stand_out: outliers.Outliers) -> Table:
     """The members that stand out more than chance allows."""
     rows = tuple(
-        (Mono(record.record), record.label, near(record.score, 3), f"{count(above)} of {count(stand_out.nonmembers)}")
+        (
+            Mono(record.record),
+            record.label,
+            near(record.score, 3),
+            say("game_table.of", count=count(above), count_2=count(stand_out.nonmembers)),
+        )
         for record, above in stand_out.records
     )
     return Table(
-        caption="Members whose scores stand out, under keyed names, with the nonmembers that score at least as high.",
+        caption=say("game_table.members_whose_scores_stand_out"),
         columns=(
-            Column(title="Record"),
-            Column(title="Label"),
-            Column(title="Score", right=True),
-            Column(title="Nonmembers as high", right=True),
+            Column(title=say("game_table.record")),
+            Column(title=say("game_table.label")),
+            Column(title=say("game_table.score"), right=True),
+            Column(title=say("game_table.nonmembers_as_high"), right=True),
         ),
         rows=rows,
         small=True,
@@ -178,34 +197,35 @@ def groups(game: GameResult) -> Table:
     spreads = {} if game.evaluation is None else {_name(group): group.auc for group in game.evaluation.groups}
     rows = tuple(
         (
-            group.group,
+            recorded(group.group),
             count(group.members),
             count(group.nonmembers),
-            DASH if group.auc is None else near(group.auc, 3),
+            not_measured() if group.auc is None else near(group.auc, 3),
             _interval(group),
-            DASH if (spread := spreads.get(group.group)) is None else f"{near(spread.mean, 3)} ± {near(spread.std, 3)}",
-            DASH if group.accuracy is None else percent(group.accuracy),
-            "rough" if min(group.members, group.nonmembers) < SMALL_SIDE else "",
+            not_measured()
+            if (spread := spreads.get(group.group)) is None
+            else f"{near(spread.mean, 3)} ± {near(spread.std, 3)}",
+            not_measured() if group.accuracy is None else percent(group.accuracy),
+            say("game_table.rough") if min(group.members, group.nonmembers) < SMALL_SIDE else "",
         )
         for group in game.groups
     )
     columns = (
-        Column(title="Group"),
-        Column(title="Members", right=True),
-        Column(title="Nonmembers", right=True),
+        Column(title=say("game_table.group")),
+        Column(title=say("game_table.members"), right=True),
+        Column(title=say("game_table.nonmembers"), right=True),
         Column(title="AUC", right=True),
-        Column(title="Interval", right=True),
-        Column(title="AUC over models", right=True),
-        Column(title="Own label", right=True),
+        Column(title=say("game_table.interval"), right=True),
+        Column(title=say("game_table.auc_over_models"), right=True),
+        Column(title=say("game_table.own_label"), right=True),
         Column(title=""),
     )
-    indices = [i for i in range(len(columns)) if any(row[i] not in ("", DASH) for row in rows)]
-    warning = f" Rough: fewer than {SMALL_SIDE} members or nonmembers." if any(row[-1] for row in rows) else ""
+    indices = [i for i in range(len(columns)) if any(row[i] not in ("", not_measured()) for row in rows)]
+    warning = say("game_table.rough_fewer_than_members_or", SMALL_SIDE=SMALL_SIDE) if any(row[-1] for row in rows) else ""
     return Table(
-        caption="Every group with its counts and the attack's AUC in it (chance is 0.5). The intervals of a column hold "
-        f"together with {percent(game.attacks[0].roc.confidence, 0)} confidence where scores are independent."
-        + (" Over models: mean ± standard deviation, each trained model once the target." if spreads else "")
-        + f" Own label: how often the model answers with the label that the record carries, be it wrong.{warning}",
+        caption=say("game_table.every_group_with_its_counts", percent=percent(game.attacks[0].roc.confidence, 0))
+        + (say("game_table.over_models_mean_standard_deviation") if spreads else "")
+        + say("game_table.own_label_how_often_the", warning=warning),
         columns=tuple(columns[i] for i in indices),
         rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,
@@ -219,8 +239,8 @@ def _name(group: GroupSpread) -> str:
 
 def _interval(group_result: GroupResult) -> str:
     if group_result.auc_lower is None or group_result.auc_upper is None:
-        return DASH
-    return f"{down(group_result.auc_lower, 3)} to {up(group_result.auc_upper, 3)}"
+        return not_measured()
+    return say("game_table.to_2", down=down(group_result.auc_lower, 3), up=up(group_result.auc_upper, 3))
 
 
 def _proof_cell(bound: LowerBound, leads: bool) -> Piece:
@@ -228,19 +248,21 @@ def _proof_cell(bound: LowerBound, leads: bool) -> Piece:
 
 
 def _holds_for(bound: LowerBound) -> str:
-    return "any mechanism" if bound.family is None else f"{en.family(bound.family)} only"
+    return (
+        say("game_table.any_mechanism") if bound.family is None else say("game_table.only", family=named.family(bound.family))
+    )
 
 
 def _assumptions(bound: LowerBound) -> str:
-    return ", ".join(en.ASSUMPTIONS[assume] for assume in bound.assumes) or "nothing"
+    return say("separator.words").join(named.assumption(assume) for assume in bound.assumes) or say("proof.nothing")
 
 
 def _limit(share: float | None) -> str:
-    return "no limit" if share is None or math.isinf(share) else percent(share, side="up")
+    return say("number.no_limit") if share is None or math.isinf(share) else percent(share, side="up")
 
 
 def _control(name: str, negative_control: NegativeControl) -> tuple[Text, ...]:
-    result = Mark("passed", Tone.GOOD) if negative_control.passed else Mark("failed", Tone.BAD)
+    result = Mark(say("game_table.passed"), Tone.GOOD) if negative_control.passed else Mark(say("status.failed"), Tone.BAD)
     return (
         Mono(name),
         count(negative_control.repetitions),

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from audit.core.evaluation import Evaluation, RecordSpread, Spread
 from audit.core.game_results import GameResult
-from audit.core.rounding import DASH, count, near, percent, plural, target
 from reports import outliers
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text
-from reports.words import en
-from reports.words.phrases import sentence
+from reports.words.language import many, say
+from reports.words.numbers import count, near, not_measured, percent, target
+from reports.words.phrases import join_sentences, sentence
 
 MOST_RECORDS = 10
 MOST_GROUPS = 30
@@ -22,8 +22,8 @@ def blocks(game: GameResult) -> list[Block]:
     if evaluation is None:
         return []
     blocks_of_game: list[Block] = [
-        Heading(text="Across the trained models"),
-        Paragraph(text=en.DESCRIPTIVE),
+        Heading(text=say("models.across_the_trained_models")),
+        Paragraph(text=say("descriptive")),
         spreads(evaluation),
     ]
     blocks_of_game += [thresholds(evaluation)] if evaluation.thresholds else []
@@ -34,7 +34,7 @@ def blocks(game: GameResult) -> list[Block]:
         blocks_of_game.append(groups(evaluation))
     blocks_of_game += [units(evaluation)] if evaluation.units else []
     if evaluation.fidelity is not None:
-        title = "References. " if evaluation.fidelity.matches else "Weak attack. "
+        title = say("models.references") if evaluation.fidelity.matches else say("models.weak_attack")
         blocks_of_game.append(Paragraph(text=(Strong(title), sentence(evaluation.fidelity.sentence))))
     return blocks_of_game
 
@@ -42,26 +42,20 @@ def blocks(game: GameResult) -> list[Block]:
 def exposures(evaluation: Evaluation, canaries: int) -> list[Block]:
     """The records that stand out more than chance allows, with the test; a sentence where there is none."""
     outlying = outliers.of_models(evaluation, canaries)
-    test = (
-        f"tested for each of the {count(canaries)} records by the binomial tail, at {percent(outliers.SIGNIFICANCE, 0)} for "
-        "all of them together, as if its scores were drawn anew for each model; models share references, so this is approximate"
-    )
+    test = say("models.tested_for_each_of_the", count=count(canaries), percent=percent(outliers.SIGNIFICANCE, 0))
     if not outlying:
-        return [Paragraph(text=f"No record is found in more models trained on it than chance allows ({test}).")]
+        return [Paragraph(text=say("models.no_record_is_found_in", test=test))]
     listed_records = outlying[:MOST_RECORDS]
     remark = (
-        f" {plural(len(outlying) - len(listed_records), 'further record')} in report.json."
+        say("models.in_report_json", many=many("noun.further_record", len(outlying) - len(listed_records)))
         if len(outlying) > len(listed_records)
         else ""
     )
-    subject = (
-        f"At least {plural(len(outlying), 'record')}"
-        if len(outlying) == len(evaluation.records)
-        else plural(len(outlying), "record")
-    )
-    verb = "is" if len(outlying) == 1 else "are"
+    key = "outlying.at_least" if len(outlying) == len(evaluation.records) else "outlying.found"
+    subject = many("noun.record", len(outlying))
+    form = "one" if len(outlying) == 1 else "many"
     return [
-        Paragraph(text=f"{subject} {verb} found in more models trained on it than chance allows ({test}). {en.INTERNAL}"),
+        Paragraph(text=join_sentences([say(f"{key}.{form}", records=subject, test=test), say("internal.table")])),
         records(evaluation, listed_records, remark),
     ]
 
@@ -74,9 +68,8 @@ def spreads(evaluation: Evaluation) -> Table:
         own = {figure.figure: figure for figure in scorer.figures}
         rows.append((Mono(scorer.scorer), *(_spread(own.get(figure)) for figure in figures)))
     return Table(
-        caption=f"{_targets_text(evaluation)} once the target, all others its references: mean ± sample "
-        "standard deviation over targets [smallest, largest]. Targets share references, so this is no confidence interval.",
-        columns=(Column(title="Attack"), *(Column(title=_figure(figure), right=True) for figure in figures)),
+        caption=say("models.once_the_target_all_others", targets_text=_targets_text(evaluation)),
+        columns=(Column(title=say("game_table.attack")), *(Column(title=_figure(figure), right=True) for figure in figures)),
         rows=tuple(rows),
         small=True,
     )
@@ -89,19 +82,18 @@ def thresholds(evaluation: Evaluation) -> Table:
             target(threshold.nominal_fpr),
             percent(threshold.realised_fpr),
             percent(threshold.tpr),
-            DASH if threshold.precision is None else percent(threshold.precision),
+            not_measured() if threshold.precision is None else percent(threshold.precision),
         )
         for threshold in evaluation.thresholds
     ]
     prior = percent(evaluation.thresholds[0].prior)
     return Table(
-        caption=f"Thresholds of {evaluation.leading} set on nonmembers of the other models and applied to each target, means "
-        f"over targets. Precision: share of members among those called members if {prior} of all candidates are members.",
+        caption=say("models.thresholds_of_set_on_nonmembers", leading=evaluation.leading, prior=prior),
         columns=(
-            Column(title="Intended FPR", right=True),
-            Column(title="Realised FPR (chance)", right=True),
+            Column(title=say("models.intended_fpr"), right=True),
+            Column(title=say("models.realised_fpr_chance"), right=True),
             Column(title="TPR", right=True),
-            Column(title="Precision", right=True),
+            Column(title=say("models.precision"), right=True),
         ),
         rows=tuple(rows),
         small=True,
@@ -115,15 +107,13 @@ def records(evaluation: Evaluation, record_spreads: Sequence[RecordSpread], rema
         for record in record_spreads
     ]
     return Table(
-        caption="Records that stand out over all models trained on them, under keyed names. FPR: median share of nonmembers "
-        "that score at least as high. Found: share of those models in which the record is found at "
-        f"{percent(evaluation.at_fpr)} false positives; chance is the same {percent(evaluation.at_fpr)}.{remark}",
+        caption=say("models.records_that_stand_out_over", percent=percent(evaluation.at_fpr), remark=remark),
         columns=(
-            Column(title="Record"),
-            Column(title="Label"),
+            Column(title=say("game_table.record")),
+            Column(title=say("game_table.label")),
             Column(title="FPR", right=True),
-            Column(title="Found", right=True),
-            Column(title="Models", right=True),
+            Column(title=say("models.found"), right=True),
+            Column(title=say("models.models"), right=True),
         ),
         rows=tuple(rows),
         small=True,
@@ -132,7 +122,7 @@ def records(evaluation: Evaluation, record_spreads: Sequence[RecordSpread], rema
 
 def _share(fpr: float, resolution: float) -> str:
     """A share of nonmembers; no share is printed as zero, a sample shows none below one over its size."""
-    return f"below {percent(resolution)}" if fpr == 0 else percent(fpr)
+    return say("models.below", percent=percent(resolution)) if fpr == 0 else percent(fpr)
 
 
 def groups(evaluation: Evaluation) -> Table:
@@ -142,9 +132,9 @@ def groups(evaluation: Evaluation) -> Table:
     ]
     rest = len(evaluation.groups) - len(rows)
     return Table(
-        caption=f"AUC of {evaluation.leading} inside each group, over targets."
-        + (f" {plural(rest, 'further group')} in report.json." if rest > 0 else ""),
-        columns=(Column(title="Column"), Column(title="Group"), Column(title="AUC", right=True)),
+        caption=say("models.auc_of_inside_each_group", leading=evaluation.leading)
+        + (say("models.in_report_json", many=many("noun.further_group", rest)) if rest > 0 else ""),
+        columns=(Column(title=say("models.column")), Column(title=say("game_table.group")), Column(title="AUC", right=True)),
         rows=tuple(rows),
         small=True,
     )
@@ -158,12 +148,11 @@ def units(evaluation: Evaluation) -> Table:
         own = {figure.figure: figure for figure in unit.figures}
         rows.append((unit.column, count(unit.units), near(unit.records, 1), *(_spread(own.get(figure)) for figure in figures)))
     return Table(
-        caption=f"{evaluation.leading} on several records of one unit at once, all trained on or none, scores averaged; over "
-        "targets. Coins decided record by record, so this says nothing of a guarantee for units.",
+        caption=say("models.on_several_records_of_one", leading=evaluation.leading),
         columns=(
-            Column(title="Unit"),
-            Column(title="Units", right=True),
-            Column(title="Records a unit", right=True),
+            Column(title=say("models.unit")),
+            Column(title=say("models.units"), right=True),
+            Column(title=say("models.records_a_unit"), right=True),
             *(Column(title=_figure(figure), right=True) for figure in figures),
         ),
         rows=tuple(rows),
@@ -174,29 +163,33 @@ def units(evaluation: Evaluation) -> Table:
 def _targets_text(evaluation: Evaluation) -> str:
     """Which models were targets, as the beginning of a sentence."""
     if not evaluation.spared:
-        return f"Each of {plural(evaluation.targets, 'trained model')}"
-    return (
-        f"Each of {count(evaluation.targets)} of {plural(evaluation.targets + evaluation.spared, 'trained model')}, "
-        "evenly spread,"
+        return say("models.each_of", many=many("noun.trained_model", evaluation.targets))
+    return say(
+        "models.each_of_of_evenly_spread",
+        count=count(evaluation.targets),
+        many=many("noun.trained_model", evaluation.targets + evaluation.spared),
     )
 
 
 def _again(evaluation: Evaluation) -> str:
     """Whether targets agree on who is exposed, in a sentence."""
     if evaluation.reproducibility is None or evaluation.chance is None:
-        return f"No record was found at {percent(evaluation.at_fpr)} false positives in two models that both trained on it."
-    return (
-        f"The lists of records that {evaluation.leading} finds at {percent(evaluation.at_fpr)} false positives in two "
-        f"models, among those that both trained on, overlap by {percent(evaluation.reproducibility)} (Jaccard, mean over "
-        f"pairs); random lists of the same lengths would by {percent(evaluation.chance)}."
+        return say("models.no_record_was_found_at", percent=percent(evaluation.at_fpr))
+    return say(
+        "models.the_lists_of_records_that",
+        leading=evaluation.leading,
+        percent=percent(evaluation.at_fpr),
+        percent_2=percent(evaluation.reproducibility),
+        percent_3=percent(evaluation.chance),
     )
 
 
 def _figure(name: str) -> str:
-    return {"auc": "AUC"}.get(name, name.replace("tpr", "TPR").replace("fpr", "FPR"))
+    tpr, _, fpr = name.partition(" at fpr ")
+    return say("rates.tpr_at", fpr=target(float(fpr))) if tpr == "tpr" and fpr else {"auc": "AUC"}.get(name, name)
 
 
 def _spread(spread: Spread | None) -> str:
     if spread is None:
-        return "not resolved"
+        return say("game_table.not_resolved")
     return f"{near(spread.mean, 3)} ± {near(spread.std, 3)} [{near(spread.lowest, 3)}, {near(spread.highest, 3)}]"

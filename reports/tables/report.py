@@ -5,10 +5,11 @@ from __future__ import annotations
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
 from audit.core.results import AuditReport, MechanismResult
-from audit.core.rounding import DASH, count, down, figure, percent, power, significant, up
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone
-from reports.words import en
+from reports.words import named
+from reports.words.language import recorded, say
+from reports.words.numbers import count, down, figure, not_measured, percent, power, significant, up
 
 MOST_RECORDS = 20
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
@@ -29,24 +30,28 @@ def overview(report: AuditReport) -> Table:
                 (
                     Mono(mechanism.name),
                     Mono(game.name),
-                    up(claim.epsilon) if claim else "none",
-                    "none" if free is None else f"{down(free.epsilon)} of {down(free.ceiling)}",
-                    "none"
+                    up(claim.epsilon) if claim else say("word.none"),
+                    say("word.none") if free is None else say("table.of", down=down(free.epsilon), down_2=down(free.ceiling)),
+                    say("word.none")
                     if inside is None
-                    else f"{down(inside.epsilon)} of {down(inside.ceiling)} ({en.family(inside.family or '')})",
-                    percent(best_rate[1].tpr) if best_rate else DASH,
+                    else say(
+                        "table.of_2",
+                        down=down(inside.epsilon),
+                        down_2=down(inside.ceiling),
+                        family=named.family(inside.family or ""),
+                    ),
+                    percent(best_rate[1].tpr) if best_rate else not_measured(),
                 )
             )
     return Table(
-        caption=f"Every training and game at δ = {power(report.delta)}. Claims are rounded up; each bound stands before the "
-        "ceiling of its own game, the most that perfect scores would have proven there, both rounded down.",
+        caption=say("table.every_training_and_game_at", power=power(report.delta)),
         columns=(
-            Column(title="Training"),
-            Column(title="Game"),
-            Column(title="Claimed ε", right=True),
-            Column(title="Proven ε", right=True),
-            Column(title="Inside a family", share=1),
-            Column(title="TPR at 1 % FPR (chance 1 %)", right=True),
+            Column(title=say("page.training")),
+            Column(title=say("table.game")),
+            Column(title=say("table.claimed"), right=True),
+            Column(title=say("unclaimed.proven"), right=True),
+            Column(title=say("table.inside_a_family"), share=1),
+            Column(title=say("table.tpr_at_1_fpr_chance"), right=True),
         ),
         rows=tuple(rows),
     )
@@ -58,27 +63,26 @@ def claims(mechanism: MechanismResult) -> Table:
     deltas, units = {claim.delta for claim in mechanism.claims}, {claim.unit for claim in mechanism.claims}
     rows = tuple(
         (
-            claim.source if len(units) == 1 else f"{claim.source}, per {claim.unit}",
+            claim.source if len(units) == 1 else say("table.per", source=claim.source, unit=claim.unit),
             up(claim.epsilon),
             power(claim.delta),
-            en.family(claim.family) if claim.family else "any with this (ε, δ)",
-            claim.note or "none",
-            Mark(*en.OUTCOMES[outcomes.get(claim)]),
+            named.family(claim.family) if claim.family else say("table.any_with_this"),
+            claim.note or say("word.none"),
+            named.outcome_mark(outcomes.get(claim)),
         )
         for claim in mechanism.claims
     )
     columns = (
-        Column(title="Source", share=1),
+        Column(title=say("table.source"), share=1),
         Column(title="ε", right=True),
         Column(title="δ", right=True),
-        Column(title="Asserted mechanism", share=1),
-        Column(title="Remarks", share=1.2),
-        Column(title="Verdict"),
+        Column(title=say("table.asserted_mechanism"), share=1),
+        Column(title=say("table.remarks"), share=1.2),
+        Column(title=say("table.verdict")),
     )
     indices = [i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1]
     return Table(
-        caption=f"What is claimed for {mechanism.name}, each figure with its source. A bound inside a family of mechanisms can "
-        "contradict only a claim that asserts that family.",
+        caption=say("table.what_is_claimed_for_each", name=mechanism.name),
         columns=tuple(columns[i] for i in indices),
         rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,
@@ -88,24 +92,28 @@ def claims(mechanism: MechanismResult) -> Table:
 def parameters(mechanism: Event) -> tuple[tuple[Text, ...], ...]:
     """The parameters of a mechanism as rows of two."""
     rate = sample_rate(mechanism)
-    rate_row = () if rate is None else (("Sample rate", f"{significant(rate)} per {_record(mechanism)} and step"),)
+    rate_row = (
+        ()
+        if rate is None
+        else ((say("table.sample_rate"), say("table.per_and_step", significant=significant(rate), record=_record(mechanism))),)
+    )
     noisy = noisy_steps(mechanism)
     if noisy is not None:
         return (
-            ("Mechanism", "DP-SGD: Poisson batches, clipped gradients, Gaussian noise on the sum"),
-            ("Noise multiplier", f"{significant(noisy.noise_multiplier)} times the clip norm"),
-            ("Clip norm", f"{significant(noisy.clip_norm)} (l2, over all parameters)"),
+            (say("table.mechanism"), say("table.dp_sgd_poisson_batches_clipped")),
+            (say("table.noise_multiplier"), say("table.times_the_clip_norm", significant=significant(noisy.noise_multiplier))),
+            (say("table.clip_norm"), say("table.l2_over_all_parameters", significant=significant(noisy.clip_norm))),
             *rate_row,
-            ("Steps", count(noisy.steps)),
+            (say("table.steps"), count(noisy.steps)),
         )
-    plain = "Plain stochastic gradient training: no clipping, no noise, no guarantee"
-    name = plain if is_non_private(mechanism) else f"{mechanism}"
-    return (("Mechanism", name), *rate_row, ("Steps", count(steps(mechanism))))
+    plain = say("table.plain_stochastic_gradient_training_no")
+    name = plain if is_non_private(mechanism) else recorded(str(mechanism))
+    return ((say("table.mechanism"), name), *rate_row, (say("table.steps"), count(steps(mechanism))))
 
 
 def _record(mechanism: Event) -> str:
     """Return the word for what is sampled."""
-    return "record" if (protection_unit := unit(mechanism)) == "example" else protection_unit
+    return say("record.word") if (protection_unit := unit(mechanism)) == "example" else recorded(protection_unit)
 
 
 def mechanism_table(mechanism: MechanismResult) -> Table | None:
@@ -113,9 +121,9 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
     if mechanism.mechanism is None:
         return None
     return Table(
-        caption=f"What {mechanism.name} does to the data"
-        + ("; the accountants were given these same values." if mechanism.trajectories else "."),
-        columns=(Column(title="Parameter", share=0.33), Column(title="Value", share=0.67)),
+        caption=say("table.what_does_to_the_data", name=mechanism.name)
+        + (say("table.the_accountants_were_given_these") if mechanism.trajectories else say("separator.end")),
+        columns=(Column(title=say("table.parameter"), share=0.33), Column(title=say("page.value"), share=0.67)),
         rows=parameters(mechanism.mechanism),
     )
 
@@ -123,11 +131,14 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
 def checks(mechanism: MechanismResult) -> Table:
     """The assumptions with their status."""
     return Table(
-        caption=("What the claim rests on." if mechanism.claims else "What was checked.")
-        + " Checked: this run tested it. Declared: the owner stated it. "
-        "Gap: known not to hold, or not covered. Failed: tested and found false.",
-        columns=(Column(title="Item", share=0.32), Column(title="Value", share=0.52), Column(title="Status", share=0.16)),
-        rows=tuple((check.item, check.value, Mark(*en.STATUS[check.status])) for check in mechanism.checks),
+        caption=(say("table.what_the_claim_rests_on") if mechanism.claims else say("table.what_was_checked"))
+        + say("table.checked_this_run_tested_it"),
+        columns=(
+            Column(title=say("page.item"), share=0.32),
+            Column(title=say("page.value"), share=0.52),
+            Column(title=say("table.status"), share=0.16),
+        ),
+        rows=tuple((check.item, check.value, named.status_mark(check.status)) for check in mechanism.checks),
     )
 
 
@@ -140,13 +151,13 @@ def budget(mechanism: MechanismResult) -> Table:
         cells: list[Text] = []
         for stop in stops:
             later = [(step, value) for step, value in zip(trajectory.steps, trajectory.epsilon, strict=True) if step >= stop]
-            cells.append(up(later[0][1]) if later else DASH)
+            cells.append(up(later[0][1]) if later else not_measured())
         rows.append((trajectory.accountant, *cells))
     return Table(
-        caption=f"Budget of {mechanism.name}: epsilon claimed after so many steps, rounded up.",
+        caption=say("table.budget_of_epsilon_claimed_after", name=mechanism.name),
         columns=(
-            Column(title="Accountant", share=1),
-            *(Column(title=f"{count(s)} steps", right=True, share=0.6) for s in stops),
+            Column(title=say("table.accountant"), share=1),
+            *(Column(title=say("table.steps_2", count=count(s)), right=True, share=0.6) for s in stops),
         ),
         rows=tuple(rows),
     )
@@ -159,20 +170,20 @@ def utility(report: AuditReport) -> Table:
             Mono(result.name),
             metric.name,
             figure(metric.value),
-            "one model" if metric.models < 2 else significant(metric.spread, 2),
+            say("table.one_model") if metric.models < 2 else significant(metric.spread, 2),
             count(metric.models),
         )
         for result in headline.by_gravity(report)
         for metric in result.utility
     )
     return Table(
-        caption=f"{en.utility(report.kind)} Mean over models and sample standard deviation.",
+        caption=say("table.mean_over_models_and_sample", utility_basis=named.utility_basis(report.kind)),
         columns=(
-            Column(title="Training", share=1),
-            Column(title="Metric", share=1),
-            Column(title="Mean", right=True, share=0.7),
-            Column(title="Deviation", right=True, share=0.7),
-            Column(title="Models", right=True, share=0.5),
+            Column(title=say("page.training"), share=1),
+            Column(title=say("table.metric"), share=1),
+            Column(title=say("table.mean"), right=True, share=0.7),
+            Column(title=say("table.deviation"), right=True, share=0.7),
+            Column(title=say("models.models"), right=True, share=0.5),
         ),
         rows=rows,
     )
@@ -180,15 +191,13 @@ def utility(report: AuditReport) -> Table:
 
 def coverage(report: AuditReport) -> Table:
     """Classes of attack and whether they were run."""
-    rows = tuple(
-        (row.attack_class, row.done, Mark(row.status, en.COVERAGE.get(row.status, Tone.PLAIN))) for row in report.coverage
-    )
+    rows = tuple((row.attack_class, row.done, named.coverage_mark(row.status)) for row in report.coverage)
     return Table(
-        caption="Classes of attack. What was not run is listed, because this report says nothing about it.",
+        caption=say("table.classes_of_attack_what_was"),
         columns=(
-            Column(title="Class", share=0.3),
-            Column(title="What was done", share=0.52),
-            Column(title="Status", share=0.18),
+            Column(title=say("table.class"), share=0.3),
+            Column(title=say("table.what_was_done"), share=0.52),
+            Column(title=say("table.status"), share=0.18),
         ),
         rows=rows,
     )
@@ -198,20 +207,20 @@ def policy(report: AuditReport) -> Table:
     """The gates of the configuration."""
     rows = tuple(
         (
-            en.GATES.get(gate.gate, gate.gate),
+            named.gate(gate.gate),
             significant(gate.limit),
-            DASH if gate.found is None else significant(gate.found),
-            Mark("met", Tone.GOOD) if gate.met else Mark("not met", Tone.BAD),
+            not_measured() if gate.found is None else significant(gate.found),
+            Mark(say("table.met"), Tone.GOOD) if gate.met else Mark(say("table.not_met"), Tone.BAD),
         )
         for gate in report.policy
     )
     return Table(
-        caption="The release policy, as the configuration states it.",
+        caption=say("table.the_release_policy_as_the"),
         columns=(
-            Column(title="Gate", share=1),
-            Column(title="Limit", right=True, share=0.4),
-            Column(title="Found", right=True, share=0.4),
-            Column(title="Result", share=0.4),
+            Column(title=say("table.gate"), share=1),
+            Column(title=say("table.limit"), right=True, share=0.4),
+            Column(title=say("models.found"), right=True, share=0.4),
+            Column(title=say("game_table.result"), share=0.4),
         ),
         rows=rows,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from audit.core.results import AuditReport
 from reports.pages.blocks import Column, Mono, Table, Text
+from reports.words.language import say
 
 
 def settings(report: AuditReport) -> Table | None:
@@ -16,8 +17,8 @@ def settings(report: AuditReport) -> Table | None:
         return None
     rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _setting_texts(entries)) for part, entries in parts.items()]
     return Table(
-        caption="The settings that were given. All others have their defaults; the PDF has the whole configuration attached.",
-        columns=(Column(title="Part", share=0.2), Column(title="Settings", share=0.8)),
+        caption=say("settings.the_settings_that_were_given"),
+        columns=(Column(title=say("settings.part"), share=0.2), Column(title=say("settings.settings"), share=0.8)),
         rows=tuple(rows),
         small=True,
     )

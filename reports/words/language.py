@@ -1,10 +1,82 @@
-"""The sentences of a report by key."""
+"""The language a report is written in: its sentences by key, and what reports record in English said in that language."""
 
 from __future__ import annotations
 
-from reports.words.languages import en
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Protocol
 
-LANGUAGE = "en"  # of every sentence, as documents declare it
+from audit import plugins
+from audit.core.errors import ConfigError
+from audit.core.rounding import count
+
+PACKAGE = "reports.words.languages"
+ENGLISH = "en"
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+class Language(Protocol):
+    """One file of `reports/words/languages`.
+
+    Attributes:
+        tag: BCP 47, as documents declare it.
+        sentences: by key; a key has the same names in braces in every language. Forms for one and for many stand on the two
+            sides of a bar.
+        recorded: what reports record in English, and how it is said here; names in braces stand for any text.
+        forbidden: patterns of words that no report in this language may say by themselves.
+        fonts: families for its letters, after that of the Latin ones.
+        spaceless: letters between which no space stands, as the inside of a character class; "" for none.
+    """
+
+    tag: str
+    sentences: Mapping[str, str]
+    recorded: Mapping[str, str]
+    forbidden: tuple[str, ...]
+    fonts: tuple[str, ...]
+    spaceless: str
+
+
+_CURRENT: ContextVar[Language | None] = ContextVar("language", default=None)
+
+
+def find(name: str) -> Language:
+    """Return the language of that name: a file of `reports/words/languages`, or a third party's `package.module:Class`.
+
+    Raises:
+        ConfigError: there is none, or it lacks sentences.
+    """
+    language: Language = plugins.build(PACKAGE, {"kind": name}, "languages")
+    missing = sorted(set(_load(ENGLISH).sentences) - set(language.sentences))
+    if missing:
+        raise ConfigError(
+            f"the language '{name}' lacks {len(missing)} sentences, the first is '{missing[0]}'; add them to its file"
+        )
+    return language
+
+
+@lru_cache(maxsize=1)
+def _load(name: str) -> Language:
+    language: Language = plugins.build(PACKAGE, {"kind": name}, "languages")
+    return language
+
+
+@contextmanager
+def speaking(name: str) -> Iterator[Language]:
+    """Everything rendered inside is in the language of that name."""
+    language = find(name)
+    token = _CURRENT.set(language)
+    try:
+        yield language
+    finally:
+        _CURRENT.reset(token)
+
+
+def current() -> Language:
+    """The language of what is being rendered; English where nobody chose."""
+    return _CURRENT.get() or _load(ENGLISH)
 
 
 def say(key: str, **values: object) -> str:
@@ -13,4 +85,59 @@ def say(key: str, **values: object) -> str:
     >>> say("answer.yes")
     'Yes'
     """
-    return en.SENTENCES[key].format(**values)
+    language = current()
+    text = language.sentences[key].format(**values)
+    return _joints(language.spaceless).sub("", text) if language.spaceless else text
+
+
+@lru_cache(maxsize=8)
+def _joints(letters: str) -> re.Pattern[str]:
+    return re.compile(f"(?<=[{letters}]) (?=[{letters}])")
+
+
+def many(key: str, number: int) -> str:
+    """A count with its noun.
+
+    >>> many("noun.attack", 1), many("noun.attack", 2)
+    ('1 attack', '2 attacks')
+    """
+    forms = current().sentences[key].split("|")
+    return forms[0 if number == 1 else -1].format(count=count(number))
+
+
+def recorded(text: str) -> str:
+    """What a report records in English, in the language of the document; what nobody translated stays as it is.
+
+    >>> recorded("add or remove one record")
+    'add or remove one record'
+    """
+    language = current()
+    return _translated(language.tag, text) if language.recorded and text else text
+
+
+@lru_cache(maxsize=4096)
+def _translated(tag: str, text: str) -> str:
+    fixed = current().recorded.get(text)
+    if fixed is not None:
+        return fixed
+    for pattern, sentence in _patterns(tag):
+        if match := pattern.fullmatch(text):
+            return sentence.format(**{name: recorded(value) for name, value in match.groupdict().items()})
+    if text.endswith("."):
+        return recorded(text[:-1]) + say("separator.end")
+    parts = text.split("; ")
+    return say("separator.clauses").join(recorded(part) for part in parts) if len(parts) > 1 else text
+
+
+@lru_cache(maxsize=8)
+def _patterns(tag: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The templates of a language, those with most fixed letters first."""
+    templates = [(english, own) for english, own in current().recorded.items() if _SLOT.search(english)]
+    templates.sort(key=lambda pair: -len(_SLOT.sub("", pair[0])))
+    return tuple((_pattern(english), own) for english, own in templates)
+
+
+def _pattern(english: str) -> re.Pattern[str]:
+    pieces = _SLOT.split(english)
+    parts = [f"(?P<{piece}>.+?)" if place % 2 else re.escape(piece) for place, piece in enumerate(pieces)]
+    return re.compile("".join(parts), re.DOTALL)

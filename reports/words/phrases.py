@@ -5,37 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from audit.core.results import AuditReport
-from audit.core.rounding import at_least, confidence
-from reports.figures._plots import Drawing
+from reports.figures._plots import Plan
 from reports.headline import GameBound
 from reports.pages.blocks import Block, Figure, Missing
-from reports.words import en
+from reports.words import named
+from reports.words.language import say
+from reports.words.numbers import at_least, confidence
 
 
 def proof(report: AuditReport, source: GameBound | None) -> str:
     """A proven epsilon with all it must never be printed without: its family and its confidence."""
     if source is None:
-        return "nothing"
+        return say("proof.nothing")
     family = source.bound.family
-    inside = f" inside the family {en.family(family)}" if family else ""
-    return f"{at_least(source.bound.epsilon)}{inside} with {confidence(report.confidence)} confidence"
+    inside = say("inside.family", family=named.family(family)) if family else ""
+    return say("proof.with", bound=at_least(source.bound.epsilon), inside=inside, confidence=confidence(report.confidence))
 
 
 def join_words(names: Sequence[str]) -> str:
     """Names as a list in a sentence.
 
-    >>> listed(["a", "b", "c"])
+    >>> join_words(["a", "b", "c"])
     'a, b and c'
     """
-    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) < 2:
+        return "".join(names)
+    return say("separator.last", names=say("separator.words").join(names[:-1]), last=names[-1])
+
+
+def join_sentences(sentences: Sequence[str]) -> str:
+    """Sentences one after the other, empty ones left out."""
+    return say("separator.space").join(sentence for sentence in sentences if sentence)
 
 
 def sentence(text: str) -> str:
     """`text` with a capital at its start and one full stop at its end."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+    end = say("separator.end")
+    return f"{text[:1].upper()}{text[1:].rstrip(f'.{end}')}{end}" if text else ""
 
 
-def figure_block(drawing: Drawing) -> Figure:
+def figure_block(drawing: Plan) -> Figure:
     """A drawing as a block."""
     return Figure(name=drawing.name, caption=drawing.caption, alt=drawing.alt)
 

@@ -143,6 +143,17 @@ def test_the_external_edition_names_no_record_no_small_group_and_no_path(tmp_pat
     assert len(kept) < sum(len(game.groups) for mechanism in run.mechanisms for game in mechanism.games)
 
 
+def test_several_languages_lie_side_by_side_and_each_can_be_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.report(folder, formats=["pdf"], language="en+zh") == 0
+    assert commands.verify(folder) == commands.verify(folder / "report-zh.pdf") == commands.verify(folder / "report.pdf") == 0
+    content = bytearray((folder / "report-zh.pdf").read_bytes())
+    content[-100] ^= 1
+    (folder / "report-zh.pdf").write_bytes(content)
+    assert commands.verify(folder / "report-zh.pdf") == commands.verify(folder) == commands.VERIFICATION_FAILURE
+    with pytest.raises(ConfigError, match="languages has no 'fr'"):
+        commands.report(folder, language="en+fr")
+
+
 def test_an_unknown_edition_is_named(folder: Path) -> None:
     with pytest.raises(ConfigError, match="no edition 'public'; choose internal or external"):
         commands.report(folder, edition="public")

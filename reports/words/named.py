@@ -1,0 +1,182 @@
+"""Words for what code names: outcomes, status, accesses, families, gates; with the tones that go with them."""
+
+from __future__ import annotations
+
+from audit.core.access import Access
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Outcome
+from audit.core.game import Assumption, Game, Inclusion
+from audit.core.results import Status
+from reports.pages.blocks import Mark, Tone
+from reports.words.language import current, recorded, say
+from reports.words.numbers import count
+
+OUTCOME_TONES = {
+    Outcome.VIOLATED: Tone.BAD,
+    Outcome.CONSISTENT: Tone.GOOD,
+    Outcome.OUT_OF_REACH: Tone.OPEN,
+    Outcome.INVALID: Tone.BAD,
+}
+_STATUS_TONES = {Status.CHECKED: Tone.GOOD, Status.DECLARED: Tone.OPEN, Status.GAP: Tone.BAD, Status.FAILED: Tone.BAD}
+_COVERAGE_TONES = {"run": Tone.GOOD, "partly": Tone.OPEN, "not run": Tone.BAD}
+_ACCESS_KEYS = {
+    Access.LABEL_ONLY: "label_only",
+    Access.FINAL_MODEL: "final_model",
+    Access.FINAL_WEIGHTS: "final_weights",
+    Access.ALL_STEPS: "all_steps",
+}
+TERMS = (
+    "accountant",
+    "adjacency",
+    "canary",
+    "ceiling",
+    "confidence",
+    "delta",
+    "dp_sgd",
+    "epsilon",
+    "fpr",
+    "membership_inference",
+    "negative_control",
+    "tpr",
+)
+"""Of the glossary; each has a term, a meaning and the words by which a page uses it."""
+
+
+def _or_as_given(prefix: str, name: str) -> str:
+    """The words for a name that comes with this package; others stand as they were given."""
+    key = f"{prefix}.{name}"
+    return say(key) if key in current().sentences else recorded(name)
+
+
+def verdict_title(outcome: Outcome) -> str:
+    """What became of a claim, as a heading."""
+    return say(f"verdict.{outcome.value}")
+
+
+def outcome_word(outcome: Outcome) -> str:
+    """What became of a claim, inside a sentence."""
+    return say(f"outcome.{outcome.value}")
+
+
+def outcome_mark(outcome: Outcome | None) -> Mark:
+    """What became of a claim, in a table."""
+    return Mark(say("outcome.none"), Tone.PLAIN) if outcome is None else Mark(outcome_word(outcome), OUTCOME_TONES[outcome])
+
+
+def status_mark(status: Status) -> Mark:
+    """How an assumption stands."""
+    return Mark(say(f"status.{status.value}"), _STATUS_TONES[status])
+
+
+def coverage_mark(status: str) -> Mark:
+    """Whether a class of attack was run."""
+    return Mark(coverage_word(status), _COVERAGE_TONES.get(status, Tone.PLAIN))
+
+
+def coverage_word(status: str) -> str:
+    """Whether a class of attack was run, inside a sentence."""
+    return _or_as_given("coverage", status.replace(" ", "_"))
+
+
+def adjacency(relation: Adjacency) -> str:
+    """What may differ between neighbouring data sets."""
+    return say(f"adjacency.{relation.value}")
+
+
+def sees(access: Access) -> str:
+    """What an adversary with this access sees, after "the"."""
+    return say(f"sees.{_ACCESS_KEYS[access]}") if access in _ACCESS_KEYS else recorded(access.words)
+
+
+def level(access: Access) -> str:
+    """An access beside an axis."""
+    return say(f"level.{_ACCESS_KEYS[access]}") if access in _ACCESS_KEYS else recorded(access.words)
+
+
+def question(access: Access) -> str:
+    """The question about what an adversary sees, in the reader's words."""
+    if access in _ACCESS_KEYS:
+        return say(f"question.{_ACCESS_KEYS[access]}")
+    return say("question.other", what=recorded(access.words))
+
+
+def assumption(assume: Assumption) -> str:
+    """What a bound takes for granted."""
+    return say(f"assumption.{assume.value}")
+
+
+def family(name: str) -> str:
+    """A trade-off family in words."""
+    return _or_as_given("family", name)
+
+
+def gate(name: str) -> str:
+    """A gate of the release policy."""
+    return _or_as_given("gate", name)
+
+
+def utility_basis(kind: str) -> str:
+    """What utility figures of a kind of report are measured on."""
+    return say("utility.of_run" if kind == "run" else "utility.of_records")
+
+
+def glossary() -> tuple[tuple[str, str], ...]:
+    """Every term with what it means."""
+    return tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in TERMS)
+
+
+def game(rules: Game) -> str:
+    """The rules of a game in plain sentences.
+
+    >>> from audit.core.game import Game
+    >>> game(Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.SPLIT, canaries=10))
+    '10 canaries. Membership was decided by a split of the data, not by coins. The attacker sees the outputs of the model.'
+    """
+    kind = recorded(rules.canary) or say("game.canaries")
+    if rules.inclusion is Inclusion.SPLIT:
+        return say("game.split", canaries=count(rules.canaries), kind=kind, sees=sees(rules.access))
+    if rules.choices > 1:
+        return _game_of_secrets(rules)
+    if rules.canaries == 1:
+        coins, noise = say("game.one_canary", kind=kind), say("game.runs_are_trials")
+    else:
+        coins = say("game.coins", canaries=count(rules.canaries), kind=kind)
+        noise = say("game.canaries_are_trials") if rules.independent_noise else ""
+    probability = rules.inclusion_probability
+    return say(
+        "game.rules",
+        runs=_runs(rules),
+        chance=say("game.fair_coin") if probability == 0.5 else say("game.coin", probability=f"{probability:g}"),
+        coins=coins,
+        sees=say("game.sees_steps") if rules.access == Access.ALL_STEPS else say("game.sees", what=sees(rules.access)),
+        own=_own_models(rules.references),
+        adjacency=adjacency(rules.adjacency),
+        noise=noise,
+    )
+
+
+def _game_of_secrets(rules: Game) -> str:
+    """The rules of a game in which values are guessed."""
+    steps = rules.access == Access.ALL_STEPS
+    return say(
+        "game.secrets",
+        runs=_runs(rules),
+        canaries=count(rules.canaries),
+        kind=recorded(rules.canary or rules.secret),
+        choices=count(rules.choices),
+        sees=say("game.secrets_see_steps") if steps else say("game.secrets_see", what=sees(rules.access)),
+        own=say("game.secrets_references", references=count(rules.references)) if rules.references else "",
+        adjacency=adjacency(rules.adjacency),
+        noise=say("game.secrets_are_trials") if rules.independent_noise else "",
+    )
+
+
+def _runs(rules: Game) -> str:
+    return say("game.one_run") if rules.runs == 1 else say("game.runs", runs=count(rules.runs))
+
+
+def _own_models(references: int) -> str:
+    """What the attacker trained."""
+    if references == 0:
+        return ""
+    return say("game.one_reference") if references == 1 else say("game.references", references=count(references))

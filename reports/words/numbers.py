@@ -1,0 +1,99 @@
+"""Numbers as readers of the document see them: the rounding of `audit.core.rounding`, with words of its language."""
+
+from __future__ import annotations
+
+from audit.core import rounding
+from audit.core.rounding import SPACE, confidence, count, elide, power, target
+from reports.words.language import say
+
+__all__ = [
+    "SPACE",
+    "at_delta",
+    "at_least",
+    "at_most",
+    "confidence",
+    "count",
+    "down",
+    "elide",
+    "epsilon",
+    "figure",
+    "near",
+    "not_measured",
+    "percent",
+    "power",
+    "rate",
+    "significant",
+    "target",
+    "up",
+]
+
+_WORDS = {
+    rounding.DASH: "number.not_measured",
+    rounding.NO_GUARANTEE: "number.no_guarantee",
+    rounding.INFINITY_TEXT: "number.no_limit",
+}
+
+
+def _spoken(text: str) -> str:
+    """A number as it is, and what stands for none in words."""
+    return say(_WORDS[text]) if text in _WORDS else text
+
+
+def not_measured() -> str:
+    """What stands in the place of a number that there is not."""
+    return say("number.not_measured")
+
+
+def down(value: float, digits: int = 2) -> str:
+    """A lower bound or a ceiling: never above `value`."""
+    return _spoken(rounding.down(value, digits))
+
+
+def up(value: float, digits: int = 2) -> str:
+    """A claim: never below `value`."""
+    return _spoken(rounding.up(value, digits))
+
+
+def near(value: float, digits: int = 2) -> str:
+    """A figure without a direction, to the nearest."""
+    return _spoken(rounding.near(value, digits))
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """`value` with that many significant digits and no exponent where it reads well."""
+    return _spoken(rounding.significant(value, digits))
+
+
+def figure(value: float) -> str:
+    """A utility figure."""
+    return _spoken(rounding.figure(value))
+
+
+def percent(rate: float | None, digits: int = 1, side: str = "near") -> str:
+    """A rate in per cent; `side` is "down", "up" or "near"."""
+    return _spoken(rounding.percent(rate, digits, side))
+
+
+def rate(value: float | None, size: int, side: str = "near") -> str:
+    """A rate out of `size` records, with as many digits as one record is worth."""
+    return _spoken(rounding.rate(value, size, side))
+
+
+def at_least(value: float) -> str:
+    """A proven epsilon as a phrase."""
+    return f"ε{SPACE}≥{SPACE}{down(value)}"
+
+
+def at_most(value: float) -> str:
+    """A claimed epsilon as a phrase."""
+    return say("number.no_finite_epsilon") if value == float("inf") else f"ε{SPACE}≤{SPACE}{up(value)}"
+
+
+def at_delta(delta: float) -> str:
+    """The delta that a figure belongs to, as a phrase."""
+    return say("number.at_delta", delta=power(delta))
+
+
+def epsilon(value: str) -> str:
+    """A figure that is already rounded, named as an epsilon."""
+    return rounding.epsilon(value)

@@ -1,0 +1,75 @@
+"""A report with what it records in English said in the language of the document; the report itself stays as it was written."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from audit.core.claims import Claim, Estimate, LowerBound, Verdict
+from audit.core.evaluation import Fidelity
+from audit.core.game_results import GameResult, RocCurve
+from audit.core.results import (
+    AuditReport,
+    BoundTrajectory,
+    BudgetRelease,
+    Check,
+    Coverage,
+    DataSummary,
+    LimitCurve,
+    Metric,
+    Trajectory,
+)
+from reports.words.language import current, recorded
+
+Value = TypeVar("Value")
+
+TEXTS: dict[type, tuple[str, ...]] = {
+    AuditReport: ("title", "model", "notes"),
+    BoundTrajectory: ("label",),
+    BudgetRelease: ("mechanism",),
+    Check: ("item", "value"),
+    Claim: ("source", "note", "unit"),
+    Coverage: ("attack_class", "done"),
+    DataSummary: ("name", "source"),
+    Estimate: ("warning",),
+    Fidelity: ("sentence",),
+    GameResult: ("note",),
+    LimitCurve: ("source",),
+    LowerBound: ("selected",),
+    Metric: ("name",),
+    RocCurve: ("band",),
+    Trajectory: ("accountant",),
+    Verdict: ("reason",),
+}
+"""The fields that hold sentences and words of this package's, in English."""
+
+
+def translated(report: AuditReport) -> AuditReport:
+    """The report for the pages of the current language; the same object where nothing is to be translated."""
+    return _translated(report, current().tag) if current().recorded else report
+
+
+@lru_cache(maxsize=2)
+def _translated(report: AuditReport, tag: str) -> AuditReport:
+    """The report in the language of that tag, which is the current one."""
+    return _walk(report)
+
+
+def _walk(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return type(value)(_walk(inner) for inner in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    texts = TEXTS.get(type(value), ())
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(value):
+        inner = getattr(value, field.name)
+        new = _recorded(inner) if field.name in texts else _walk(inner)
+        if new is not inner:
+            fields[field.name] = new
+    return dataclasses.replace(value, **fields) if fields else value
+
+
+def _recorded(value: Any) -> Any:
+    return tuple(recorded(text) for text in value) if isinstance(value, tuple) else recorded(value)

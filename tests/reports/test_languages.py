@@ -1,0 +1,190 @@
+"""Every language says everything, in the same numbers, without the words that no report may say by themselves."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+import pypdf
+import pytest
+from fontTools.ttLib import TTFont
+
+import reports
+from audit import plugins
+from audit.core.errors import ConfigError
+from audit.core.results import AuditReport
+from reports.formats import _glyphs, html, json, pdf
+from reports.formats import figures as drawings
+from reports.pages import label
+from reports.pages.annex import annex
+from reports.pages.blocks import Mono
+from reports.pages.document import sections
+from reports.words.language import PACKAGE, current, find, recorded, say, speaking
+from reports.words.languages import en
+from reports.words.translation import translated
+from tests.reports import sample
+
+LANGUAGES = plugins.names(PACKAGE)
+SLOT = re.compile(r"\{(\w+)\}")
+ENGLISH_WORDS = re.compile(r"\b[a-z]{2,}(?: [a-z]{2,})+\b")
+HERE = "tests.reports.test_languages"
+
+
+def spoken(value: object) -> Iterator[str]:
+    """Every text of a block but those set as code."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from spoken(inner)
+    elif is_dataclass(value) and not isinstance(value, Mono):
+        for name in value.__dataclass_fields__:
+            yield from spoken(getattr(value, name))
+
+
+@cache
+def texts(kind: str, language: str) -> tuple[str, ...]:
+    """All that pages, annex, label and figures of a sample say, without the settings and the command."""
+    report = sample.ALL[kind]()
+    bare = replace(report, settings=(), config="", provenance=replace(report.provenance, command="audit"))
+    with speaking(language):
+        local = translated(bare)
+        pages = (*sections(local), annex(local), *label.pages(local))
+        figures = [text for plan in drawings.planned(local).values() for text in (plan.caption, plan.alt)]
+        return (*(text for page in pages for text in (page.title, *spoken(page.blocks))), *figures, label.card(local))
+
+
+def names(report: AuditReport) -> list[str]:
+    """What users, attacks and libraries are called, which no language translates."""
+    games = [game for result in report.mechanisms for game in result.games]
+    attacks = [attack for game in games for attack in game.attacks]
+    claims = [claim.source for result in report.mechanisms for claim in result.claims]
+    given = [report.title, report.model, report.provenance.platform, report.provenance.device]
+    return [
+        *given,
+        *claims,
+        *(result.name for result in report.mechanisms),
+        *(game.name for game in games),
+        *(attack.scorer for attack in attacks),
+    ]
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_language_has_the_same_keys_with_the_same_names_in_braces(name: str) -> None:
+    language = find(name)
+    assert set(language.sentences) == set(en.SENTENCES)
+    differing = [
+        key for key, text in language.sentences.items() if set(SLOT.findall(text)) != set(SLOT.findall(en.SENTENCES[key]))
+    ]
+    assert differing == []
+    assert all(set(SLOT.findall(own)) <= set(SLOT.findall(english)) for english, own in language.recorded.items())
+    assert language.tag == name
+
+
+def test_every_sentence_is_said_somewhere() -> None:
+    """A key that no code names is a sentence that nobody reads."""
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for path in Path(reports.__file__).parent.rglob("*.py")
+        if path.parent.name != "languages"
+    )
+    literal = set(re.findall(r"[\"']([\w .]+)[\"']", code))
+    prefixes = set(re.findall(r"f[\"']([a-z_.]+\.)\{", code)) | {
+        "outlying.at_least.",
+        "outlying.found.",
+        "document.",
+        "question.",
+    }
+    families = tuple(prefixes | {"coverage.", "family.", "gate.", "noun."})
+    assert [key for key in en.SENTENCES if key not in literal and not key.startswith(families)] == []
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+@pytest.mark.parametrize("kind", sample.ALL)
+def test_no_page_says_a_word_that_promises_too_much(kind: str, name: str) -> None:
+    whole = "\n".join(texts(kind, name))
+    assert [pattern for pattern in find(name).forbidden if re.search(pattern, whole, re.IGNORECASE)] == []
+
+
+@pytest.mark.parametrize("kind", sample.ALL)
+def test_no_english_sentence_is_left_in_a_chinese_report(kind: str) -> None:
+    known = sorted(names(sample.ALL[kind]()), key=len, reverse=True)
+    remains = []
+    for text in texts(kind, "zh"):
+        own = re.sub("|".join(map(re.escape, known)), "", text)
+        remains += ENGLISH_WORDS.findall(re.sub(r"audit (report|verify)[\w .-]*", "", own))
+    assert remains == []
+
+
+def test_what_reports_record_is_translated_part_by_part() -> None:
+    with speaking("zh"):
+        assert recorded("250 taken, 250 accounted") == "实际 250，记账 250"
+        assert recorded("one training client") == "一个训练客户端"
+        assert recorded("best order 3.4; 8 order(s) the library could not evaluate were left out").startswith(
+            "最佳阶 3.4；省去"
+        )
+        assert recorded("nobody ever translated this") == "nobody ever translated this"
+        assert say("cover.inside", family=say("family.dp_sgd")) == "在泊松抽样的 DP-SGD 族内"
+    assert recorded("250 taken, 250 accounted") == "250 taken, 250 accounted"
+
+
+def test_the_chinese_font_has_every_character_that_is_said() -> None:
+    language = find("zh")
+    wanted = {character for text in (*language.sentences.values(), *language.recorded.values()) for character in text}
+    wide = {character for character in wanted if character > "\u2e7f"}
+    for weight in ("Regular", "Bold"):
+        with TTFont(_glyphs.FONTS / f"NotoSerifCJKsc-{weight}.otf") as font:
+            assert wide <= {chr(code) for code in font.getBestCmap()}
+
+
+def test_a_chinese_document_declares_its_language_and_attaches_the_report_unchanged() -> None:
+    report = sample.run()
+    files = reports.render(report, ("pdf", "json"), "zh")
+    assert sorted(files) == ["report-zh.pdf", "report.json"]
+    document = files["report-zh.pdf"]
+    reader = pypdf.PdfReader(io.BytesIO(document))
+    assert reader.trailer["/Root"]["/Lang"] == "zh" and pdf.language(document) == "zh"
+    assert json.from_json(pdf.attached(document)) == report
+    text = "".join(page.extract_text() for page in reader.pages)
+    assert "隐私审计报告" in text and "Privacy audit" not in text
+    assert pdf.language(reports.render(report, ("label",))["label.pdf"]) == "en"
+
+
+def test_a_chinese_page_for_a_browser_declares_its_language() -> None:
+    with speaking("zh"):
+        page = html.document(sample.run())
+    assert '<html lang="zh">' in page and "<h1>隐私审计报告</h1>" in page and len(page.encode()) < 500_000
+    assert current().tag == "en"
+
+
+@dataclass(frozen=True)
+class Shouted:
+    """A third party's language."""
+
+    tag: ClassVar[str] = "en-x-shouted"
+    sentences: ClassVar[Mapping[str, str]] = en.SENTENCES | {"document.title": "PRIVACY AUDIT REPORT"}
+    recorded: ClassVar[Mapping[str, str]] = {}
+    forbidden: ClassVar[Sequence[str]] = ()
+    fonts: ClassVar[tuple[str, ...]] = ()
+    spaceless: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class Silent(Shouted):
+    """A language that says nothing."""
+
+    sentences: ClassVar[Mapping[str, str]] = {}
+
+
+def test_a_language_of_a_third_party_is_spoken_and_an_incomplete_one_refused() -> None:
+    with speaking(f"{HERE}:Shouted"):
+        assert say("document.title") == "PRIVACY AUDIT REPORT"
+    with pytest.raises(ConfigError, match=r"lacks \d+ sentences, the first is 'adjacency"):
+        find(f"{HERE}:Silent")
+    with pytest.raises(ConfigError, match="languages has no 'cn'"):
+        find("cn")
