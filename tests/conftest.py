@@ -33,3 +33,8 @@ def models_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for kind in ("torchscript", "torch_export"):
         monkeypatch.setattr(f"audit.subjects.{kind}.ModelProcess", LocalModel)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The README's commands take longest, so they start first: at the end one core would wait for them."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
