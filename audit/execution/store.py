@@ -147,7 +147,7 @@ class Store:
         arrays = {name: np.asarray(array, order="C") for name, array in value.items()}
         sums = {name: _digest(array) for name, array in arrays.items()}
         self._path(key).parent.mkdir(exist_ok=True)
-        _write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
+        _write(self._path(key), save(arrays, metadata={"key": key, "sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, selects: Callable[[str], bool] | None = None) -> dict[str, Array]:
         """The arrays under `key`, or those whose name is wanted; no others are read.
@@ -158,10 +158,10 @@ class Store:
         path = self._path(key)
         try:
             with safe_open(path, framework="numpy") as file:
-                sums = json.loads((file.metadata() or {}).get("sha256", "{}"))
+                sums = _sums(file.metadata() or {}, key, path)
                 names = [name for name in file.keys() if selects is None or selects(name)]  # noqa: SIM118 (not a dict)
                 value = {name: file.get_tensor(name) for name in names}
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise OutputError(f"cannot read '{path}': {error}; continue with --resume, which computes it again") from error
         for name, array in value.items():
             if sums.get(name) != _digest(array):
@@ -177,8 +177,9 @@ class Store:
         path = self._path(key)
         try:
             with safe_open(path, framework="numpy") as file:
+                _sums(file.metadata() or {}, key, path)
                 return tuple(sorted(file.keys()))
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise OutputError(f"cannot read '{path}': {error}; continue with --resume, which computes it again") from error
 
     def intact(self, key: str) -> bool:
@@ -364,6 +365,13 @@ def _damage_text(path: Path, reason: str) -> str:
         f"'{path}', which says what config and code the run is of, is damaged ({reason}); if they are those you give now, "
         "remove that file and continue with --resume and --output: finished models are kept. Else choose another --output"
     )
+
+
+def _sums(metadata: Mapping[str, str], key: str, path: Path) -> dict[str, str]:
+    """Return the checksums of the arrays in a file by name; `OutputError` where it was written for another key (a swap)."""
+    if metadata.get("key") != key:
+        raise OutputError(f"'{path}' holds another value than its name says; --resume computes it again")
+    return dict(json.loads(metadata.get("sha256", "{}")))
 
 
 def _digest(array: Array) -> str:

@@ -129,10 +129,11 @@ def describe(
 ) -> GameResult:
     """The result with what the models besides show of records and groups, and of their own number. Proves no epsilon."""
     split = () if models.insertion.planting.by_coins else (OF_A_SPLIT,)
+    absences = records.absences(table) if _are_classified(models) else ()
     complete_result = replace(
         result,
         models=len(models.observed.diverged),
-        note="; ".join((*models.insertion.notes, *split, *_remarks(models))),
+        note="; ".join((*models.insertion.notes, *split, *_remarks(models), *absences)),
     )
     if not scores or result.game.choices > 1:  # what follows is about records that are in or out
         return complete_result

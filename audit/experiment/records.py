@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from audit.core.game_results import GroupResult, RecordExposure
 from audit.core.views import Scores
 from audit.experiment.naming import RecordKey
 from audit.stats.bounds import roc
+
+MOST_NAMED = 10  # groups without a canary that a note names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -22,11 +24,13 @@ class RecordTable:
         names: keyed names.
         labels: true labels as text, "" where they are not known.
         columns: name of a column to its value for each canary, `(m,)` text; "class" is the label's.
+        absent: name of a column to the values that records of the pool have and no canary has.
     """
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
     columns: Mapping[str, Array]
+    absent: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTable:
@@ -39,11 +43,26 @@ def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTabl
     texts = canaries.records.are_texts
     labels = ("",) * len(canaries) if texts else tuple(f"{label:g}" for label in canaries.records.labels.tolist())
     columns = {} if texts else {"class": np.array(labels)}
+    everywhere = {} if texts or not dataset.classes else {"class": [f"{label:g}" for label in np.unique(dataset.pool.labels)]}
     if dataset.groups is not None and rows is not None and np.isin(rows, dataset.pool_index).all():
         order = np.argsort(dataset.pool_index)
         place = order[np.searchsorted(dataset.pool_index, rows, sorter=order)]
         columns["group"] = np.asarray(dataset.groups)[place].astype(str)
-    return RecordTable(names=names, labels=labels, columns=columns)
+        everywhere["group"] = np.unique(np.asarray(dataset.groups).astype(str)).tolist()
+    absent = {column: sorted(set(values) - set(columns[column].tolist())) for column, values in everywhere.items()}
+    return RecordTable(names=names, labels=labels, columns=columns, absent=absent)
+
+
+def absences(table: RecordTable) -> list[str]:
+    """What the tables of groups cannot show, in words: a sentence for each column with values that no canary has."""
+    sentences = []
+    for column, values in table.absent.items():
+        if values:
+            rest = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
+            sentences.append(
+                f"no canary is of {column} {', '.join(values[:MOST_NAMED])}{rest}, so nothing is said of such records"
+            )
+    return sentences
 
 
 def exposures(

@@ -101,6 +101,19 @@ def test_what_cannot_be_used_is_refused(options: dict[str, object], part: str) -
         plugins.build("audit.execution.executors", options)
 
 
+class FailsElsewhere:
+    """What the driver can send and no worker can read, as a module that only the driver finds."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return __import__, ("no_such_module",)
+
+
+def test_an_error_while_a_worker_reads_what_it_shares_is_told_once_as_what_it_is(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        list(made("processes", workers=1).map(scaled, (FailsElsewhere(),), [1, 2], lambda steps: None))
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def first_of(shared: tuple[np.ndarray], job: int, progress: Progress, device: str | None = None) -> float:
     return float(shared[0][0]) * job
 

@@ -66,6 +66,19 @@ def test_a_damaged_value_is_computed_again(tmp_path: Path, damage: object) -> No
     assert (again["a"] == 2).all()
 
 
+def test_values_that_changed_places_are_computed_again(tmp_path: Path) -> None:
+    """Each is whole by its checksums, but it is not the value that its name says."""
+    store, other = Store.start(tmp_path / "run", "c"), Store.start(tmp_path / "other", "d")
+    store.put("first", {"a": np.ones(3)})
+    other.put("second", {"a": np.full(3, 2.0)})
+    (store.folder / "models" / "first.safetensors").write_bytes((other.folder / "models" / "second.safetensors").read_bytes())
+    with pytest.raises(OutputError, match="holds another value than its name says"):
+        store.get("first")
+    with pytest.raises(OutputError, match="holds another value than its name says"):
+        store.names("first")
+    assert (store.arrays("first", lambda: {"a": np.ones(3)})["a"] == 1).all()
+
+
 def test_a_folder_has_its_name_only_when_finished(tmp_path: Path) -> None:
     final = tmp_path / "run"
     store = Store.start(final, "c")

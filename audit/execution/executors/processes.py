@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pickle
@@ -124,17 +125,24 @@ _PLACE: dict[str, Any] = {}
 
 
 def _settle(threads: int, path: str, queues: tuple[Any, Any]) -> None:
-    """Prepares a worker process: its share of the cores, and what all jobs have in common, read once."""
+    """Prepares a worker process: its share of the cores, and where it finds what all jobs have in common."""
     messages, places = queues
     places.put(os.getpid())
-    with open(path, "rb") as file:
-        work, context = pickle.load(file)  # written by the process that started this one
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    _PLACE.update(work=work, shared=context, heard=messages)
+    _PLACE.update(path=path, heard=messages)
 
 
 def _run(job: Any) -> Any:
-    return _PLACE["work"](_PLACE["shared"], job, _PLACE["heard"].put)
+    work, context = _shared(_PLACE["path"])
+    return work(context, job, _PLACE["heard"].put)
+
+
+@functools.lru_cache(maxsize=1)
+def _shared(path: str) -> tuple[Any, tuple[Any, ...]]:
+    """What all jobs have in common, read with the first job: an error in code that it imports is that job's error."""
+    with open(path, "rb") as file:
+        shared: tuple[Any, tuple[Any, ...]] = pickle.load(file)  # written by the process that started this one
+    return shared
 
 
 PLUGIN = Processes
