@@ -1,20 +1,24 @@
-"""Two reports of the same subject side by side: what got worse, what is gone, what merely differs."""
+"""Two reports of the same subject side by side: what got worse, what is gone, what merely differs.
+
+Measured figures count as different where a test says so, all of them together at `two_samples.LEVEL`; differences within
+their uncertainty are not named.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.claims import Outcome
+from audit.core.claims import LowerBound, Outcome
 from audit.core.game_results import AttackResult, GameResult
-from audit.core.results import AuditReport, MechanismResult
-from audit.core.rounding import down, near, percent, up
-from reports import headline
+from audit.core.results import AuditReport, MechanismResult, Metric
+from audit.core.rounding import confidence, down, near, percent, significant, up
+from reports import headline, two_samples
+from reports.two_samples import Measured
 
 SAME_CLAIM = 1e-3  # relative difference below which two claims of one accountant count as equal
-SPREADS = 2.0  # a utility figure that falls by more than so many standard deviations is named
 RANK = {
     None: 0,
     Outcome.CONSISTENT: 0,
@@ -34,11 +38,34 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference. `subject` is mechanism, or mechanism.game.attack, or "" for the whole report."""
+    """One difference.
+
+    Attributes:
+        subject: mechanism, or mechanism.game.attack, or "" for the whole report.
+        p_value: of a measured difference, adjusted for all comparisons of the two reports; None where nothing was tested.
+    """
 
     weight: Weight
     subject: str
     text: str
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One figure that both reports measured.
+
+    Attributes:
+        text: both figures with their intervals.
+        rises, falls: p-values of "it is not above" and "it is not below" what it was.
+        leakage: a rise is worse; a figure of utility only differs.
+    """
+
+    subject: str
+    text: str
+    rises: float
+    falls: float
+    leakage: bool
 
 
 def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
@@ -60,7 +87,87 @@ def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
         if mechanism.name not in names
     ]
     change_list += _of_policy(old, new)
+    change_list += _significant([comparison for pair in _pairs(old, new) for comparison in _comparisons(*pair)])
     return tuple(change_list)
+
+
+def _pairs(old: AuditReport, new: AuditReport) -> Iterator[tuple[MechanismResult, MechanismResult]]:
+    later = {mechanism.name: mechanism for mechanism in new.mechanisms}
+    return ((mechanism, later[mechanism.name]) for mechanism in old.mechanisms if mechanism.name in later)
+
+
+def _significant(comparisons: Sequence[Comparison]) -> Iterator[Change]:
+    """The figures that moved by more than chance, rises and falls each at half of the level."""
+    rises = two_samples.holm([comparison.rises for comparison in comparisons])
+    falls = two_samples.holm([comparison.falls for comparison in comparisons])
+    for comparison, up_value, down_value in zip(comparisons, rises, falls, strict=True):
+        p_value = min(1.0, 2 * min(up_value, down_value))
+        if p_value > two_samples.LEVEL:
+            continue
+        worse = comparison.leakage and up_value < down_value
+        text = f"{comparison.text}; p {significant(p_value, 2)} over {len(comparisons)} comparisons"
+        yield Change(weight=Weight.WORSE if worse else Weight.OTHER, subject=comparison.subject, text=text, p_value=p_value)
+
+
+def _comparisons(old: MechanismResult, new: MechanismResult) -> Iterator[Comparison]:
+    games = {game.name: game for game in new.games}
+    for game in old.games:
+        attacks = {attack.scorer: attack for attack in games[game.name].attacks} if game.name in games else {}
+        for attack in game.attacks:
+            if attack.scorer in attacks:
+                yield from _of_rates(f"{old.name}.{game.name}.{attack.scorer}", attack, attacks[attack.scorer])
+    later = {utility.name: utility for utility in new.utility}
+    for utility in old.utility:
+        if utility.name in later:
+            yield _of_metric(old.name, utility, later[utility.name])
+
+
+def _of_rates(subject: str, old: AttackResult, new: AttackResult) -> Iterator[Comparison]:
+    levels = old.roc.confidence, new.roc.confidence
+    areas = [
+        Measured(value=attack.auc, lower=attack.auc_lower, upper=attack.auc_upper, confidence=level)
+        for attack, level in zip((old, new), levels, strict=True)
+    ]
+    yield _leakage(subject, "AUC", areas, lambda value: near(value, 3))
+    later = {point.target_fpr: point for point in new.tpr_at}
+    for point in old.tpr_at:
+        pair = (point, later.get(point.target_fpr))
+        rates = [
+            Measured(value=rate.tpr, lower=rate.lower, upper=rate.upper, confidence=level)
+            for rate, level in zip(pair, levels, strict=True)
+            if rate is not None and rate.tpr is not None and rate.lower is not None and rate.upper is not None
+        ]
+        if len(rates) == 2:
+            yield _leakage(subject, f"TPR at {point.target_fpr:g} FPR", rates, percent)
+
+
+def _leakage(subject: str, name: str, pair: Sequence[Measured], words: Callable[[float], str]) -> Comparison:
+    old, new = pair
+    before, after = (f"{words(side.value)} ({words(side.lower)} to {words(side.upper)})" for side in pair)
+    return Comparison(
+        subject=subject,
+        text=f"{name} was {before}, is {after}",
+        rises=two_samples.p_value(old, new),
+        falls=two_samples.p_value(_mirrored(old), _mirrored(new)),
+        leakage=True,
+    )
+
+
+def _mirrored(figure: Measured) -> Measured:
+    return Measured(value=-figure.value, lower=-figure.upper, upper=-figure.lower, confidence=figure.confidence)
+
+
+def _of_metric(subject: str, old: Metric, new: Metric) -> Comparison:
+    p_value = two_samples.p_value_of_means((old.value, new.value), (old.spread, new.spread), (old.models, new.models))
+    before, after = (f"{near(metric.value, 3)} ± {near(metric.spread, 3)}" for metric in (old, new))
+    rises = new.value > old.value
+    return Comparison(
+        subject=subject,
+        text=f"{old.name} was {before}, is {after}",
+        rises=p_value / 2 if rises else 1.0,
+        falls=1.0 if rises else p_value / 2,
+        leakage=False,
+    )
 
 
 def is_worse(changes: Sequence[Change]) -> bool:
@@ -111,10 +218,14 @@ def _of_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
         yield Change(weight=Weight.GONE, subject=old.name, text="no bound for any mechanism was computed")
     elif old_bound is not None and new_bound is not None and down(old_bound.bound.epsilon) != down(new_bound.bound.epsilon):
         text = (
-            f"proven epsilon was {down(old_bound.bound.epsilon)}, is {down(new_bound.bound.epsilon)}; a bound varies from "
-            "run to run"
+            f"proven epsilon was {_bound_text(old_bound.bound)}, is {_bound_text(new_bound.bound)}; two lower "
+            "bounds do not tell whether the training leaks more, the tests of rates do"
         )
         yield Change(weight=Weight.OTHER, subject=old.name, text=text)
+
+
+def _bound_text(bound: LowerBound) -> str:
+    return f"{down(bound.epsilon)} (ceiling {down(bound.ceiling)}, {confidence(bound.confidence)} confidence)"
 
 
 def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:
@@ -134,29 +245,13 @@ def _of_attack(subject: str, old: AttackResult, new: AttackResult) -> Iterator[C
     missing = {bound.estimator for bound in old.bounds} - {bound.estimator for bound in new.bounds}
     for name in sorted(missing):
         yield Change(weight=Weight.GONE, subject=subject, text=f"no bound of {name}")
-    if new.auc_lower > old.auc_upper:
-        text = f"AUC was {near(old.auc, 3)}, is {near(new.auc, 3)}: the intervals do not meet"
-        yield Change(weight=Weight.WORSE, subject=subject, text=text)
-    later = {point.target_fpr: point for point in new.tpr_at}
-    for point in old.tpr_at:
-        new_value = later.get(point.target_fpr)
-        if point.upper is not None and new_value is not None and new_value.lower is not None and new_value.lower > point.upper:
-            text = (
-                f"TPR at {point.target_fpr:g} FPR was {percent(point.tpr)}, is {percent(new_value.tpr)}: the intervals do "
-                "not meet"
-            )
-            yield Change(weight=Weight.WORSE, subject=subject, text=text)
 
 
 def _of_utility(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
-    later = {utility.name: utility for utility in new.utility}
+    later = {utility.name for utility in new.utility}
     for utility in old.utility:
-        new_value = later.get(utility.name)
-        if new_value is None:
+        if utility.name not in later:
             yield Change(weight=Weight.GONE, subject=old.name, text=f"{utility.name} was not measured")
-        elif abs(new_value.value - utility.value) > SPREADS * max(utility.spread, new_value.spread):
-            text = f"{utility.name} was {near(utility.value, 3)}, is {near(new_value.value, 3)}"
-            yield Change(weight=Weight.OTHER, subject=old.name, text=text)
 
 
 def _of_policy(old: AuditReport, new: AuditReport) -> Iterator[Change]:

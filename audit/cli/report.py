@@ -210,7 +210,10 @@ def _renderers(audit_report: AuditReport) -> list[str]:
 
 def _show(changes: Sequence[Change], before: AuditReport, after: AuditReport, as_json: bool) -> None:
     if as_json:
-        rows = [{"weight": change.weight.value, "subject": change.subject, "text": change.text} for change in changes]
+        rows = [
+            {"weight": change.weight.value, "subject": change.subject, "text": change.text, "p_value": change.p_value}
+            for change in changes
+        ]
         print_json({"old": before.id, "new": after.id, "changes": rows})
         return
     for change in changes:

@@ -218,7 +218,7 @@ def test_twenty_attacks_and_many_notes_can_be_set() -> None:
 def _render_seconds(report: AuditReport) -> float:
     import time
 
-    figures.drawings.cache_clear()
+    figures._drawings.cache_clear()
     began = time.process_time()
     pdf.typeset(report)
     return time.process_time() - began

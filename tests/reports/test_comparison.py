@@ -10,6 +10,7 @@ import pytest
 from audit.core.claims import Outcome
 from audit.core.results import AuditReport, MechanismResult
 from reports.diff import Weight, changes, is_worse
+from reports.two_samples import LEVEL
 from tests.reports import sample
 
 
@@ -65,13 +66,46 @@ def test_what_is_gone_is_a_regression() -> None:
         assert is_worse(found)
 
 
-def test_intervals_that_do_not_meet_are_worse() -> None:
+def test_rates_that_rose_by_more_than_chance_are_worse() -> None:
     base = sample.run()
     game = _dp().games[0]
     leaky = sample.black_box(21, 2.5, 8.0, 0.412)
     found = changes(base, _with(base, games=(leaky, _dp().games[1])))
     assert {one.subject for one in found} == {f"dp_sgd.{game.name}.loss", f"dp_sgd.{game.name}.lira"}
     assert is_worse(found) and any("AUC" in one.text for one in found) and any("TPR" in one.text for one in found)
+    assert all(one.p_value is not None and one.p_value <= LEVEL and "comparisons" in one.text for one in found)
+
+
+def test_rates_that_fell_are_named_and_no_regression() -> None:
+    base = sample.run()
+    leaky = _with(base, games=(sample.black_box(21, 2.5, 8.0, 0.412), _dp().games[1]))
+    found = changes(leaky, base)
+    assert found and {one.weight for one in found} == {Weight.OTHER}
+
+
+def test_differences_within_their_uncertainty_are_not_named() -> None:
+    base = sample.run()
+    again = sample.black_box(21, 0.58, 8.0, 0.412)
+    before = sample.black_box(21, 0.55, 8.0, 0.412)
+    games = [(game, _dp().games[1]) for game in (before, again)]
+    assert before.attacks[0].auc != again.attacks[0].auc
+    assert changes(_with(base, games=games[0]), _with(base, games=games[1])) == ()
+
+
+def test_a_bound_stands_with_its_ceiling_and_is_no_regression_by_itself() -> None:
+    game = _dp().games[1]
+    raised = tuple(replace(bound, epsilon=bound.epsilon * 1.1) for bound in game.attacks[0].bounds)
+    edited = replace(game, attacks=(replace(game.attacks[0], bounds=raised), *game.attacks[1:]))
+    found = changes(sample.run(), _with(sample.run(), games=(_dp().games[0], edited)))
+    assert [one.weight for one in found] == [Weight.OTHER] and "ceiling" in found[0].text and not is_worse(found)
+
+
+def test_utility_that_moved_by_more_than_the_spread_over_models_is_named() -> None:
+    metric = _dp().utility[0]
+    for step, named in ((metric.spread / 10, False), (6 * metric.spread, True)):
+        moved = (replace(metric, value=metric.value - step), *_dp().utility[1:])
+        found = changes(sample.run(), _with(sample.run(), utility=moved))
+        assert bool(found) is named and all(one.weight is Weight.OTHER for one in found)
 
 
 def test_another_delta_cannot_be_compared() -> None:
