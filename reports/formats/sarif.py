@@ -99,17 +99,17 @@ def _paths(report: AuditReport, finding: Judgement) -> list[str]:
         return [f"policy.{finding.title}", "policy"]
     if finding.rule == "AU004":
         return ["games"]
-    parts = finding.subject.split(".")
+    subject = f".{finding.subject}."
     named = {value: path.rpartition(".")[0] for path, value in report.settings if path.endswith(".name")}
-    own = [named[part] for part in reversed(parts) if part in named]
-    return [path for place in own for path in (place, f"{place}.name")]
+    own = sorted((name for name in named if f".{name}." in subject), key=lambda name: -subject.rfind(f".{name}."))
+    return [path for name in own for path in (named[name], f"{named[name]}.name")]
 
 
 def line(report: AuditReport, subject: str) -> int:
     """The first line of the configuration that names the subject's training, or 1."""
-    name = subject.partition(".")[0]
     for number, text in enumerate(report.config.splitlines(), start=1):
-        if name and text.lstrip("- ").removeprefix("name:").strip() == name and "name:" in text:
+        key, _, name = text.lstrip("- ").partition(":")
+        if key == "name" and name.strip() and f"{subject}.".startswith(f"{name.strip()}."):
             return number
     return 1
 

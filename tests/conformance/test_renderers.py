@@ -40,10 +40,10 @@ def test_a_format_gives_bytes_under_its_names(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_equal_reports_give_equal_bytes(name: str) -> None:
-    from reports.formats.figures import drawings
+    from reports.formats.figures import _drawings
 
     first = dict(reports.renderer(name).render(sample.scores()))
-    drawings.cache_clear()
+    _drawings.cache_clear()
     assert dict(reports.renderer(name).render(sample.scores())) == first
 
 
