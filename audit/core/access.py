@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 ROUNDS = frozenset({"models", "sums", "updates"})
@@ -23,10 +23,14 @@ class Access:
             "sums" (what is added up each round) and "updates" (of each client); of language models "generations" (greedy
             continuations), "token_log_probabilities" (of the tokens of audited texts, and those of the public model that
             training began from) and "token_distributions" (over the whole vocabulary); or names of one's own.
+        view: what the adversary sees, as a sentence names it: "the outputs of the final model"; of the name if empty.
+        knowledge: what it knows besides: "all other records"; may be empty.
     """
 
     name: str
     released: frozenset[str] = field(default=frozenset(), compare=False)
+    view: str = field(default="", compare=False)
+    knowledge: str = field(default="", compare=False)
 
     LABEL_ONLY: ClassVar[Access]
     FINAL_MODEL: ClassVar[Access]
@@ -57,6 +61,15 @@ class Access:
         """The name in words, for sentences."""
         return self.name.replace("_", " ")
 
+    @property
+    def sees(self) -> str:
+        """What the adversary sees, for sentences.
+
+        >>> Access.FINAL_MODEL.sees, Access(name="an_endpoint").sees
+        ('the outputs of the final model', "what 'an endpoint' releases")
+        """
+        return self.view or f"what '{self.words}' releases"
+
     @classmethod
     def by_name(cls, name: str) -> Access:
         """The access of that name; one that is not known here, from another's report, is taken to release what its name says.
@@ -67,33 +80,49 @@ class Access:
         return ACCESS_BY_NAME.get(name) or cls(name=name, released=frozenset({name}))
 
 
-def _cumulative(*levels: tuple[str, frozenset[str]]) -> dict[str, Access]:
-    """Accesses by name, each with all that those before it release."""
+def _cumulative(*levels: Access) -> dict[str, Access]:
+    """Return accesses by name, each with all that those before it release."""
     levels_by_name: dict[str, Access] = {}
-    signals: frozenset[str] = frozenset()
-    for name, level_signals in levels:
-        signals |= level_signals
-        levels_by_name[name] = Access(name=name, released=signals)
+    released: frozenset[str] = frozenset()
+    for level in levels:
+        released |= level.released
+        levels_by_name[level.name] = replace(level, released=released)
     return levels_by_name
 
 
+_STEPS_KNOWN = "all other records and which of them each step used"
+_CLIENTS_KNOWN = "all other clients and which of them took part in each round"
 ACCESS_BY_NAME = _cumulative(
-    ("label_only", frozenset({"labels", "label_queries"})),
-    ("final_model", frozenset({"losses", "outputs", "queries"})),
-    ("final_weights", frozenset({"weights"})),
-    ("all_steps", frozenset({"steps"})),
+    Access(name="label_only", released=frozenset({"labels", "label_queries"}), view="the predicted labels of the final model"),
+    Access(name="final_model", released=frozenset({"losses", "outputs", "queries"}), view="the outputs of the final model"),
+    Access(name="final_weights", released=frozenset({"weights"}), view="the final weights"),
+    Access(name="all_steps", released=frozenset({"steps"}), view="every noisy step", knowledge=_STEPS_KNOWN),
 )
-_PARTIES = _cumulative(
-    ("released_models", ACCESS_BY_NAME["final_weights"].released | {"models"}),
-    ("secure_sum", frozenset({"sums"})),
-    ("each_update", frozenset({"updates"})),
+ACCESS_BY_NAME |= _cumulative(
+    Access(
+        name="released_models",
+        released=ACCESS_BY_NAME["final_weights"].released | {"models"},
+        view="the model after each round",
+        knowledge=_CLIENTS_KNOWN,
+    ),
+    Access(
+        name="secure_sum", released=frozenset({"sums"}), view="the sum of the updates of each round", knowledge=_CLIENTS_KNOWN
+    ),
+    Access(name="each_update", released=frozenset({"updates"}), view="every update of every client"),
 )
-_TEXTS = _cumulative(
-    ("generations", frozenset({"generations"})),
-    ("log_probabilities", frozenset({"losses", "token_log_probabilities"})),
-    ("token_distributions", frozenset({"token_distributions"})),
+ACCESS_BY_NAME |= _cumulative(
+    Access(name="generations", released=frozenset({"generations"}), view="the texts that the final model writes"),
+    Access(
+        name="log_probabilities",
+        released=frozenset({"losses", "token_log_probabilities"}),
+        view="the log-probabilities of a text's tokens under the final model",
+    ),
+    Access(
+        name="token_distributions",
+        released=frozenset({"token_distributions"}),
+        view="the distributions of each next token under the final model",
+    ),
 )
-ACCESS_BY_NAME |= _PARTIES | _TEXTS
 """Accesses by name, from least to most for each kind of training. A config may also name `package.module:OBJECT`."""
 
 Access.LABEL_ONLY = ACCESS_BY_NAME["label_only"]

@@ -129,18 +129,7 @@ class Game:
         )
         if self.choices > 1:
             decision = f"each with one of {self.choices} values, drawn from a declared law"
-        adversary = {
-            Access.LABEL_ONLY: "the predicted labels of the final model",
-            Access.FINAL_MODEL: "the outputs of the final model",
-            Access.FINAL_WEIGHTS: "the final weights",
-            Access.ALL_STEPS: "every noisy step, knowing all other records and which of them each step used",
-            Access.RELEASED_MODELS: "every released model, knowing all other clients and which of them each round used",
-            Access.SECURE_SUM: "the sum of each round, knowing all other clients and which of them took part",
-            Access.EACH_UPDATE: "every update of every client",
-            Access.GENERATIONS: "what the model writes",
-            Access.LOG_PROBABILITIES: "the log-probabilities of a text's tokens",
-            Access.TOKEN_DISTRIBUTIONS: "the distribution of each next token",
-        }.get(self.access, f"what '{self.access.words}' releases")
+        adversary = self.access.sees + (f", knowing {self.access.knowledge}," if self.access.knowledge else "")
         canary_name = self.canary or "canaries"
         canary_name += f", {self.copies} copies of each" if self.copies > 1 else ""
         neighbours = {

@@ -156,28 +156,13 @@ def _compare_accountants(result: MechanismResult) -> Check:
     return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
 
 
-RELEASES = {
-    Access.EACH_UPDATE: "every update of every client, to who receives them",
-    Access.SECURE_SUM: "the sum of the updates of each round, to who adds them up",
-    Access.RELEASED_MODELS: "the model after each round",
-    Access.ALL_STEPS: "every noisy step (the strongest release that the claim covers)",
-    Access.FINAL_WEIGHTS: "final weights",
-    Access.FINAL_MODEL: "outputs of the final model",
-    Access.LABEL_ONLY: "predicted labels of the final model",
-    Access.TOKEN_DISTRIBUTIONS: "distributions of each next token under the final model",
-    Access.LOG_PROBABILITIES: "log-probabilities of a text's tokens under the final model",
-    Access.GENERATIONS: "texts that the final model writes",
-}
-"""What is released, by the access of a game: the most comes first."""
-
-
 def _release_text(result: MechanismResult) -> str:
     accesses = {game.game.access for game in result.games}
-    for access, released in RELEASES.items():
-        if access in accesses:
-            return released
-    foreign_names = sorted(access.words for access in accesses)
-    return f"what '{foreign_names[0]}' releases" if foreign_names else "nothing that a game of this report is about"
+    if not accesses:
+        return "nothing that a game of this report is about"
+    largest = max(accesses, key=lambda access: (len(access.released), access.name))
+    strongest = " (the strongest release that the claim covers)" if largest == Access.ALL_STEPS else ""
+    return largest.sees.removeprefix("the ") + strongest
 
 
 def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:

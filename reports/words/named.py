@@ -19,12 +19,6 @@ OUTCOME_TONES = {
 }
 _STATUS_TONES = {Status.CHECKED: Tone.GOOD, Status.DECLARED: Tone.OPEN, Status.GAP: Tone.BAD, Status.FAILED: Tone.BAD}
 _COVERAGE_TONES = {"run": Tone.GOOD, "partly": Tone.OPEN, "not run": Tone.BAD}
-_ACCESS_KEYS = {
-    Access.LABEL_ONLY: "label_only",
-    Access.FINAL_MODEL: "final_model",
-    Access.FINAL_WEIGHTS: "final_weights",
-    Access.ALL_STEPS: "all_steps",
-}
 TERMS = (
     "accountant",
     "adjacency",
@@ -42,10 +36,10 @@ TERMS = (
 """Of the glossary; each has a term, a meaning and the words by which a page uses it."""
 
 
-def _or_as_given(prefix: str, name: str) -> str:
-    """The words for a name that comes with this package; others stand as they were given."""
+def _or_as_given(prefix: str, name: str, words: str = "") -> str:
+    """The words for a name that comes with this package; others stand in their own `words`, or as they were given."""
     key = f"{prefix}.{name}"
-    return say(key) if key in current().sentences else recorded(name)
+    return say(key) if key in current().sentences else recorded(words or name)
 
 
 def verdict_title(outcome: Outcome) -> str:
@@ -85,19 +79,18 @@ def adjacency(relation: Adjacency) -> str:
 
 def sees(access: Access) -> str:
     """What an adversary with this access sees, after "the"."""
-    return say(f"sees.{_ACCESS_KEYS[access]}") if access in _ACCESS_KEYS else recorded(access.words)
+    return _or_as_given("sees", access.name, access.words)
 
 
 def level(access: Access) -> str:
     """An access beside an axis."""
-    return say(f"level.{_ACCESS_KEYS[access]}") if access in _ACCESS_KEYS else recorded(access.words)
+    return _or_as_given("level", access.name, access.words)
 
 
 def question(access: Access) -> str:
     """The question about what an adversary sees, in the reader's words."""
-    if access in _ACCESS_KEYS:
-        return say(f"question.{_ACCESS_KEYS[access]}")
-    return say("question.other", what=recorded(access.words))
+    key = f"question.{access.name}"
+    return say(key) if key in current().sentences else say("question.other", what=recorded(access.words))
 
 
 def assumption(assume: Assumption) -> str:

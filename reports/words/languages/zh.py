@@ -763,12 +763,12 @@ RECORDED = {
     "attacks on it are not covered": "不涵盖针对它的攻击",
     "none was declared in the config": "配置中没有声明",
     "not declared, cost not in epsilon": "未声明，其代价不在 ε 内",
-    "the model after each round": "每轮之后的模型",
+    "model after each round": "每轮之后的模型",
     "final weights": "最终权重",
     "outputs of the final model": "最终模型的输出",
     "every record in every step with probability {probability}": "每条记录在每步中的概率为 {probability}",
-    "every update of every client, to who receives them": "接收者所见的每个客户端的每次更新",
-    "the sum of the updates of each round, to who adds them up": "求和者所见的每轮更新之和",
+    "every update of every client": "每个客户端的每次更新",
+    "sum of the updates of each round": "每轮更新之和",
     "update of every client": "每个客户端的更新",
     (
         "{coins} coins from the recorded file; their counts agree with the files, records carry no index"
