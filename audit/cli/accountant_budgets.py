@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from audit.cli import accountant_check
 from audit.cli import accountant_options as shared
+from audit.cli import own_code
 from audit.cli.printing import AsJson, print_json, print_table
 from audit.core import checks
 from audit.core.errors import ConfigError
@@ -36,7 +36,7 @@ def noise(
 
     checks.positive(target_epsilon, "--target-epsilon")
     checks.open_probability(delta, "--delta")
-    accountant_check.look_here(accountant or ())
+    own_code.search_here(accountant or ())
     if event is None and rate is not None:
         checks.probability(rate, "--rate")
     unit_noise = None if event is None and rate is None and steps is None else 1.0
@@ -83,7 +83,7 @@ def steps(
     checks.nonnegative(prior_steps, "--done")
     if event is None and rate is not None and not 0 < rate <= 1:
         raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
-    accountant_check.look_here(accountant or ())
+    own_code.search_here(accountant or ())
     asked = shared.event_of(
         event, training=mechanism, noise=noise, rate=rate, steps=None if event or (noise is None and rate is None) else 1
     )

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.cli import options, own_code
 from audit.cli.printing import AsJson, print_json, print_plain, print_table
 from audit.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from audit.accounting.regression.suite import CaseAnswer
+
 
 def check(
-    accountant: Annotated[
-        list[str] | None,
-        typer.Option("--accountant", "-a", help="Accountant: name, name,field=value or module:object; may repeat."),
-    ] = None,
-    group: Annotated[list[str] | None, typer.Option(help="Group of test cases to run; may repeat. Default: all.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="Run cases whose id contains this text; may repeat.")] = None,
-    skip: Annotated[list[str] | None, typer.Option(help="Id of a case to leave out; may repeat.")] = None,
-    require: Annotated[int, typer.Option(min=1, help="Minimum number of brackets answered with neither 0 nor infinity.")] = 1,
-    baseline: Annotated[Path | None, typer.Option(help="File of accepted findings, which do not fail the check.")] = None,
-    write_baseline: Annotated[Path | None, typer.Option(help="Write the WRONG findings of this run to this file.")] = None,
-    seconds: Annotated[float, typer.Option(help="CPU seconds after which a case counts as CRASH.")] = 60.0,
-    all_cases: Annotated[bool, typer.Option("--all", help="Also show cases that are EXACT or UNSUPPORTED.")] = False,
-    junit: Annotated[Path | None, typer.Option(help="Write the results to this JUnit file.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw claims against brackets to this SVG or PNG file (one accountant).")
-    ] = None,
+    accountant: options.Accountant = None,
+    group: options.Group = None,
+    case: options.Case = None,
+    skip: options.Skip = None,
+    require: options.Require = 1,
+    baseline: options.Baseline = None,
+    write_baseline: options.WriteBaseline = None,
+    seconds: options.Seconds = 60.0,
+    all_cases: options.AllCases = False,
+    junit: options.Junit = None,
+    plot: options.Plot = None,
     as_json: AsJson = False,
 ) -> int:
     """Test accountants: each case ends as WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH.
@@ -45,24 +43,15 @@ def check(
     cases = conclusion.choose(suite.load(), groups=group, texts=case, omissions=skip or ())
     baselines = conclusion.read_baseline(baseline) if baseline is not None else {}
     names = accountant or ["rdp"]
-    look_here(names)
+    own_code.search_here(names)
     if plot is not None and len(names) > 1:
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
-    answers = {}
-    for name in names:
-        answers[name] = suite.run(
-            resolve.subject(name), cases, seconds=seconds, progress=None if as_json else _tick(len(cases))
-        )
+    progress = None if as_json else _tick(len(cases))
+    answers = {name: suite.run(resolve.subject(name), cases, seconds=seconds, progress=progress) for name in names}
     if junit is not None:
         files.write(junit, files.junit(answers))
     if plot is not None:
-        from reports.figures.accountants import claims_against_brackets
-
-        brackets = [
-            answer for answer in answers[names[0]] if answer.case.kind == "bracket" and 0 < answer.case.upper < math.inf
-        ]
-        rows = [(str(bracket.finding), bracket.factor, bracket.case.lower / bracket.case.upper) for bracket in brackets]
-        files.write_figure(plot, claims_against_brackets(rows, names[0]))
+        _draw(plot, names[0], answers[names[0]])
     if write_baseline is not None:
         files.write(write_baseline, conclusion.baseline_of(answers))
     conclusions = {
@@ -77,19 +66,36 @@ def check(
             output[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
         print_json({"exit_code": code, "accountants": output})
         return code
-    quiet = (suite.CaseFinding.EXACT, suite.CaseFinding.UNSUPPORTED)
     for name, results in answers.items():
-        counts = ", ".join(f"{kind} {sum(result.finding is kind for result in results)}" for kind in suite.CaseFinding)
-        listed_answers = [result for result in results if all_cases or result.finding not in quiet]
-        cells = [
-            (answer.case.id, str(answer.finding), _plain(answer.factor), f"{answer.seconds:.2f}", answer.message)
-            for answer in listed_answers
-        ]
-        title = f"{name}: {counts} ({sum(result.seconds for result in results):.1f} s)"
-        print_table(title, ("case", "finding", "factor", "seconds", "why"), cells)
+        _show(name, results, all_cases=all_cases)
         if conclusions[name].sentence:
             print(f"{name}: {conclusions[name].sentence}")
     return code
+
+
+def _draw(path: Path, name: str, answers: Sequence[CaseAnswer]) -> None:
+    """Draw claims against brackets; those that are open on one side have no place on the axes."""
+    from audit.accounting.regression import files
+    from reports.figures.accountants import claims_against_brackets
+
+    brackets = [answer for answer in answers if answer.case.kind == "bracket" and 0 < answer.case.upper < math.inf]
+    rows = [(str(bracket.finding), bracket.factor, bracket.case.lower / bracket.case.upper) for bracket in brackets]
+    files.write_figure(path, claims_against_brackets(rows, name))
+
+
+def _show(name: str, results: Sequence[CaseAnswer], *, all_cases: bool) -> None:
+    """Print the answers of one accountant as a table, by default without those that ask nothing of the reader."""
+    from audit.accounting.regression.suite import CaseFinding
+
+    quiet = () if all_cases else (CaseFinding.EXACT, CaseFinding.UNSUPPORTED)
+    counts = ", ".join(f"{kind} {sum(result.finding is kind for result in results)}" for kind in CaseFinding)
+    cells = [
+        (answer.case.id, str(answer.finding), _plain(answer.factor), f"{answer.seconds:.2f}", answer.message)
+        for answer in results
+        if answer.finding not in quiet
+    ]
+    title = f"{name}: {counts} ({sum(result.seconds for result in results):.1f} s)"
+    print_table(title, ("case", "finding", "factor", "seconds", "why"), cells)
 
 
 def page(
@@ -133,12 +139,6 @@ def refresh(battery_file: Annotated[Path, typer.Argument(help="File of test case
 
     print_plain(f"{suite.refresh(battery_file, progress=lambda line: typer.echo(line, err=True))} cases")
     return 0
-
-
-def look_here(names: Sequence[str]) -> None:
-    """Lets `module:object` name a file of the working directory; last on the path, so that it hides nothing."""
-    if any(":" in name for name in names) and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 def _telling(spec: str) -> Any:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.api.accountant_subjects import usual
-from audit.cli import accountant_check
 from audit.cli import accountant_options as shared
+from audit.cli import own_code
 from audit.cli.printing import AsJson, print_json, print_table
 from audit.core.errors import ConfigError, UnsupportedMechanism
 
@@ -55,7 +55,7 @@ def epsilon(
 
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
-    accountant_check.look_here(accountant or ())
+    own_code.search_here(accountant or ())
     asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
     names, relation = accountant or list(usual(asked)), shared.relation_of(adjacency)
     costs = library.epsilon(asked, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
@@ -110,7 +110,7 @@ def delta(
     from audit.api import accountant as library
     from audit.core.event_forms import encode
 
-    accountant_check.look_here(accountant or ())
+    own_code.search_here(accountant or ())
     asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
     costs = library.delta(
         asked,

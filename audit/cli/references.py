@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from audit import plugins
-from audit.cli.kinds import guess_kind
+from audit.cli.targets import FOLDER, ReaderOptions, guess_kind
 from audit.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -20,22 +19,7 @@ _FORMS = ("logits", "probabilities", "losses")
 _FEWEST = float(np.finfo(np.float32).tiny)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How files of models are read: those of weights alone, and those that hold a program, within limits."""
-
-    weights: dict[str, Any]
-    limits: dict[str, Any]
-
-    def of(self, kind: str) -> dict[str, Any]:
-        """Those for files of this kind; of a third party's, `package.module:Class`, the ones that the class takes."""
-        if ":" not in kind:
-            return self.weights if kind == "state_dict" else self.limits
-        keys, _ = plugins.keys(plugins.find(plugins.FOLDERS["targets"], kind, "--kind"))
-        return {name: value for name, value in (self.limits | self.weights).items() if name in keys}
-
-
-def read_references(path: Path, kind: str | None, options: Options) -> References:
+def read_references(path: Path, kind: str | None, options: ReaderOptions) -> References:
     """What `--references` names.
 
     Args:
@@ -63,13 +47,13 @@ def read_references(path: Path, kind: str | None, options: Options) -> Reference
     return References(included=arrays["included"], logits=logits)
 
 
-def _models(folder: Path, kind: str | None, options: Options) -> list[Any]:
+def _models(folder: Path, kind: str | None, options: ReaderOptions) -> list[Any]:
     files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != MEMBERSHIP)
     if not files:
         raise DataError(f"{folder} holds no model beside {MEMBERSHIP}; expected one file for each row of its 'included'")
-    kinds = [kind or guess_kind(file, "factory" in options.weights) for file in files]
+    kinds = [kind or guess_kind(file, options.given) for file in files]
     return [
-        plugins.build("audit.subjects", {"kind": kind, "path": str(file), **options.of(kind)})
+        plugins.build(FOLDER, {"kind": kind, "path": str(file), **options.of(kind)}, "--kind")
         for file, kind in zip(files, kinds, strict=True)
     ]
 

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from audit.cli import options
 from audit.cli.plan import ConfigName, Overrides, show
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
@@ -24,30 +23,14 @@ if TYPE_CHECKING:
 def run(
     config: ConfigName,
     override: Overrides = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of this run. Default: runs/<time>-<name>.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the unfinished run of the same config.")] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print what would be done and what it could show. Trains nothing, calls no factory."),
-    ] = False,
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")
-    ] = None,
-    record: Annotated[
-        str | None,
-        typer.Option(
-            "--record",
-            metavar="TRAINING",
-            help="Record a training of this mechanism in the ledger; fails if it would exceed the budget.",
-        ),
-    ] = None,
-    record_key: Annotated[
-        Path | None, typer.Option("--record-key", help="File with the key of the records' names. Default: a new key.")
-    ] = None,
+    output: options.RunOutput = None,
+    resume: options.Resume = False,
+    dry_run: options.DryRun = False,
+    ledger: options.Ledger = None,
+    record: options.Record = None,
+    record_key: options.RecordKey = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: options.Quiet = False,
 ) -> int:
     """Run the audit that a config describes. A config is code: it may name modules and functions that are executed."""
     from audit import config as configs

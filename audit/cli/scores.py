@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from audit.cli import gates
+from audit.cli import gates, options
 from audit.cli.printing import AsJson
 from audit.core.errors import ConfigError, DataError
 from audit.core.results import USUAL_FORMATS
@@ -26,43 +24,20 @@ _PARTS = ("mechanism", "game", "attack", "scorer")
 
 
 def scores(
-    file: Annotated[Path, typer.Argument(help="Table (npz, csv, parquet) with a score and the coin of each record.")],
-    delta: Annotated[float | None, typer.Option(help="Delta of every epsilon. Default: 1e-5.")] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Instead of --delta: print the largest delta that is refuted at this epsilon, and its ceiling."),
-    ] = None,
-    claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")] = None,
-    confidence: Annotated[float, typer.Option(help="Confidence with which all bounds hold together.")] = 0.95,
-    game: Annotated[
-        str,
-        typer.Option(
-            help="one_run: memberships are independent fair coins. independent_trials: each score is "
-            "from a run of its own besides."
-        ),
-    ] = "one_run",
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(help="Estimator; may repeat. Default: both_ends for independent trials, else one_run."),
-    ] = None,
-    score: Annotated[
-        list[str] | None,
-        typer.Option(help="Score column; may repeat. Several columns share the error rate and the best bound counts."),
-    ] = None,
-    member: Annotated[str | None, typer.Option(help="Name of the membership column.")] = None,
-    adjacency: Annotated[
-        str, typer.Option(help="What a coin decided about a record: add_remove, replace_one or zero_out.")
-    ] = "add_remove",
-    conditions: Annotated[
-        list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Use only rows with this value; may repeat.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the negative control.")] = 0,
-    certificates: Annotated[
-        int, typer.Option(min=0, help="Number of simulated audits behind the certificate; 0 for none.")
-    ] = 200,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: no report is written.")
-    ] = None,
+    file: options.File,
+    delta: options.ScoresDelta = None,
+    epsilon: options.Epsilon = None,
+    claim_epsilon: options.ScoresClaimEpsilon = None,
+    confidence: options.Confidence = 0.95,
+    game: options.Game = "one_run",
+    estimator: options.ScoresEstimator = None,
+    score: options.Score = None,
+    member: options.Member = None,
+    adjacency: options.Adjacency = "add_remove",
+    conditions: options.Conditions = None,
+    seed: options.ScoresSeed = 0,
+    certificates: options.Certificates = 200,
+    output: options.ScoresOutput = None,
     gate: gates.Gates = None,
     as_json: AsJson = False,
 ) -> int:
@@ -71,19 +46,16 @@ def scores(
     from audit.experiment import inspection
 
     limits = gates.read(gate)
-    if epsilon is not None and delta is None and output is None and claim_epsilon is None:
+    if epsilon is not None:
+        if not (delta is None and output is None and claim_epsilon is None):
+            raise ConfigError(
+                "--epsilon asks for delta at that epsilon: leave out --delta, --claim-epsilon and --output; "
+                "or give --delta alone"
+            )
         question = scores_delta.DeltaQuestion(
             epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator
         )
-        columns, included = read_scores(file, score, member, conditions or [])
-        if len(columns) > 1:
-            raise ConfigError("--epsilon takes one --score; for several, give each a confidence that shares the error rate")
-        bounds = scores_delta.bounds(next(iter(columns.values())), included, question)
-        return scores_delta.show(bounds, question, as_json)
-    if epsilon is not None:
-        raise ConfigError(
-            "--epsilon asks for delta at that epsilon: leave out --delta, --claim-epsilon and --output; or give --delta alone"
-        )
+        return scores_delta.answer(*read_scores(file, score, member, conditions or []), question, as_json)
     settings = inspection.Settings(
         delta=DELTA if delta is None else delta,
         confidence=confidence,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from audit.cli.printing import print_json, print_plain
+from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from audit.core.claims import DeltaBound
@@ -24,6 +25,13 @@ class DeltaQuestion:
     game: str
     seed: int
     estimators: Sequence[str] | None
+
+
+def answer(columns: Mapping[str, Array], included: Array, question: DeltaQuestion, as_json: bool) -> int:
+    """Print the bounds that the one column of scores proves; always 0, since nothing is claimed."""
+    if len(columns) > 1:
+        raise ConfigError("--epsilon takes one --score; for several, give each a confidence that shares the error rate")
+    return show(bounds(next(iter(columns.values())), included, question), question, as_json)
 
 
 def bounds(values: Array, included: Array, question: DeltaQuestion) -> list[DeltaBound]:

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from audit.cli.accountant_check import look_here
+from audit.cli import options, own_code
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError, DataError
 
 
 def step(
-    function: Annotated[
-        str, typer.Argument(help="The step: package.module:function(params, batch, generator[, noise_multiplier, ...]).")
-    ],
-    params: Annotated[str, typer.Option(help="Parameters: npz file, or package.module:object that maps names to arrays.")],
-    sample: Annotated[
-        str, typer.Option(help="At least 8 records: npz file with x and y, or package.module:object with the arrays.")
-    ],
-    noise_multiplier: Annotated[float, typer.Option(help="Noise multiplier that the accounting claims.")],
-    clip_norm: Annotated[float, typer.Option(help="Clip norm that the accounting claims.")],
-    divisor: Annotated[float, typer.Option(help="Public constant by which the noisy sum is divided.")],
-    returns: Annotated[str, typer.Option(help="What the function returns: parameters, or the released sum.")] = "parameters",
-    learning_rate: Annotated[float, typer.Option(help="Learning rate of the function, if it returns parameters.")] = 1.0,
-    generator: Annotated[
-        str | None,
-        typer.Option(help="Third argument of the function: torch, numpy or seed. Default: by the type of the parameters."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the calls.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for findings.json and witnesses.")] = None,
+    function: options.StepFunction,
+    params: options.Params,
+    sample: options.Sample,
+    noise_multiplier: options.NoiseMultiplier,
+    clip_norm: options.ClipNorm,
+    divisor: options.Divisor,
+    returns: options.Returns = "parameters",
+    learning_rate: options.LearningRate = 1.0,
+    generator: options.Generator = None,
+    seed: options.StepSeed = 0,
+    output: options.StepOutput = None,
     as_json: AsJson = False,
 ) -> int:
     """Check one DP-SGD step: clipping, sums, noise. Exit code 1 if the claim is refuted. Executes the function's module."""
     from audit import plugins
     from audit.step_checks.run import check_step
 
-    look_here([function, params, sample])
+    own_code.search_here([function, params, sample])
     if ":" not in function:
         raise ConfigError(f"'{function}' names no function; expected package.module:function")
     report = check_step(

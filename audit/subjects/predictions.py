@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class Predictions:
         members, nonmembers: two files without it.
         view, included, inputs, groups: what was read; `sha256` of the bytes.
     """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".npz", ".csv", ".gz", ".parquet")
 
     path: str | None = None
     members: str | None = None

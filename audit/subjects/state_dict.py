@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors
 import safetensors.torch
@@ -37,6 +37,8 @@ class StateDict:
         key: where in the file the weights are, for checkpoints that hold more than weights.
         strip_prefix: text cut off the front of each weight's name (`_module.` of Opacus, `module.` of DDP).
     """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".safetensors", ".pt", ".pth")
 
     path: str
     factory: str = ""

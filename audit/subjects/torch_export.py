@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -23,6 +24,8 @@ class TorchExport:
         batch_size: records at once, where the program takes any number.
         seconds, memory_gib: limits on loading and on each batch; see `audit.subjects._process`.
     """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".pt2",)
 
     path: str
     batch_size: int = BATCH_SIZE

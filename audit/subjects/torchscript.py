@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from audit.core.data import Array
 from audit.data.source import read_bytes
@@ -25,6 +27,8 @@ class TorchScript:
         seconds, memory_gib: limits on loading and on each batch; see `audit.subjects._process`.
     """
 
+    suffixes: ClassVar[tuple[str, ...]] = (".ts", ".torchscript", ".jit", ".pt", ".pth")
+
     path: str
     batch_size: int = BATCH_SIZE
     device: str = "cpu"
@@ -37,6 +41,17 @@ class TorchScript:
         content = _torchscript_archive.rewrite(read_bytes(Path(self.path), "target"), name)
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
         object.__setattr__(self, "_model", ModelProcess("torchscript", content, name, device=self.device, **limits))
+
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Return whether a file is a TorchScript archive: `.pt` and `.pth` are the suffixes of state dicts as well."""
+        if not path.is_file():
+            return False
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return any(name.endswith("/constants.pkl") for name in archive.namelist())
+        except zipfile.BadZipFile:  # whoever reads it says what is wrong with it
+            return False
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""

@@ -61,7 +61,8 @@ def test_two_audits_give_the_same_names_only_under_the_same_key(run: Path, tmp_p
 
 
 def test_the_seed_of_the_coins_comes_from_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from audit.cli.model import SEED_VARIABLE, _coin_seed
+    from audit.cli.model import _coin_seed
+    from audit.cli.options import SEED_VARIABLE
 
     (tmp_path / "seed").write_text("4711\n")
     assert _coin_seed(None, None) is None

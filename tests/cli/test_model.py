@@ -16,7 +16,8 @@ import typer
 from torch import nn
 
 from audit.cli.app import answer
-from audit.cli.model import guess_kind, model
+from audit.cli.model import model
+from audit.cli.targets import guess_kind
 from audit.core.errors import AuditError, ConfigError
 from audit.experiment.inspection import draw_coins
 
@@ -269,13 +270,23 @@ def test_the_kind_is_guessed(tmp_path):
     from pathlib import Path
 
     torch.save({}, tmp_path / "a.pt")
-    assert guess_kind(tmp_path / "a.pt", False) == "state_dict"
-    assert guess_kind(Path("a.pt2"), False) == "torch_export"
-    assert guess_kind(Path("a.parquet"), False) == "predictions"
-    assert guess_kind(Path("a.bin"), True) == "state_dict"
-    assert guess_kind(None, False) == "predictions"
+    assert guess_kind(tmp_path / "a.pt") == "state_dict"
+    assert guess_kind(Path("a.pt2")) == "torch_export"
+    assert guess_kind(Path("a.parquet")) == "predictions"
+    assert guess_kind(Path("a.bin"), ["factory"]) == "state_dict"
+    assert guess_kind(None) == "predictions"
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 1)), str(tmp_path / "b.pt"))
+    assert guess_kind(tmp_path / "b.pt") == "torchscript"
+    (tmp_path / "c.pt").write_bytes(b"PK\x03\x04" + bytes(40) + b"PK\x05\x06" + bytes(3))
+    assert guess_kind(tmp_path / "c.pt") == "state_dict"
     with pytest.raises(ConfigError, match=r"'a\.bin' does not show its kind"):
-        guess_kind(Path("a.bin"), False)
+        guess_kind(Path("a.bin"))
+
+
+def test_an_option_that_the_kind_does_not_take_is_refused(folder, trained):
+    net, x, _, _ = trained
+    with pytest.raises(AuditError, match="--key means nothing to a target of the kind 'torch_export', which takes batch_size"):
+        audit(*saved("torch_export", net, x), "--members", "m.npz", "--nonmembers", "n.npz", "--key", "model", expect=2)
 
 
 def test_options_come_from_a_file_and_the_command_line_goes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

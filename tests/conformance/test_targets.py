@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from audit import plugins
+from audit.cli.targets import guess_kind
 from audit.core.errors import DataError
 
 TARGETS = plugins.names("audit.subjects")
@@ -35,15 +36,21 @@ def valid(kind: str, path: Path) -> bytes:
         elif kind == "state_dict":
             torch.save(net.state_dict(), path)
         else:
-            np.savez(path, logits=np.eye(4), labels=np.arange(4), member=[True, True, False, False])
+            with path.open("wb") as file:  # savez would add a suffix to a name that lacks its own
+                np.savez(file, logits=np.eye(4), labels=np.arange(4), member=[True, True, False, False])
     return path.read_bytes()
 
 
-SUFFIX = {"torch_export": ".pt2", "torchscript": ".ts", "state_dict": ".pt", "predictions": ".npz"}
-
-
 def where(kind: str, folder: Path) -> Path:
-    return folder / f"target{SUFFIX.get(kind, '.bin')}"
+    return folder / f"target{plugins.find('audit.subjects', kind).suffixes[0]}"
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_file_is_known_by_its_suffix_and_where_kinds_share_one_by_what_it_holds(kind, tmp_path):
+    for suffix in plugins.find("audit.subjects", kind).suffixes:
+        path = tmp_path / f"target{suffix}"
+        valid(kind, path)
+        assert guess_kind(path) == kind
 
 
 class Hostile:
@@ -78,7 +85,7 @@ def test_a_pickle_is_never_run(kind, protocol, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind in SUFFIX])
+@pytest.mark.parametrize("kind", TARGETS)
 def test_a_file_that_was_cut_short_is_refused(kind, tmp_path):
     path = where(kind, tmp_path)
     whole = valid(kind, path)
@@ -88,7 +95,7 @@ def test_a_file_that_was_cut_short_is_refused(kind, tmp_path):
             build(kind, path)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind in SUFFIX])
+@pytest.mark.parametrize("kind", TARGETS)
 def test_noise_is_refused(kind, tmp_path):
     path = where(kind, tmp_path)
     generator = np.random.default_rng(0)
@@ -98,7 +105,7 @@ def test_noise_is_refused(kind, tmp_path):
             build(kind, path)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind in SUFFIX])
+@pytest.mark.parametrize("kind", TARGETS)
 def test_flipped_bytes_are_refused_or_harmless(kind, tmp_path):
     path = where(kind, tmp_path)
     whole = valid(kind, path)

@@ -1,0 +1,76 @@
+"""What a file with a trained model is, by its name and by what it holds, and which options its reader takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from audit import plugins
+from audit.core.errors import ConfigError
+
+FOLDER = plugins.FOLDERS["targets"]
+KINDS = plugins.names(FOLDER)
+WITHOUT_TARGET = "predictions"
+"""The kind where no target is named: the members and nonmembers are files of outputs then."""
+
+_RECORDS = {"members", "nonmembers"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderOptions:
+    """How files of models are read.
+
+    Attributes:
+        common: options that have a default; each kind is given those that it takes.
+        given: those that somebody asked for; a kind that does not take one of them is refused.
+    """
+
+    common: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """Return the options for files of this kind.
+
+        Raises:
+            ConfigError: there is no such kind, or it does not take what was asked for.
+        """
+        keys = taken_keys(kind)
+        for name in self.given:
+            if name not in keys:
+                option, takes = f"--{name.replace('_', '-')}", ", ".join(key for key in keys if key != "path")
+                raise ConfigError(f"{option} means nothing to a target of the kind '{kind}', which takes {takes}; leave it out")
+        return {name: value for name, value in {**self.common, **self.given}.items() if name in keys}
+
+
+def taken_keys(kind: str) -> tuple[str, ...]:
+    """Return the options of the class that reads files of this kind; `ConfigError` where there is none."""
+    return plugins.keys(plugins.find(FOLDER, kind, "--kind"))[0]
+
+
+def holds_records(kind: str) -> bool:
+    """Return whether files of this kind hold the audited records themselves, not a model that answers for any record."""
+    return set(taken_keys(kind)) >= _RECORDS
+
+
+def guess_kind(target: Path | None, given: Collection[str] = ()) -> str:
+    """Return the kind of target that a path names: by its suffix, by the `given` options, and by what the file holds.
+
+    Raises:
+        ConfigError: the suffix says nothing.
+    """
+    if target is None:
+        return WITHOUT_TARGET
+    classes = {kind: plugins.find(FOLDER, kind) for kind in KINDS}
+    takers = [kind for kind in KINDS if set(given) <= set(taken_keys(kind))]
+    by_suffix = [kind for kind in KINDS if target.suffix.lower() in classes[kind].suffixes]
+    fitting = [kind for kind in by_suffix if kind in takers] or by_suffix
+    if not fitting and given and len(takers) == 1:  # only one kind of file has a use for these options
+        return takers[0]
+    if not fitting:
+        raise ConfigError(f"the suffix of '{target.name}' does not show its kind; add --kind {'|'.join(KINDS)}")
+    # of several that share a suffix, the one that finds its own marks in the file goes before those that look for none
+    certain = [kind for kind in fitting if hasattr(classes[kind], "recognises") and classes[kind].recognises(target)]
+    plain = [kind for kind in fitting if not hasattr(classes[kind], "recognises")]
+    return [*certain, *plain, *fitting][0]
