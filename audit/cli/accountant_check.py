@@ -15,7 +15,7 @@ from audit.cli.printing import AsJson, print_json, print_plain, print_table
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from audit.accounting.regression.suite import CaseAnswer
+    from audit.accounting.regression.suite import Result
 
 
 def check(
@@ -73,7 +73,7 @@ def check(
     return code
 
 
-def _draw(path: Path, name: str, answers: Sequence[CaseAnswer]) -> None:
+def _draw(path: Path, name: str, answers: Sequence[Result]) -> None:
     """Draw claims against brackets; those that are open on one side have no place on the axes."""
     from audit.accounting.regression import files
     from reports.figures.accountants import claims_against_brackets
@@ -83,7 +83,7 @@ def _draw(path: Path, name: str, answers: Sequence[CaseAnswer]) -> None:
     files.write_figure(path, claims_against_brackets(rows, name))
 
 
-def _show(name: str, results: Sequence[CaseAnswer], *, all_cases: bool) -> None:
+def _show(name: str, results: Sequence[Result], *, all_cases: bool) -> None:
     """Print the answers of one accountant as a table, by default without those that ask nothing of the reader."""
     from audit.accounting.regression.suite import CaseFinding
 
