@@ -37,7 +37,7 @@ Steps = Annotated[int | None, typer.Option(help="In place of EVENT: number of no
 Phases = Annotated[
     list[str] | None, typer.Option("--phase", help="In place of EVENT: noise,rate,steps of a phase of DP-SGD; may repeat.")
 ]
-Training = Annotated[str, typer.Option("--mechanism", help="Name of the training whose mechanism is meant, where a config has several.")]
+Training = Annotated[str, typer.Option("--mechanism", help="Name of the training, where a config has several.")]
 Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
 Relation = Annotated[str, typer.Option(help="Neighbouring data sets: add_remove, replace_one or zero_out.")]
 Group = Annotated[int, typer.Option(min=1, help="Number of records that change together.")]
