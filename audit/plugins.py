@@ -77,8 +77,8 @@ def find(package: str, kind: str, location: str | None = None) -> type[Any]:
     """
     check_name(package, kind, location)
     if ":" in kind:
-        others: type[Any] = foreign(kind)
-        return others
+        plugin_class: type[Any] = foreign(kind)
+        return plugin_class
     plugin: type[Any] = importlib.import_module(f"{package}.{kind}").PLUGIN
     return plugin
 
@@ -177,15 +177,15 @@ def load(name: str, kind: type[Value]) -> Value:
     return instance
 
 
-def foreign(name: str, where: str = "") -> Any:
-    """Return what `package.module:object` names, somebody else's code; `where` it was named goes before a message.
+def foreign(name: str, location: str = "") -> Any:
+    """Return what `package.module:object` names, somebody else's code; the `location` of the name goes before a message.
 
     Raises:
         ConfigError: there is none, or its module cannot be imported.
     """
     module, _, attribute = name.partition(":")
     _FURTHER.add(module.partition(".")[0])
-    place = f"{where}: " if where else ""
+    place = f"{location}: " if location else ""
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, SyntaxError) as error:

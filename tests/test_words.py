@@ -195,6 +195,7 @@ SHARED = {
     "Table": "rows that users get, and the block of a page that prints such rows",
     "Verdict": "the outcome of a claim, and the block of a page that prints it",
     "Representations": "a protocol, and the tensors that implement it",
+    "TextModels": "a protocol, and the models that implement it",
 }
 
 

@@ -13,7 +13,7 @@ from audit.api.event_sources import AnyEvent, read_event
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.core.event_changes import Change, Quantity, changed, grouped
+from audit.core.event_changes import EventChange, Quantity, changed, grouped
 from audit.core.tables import Table
 
 MOST_ROWS = 1000
@@ -89,10 +89,10 @@ def what_if(
     return Table(rows)
 
 
-def _change(quantity: Quantity, value: float | str) -> Change:
+def _change(quantity: Quantity, value: float | str) -> EventChange:
     text = str(value)
     try:
         number = float(text.removeprefix("x"))
     except ValueError as error:
         raise ConfigError(f"{quantity} is '{text}'; expected a number, or a factor such as x2") from error
-    return Change(quantity=quantity, value=number, is_factor=text.startswith("x"))
+    return EventChange(quantity=quantity, value=number, is_factor=text.startswith("x"))

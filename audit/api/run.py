@@ -210,7 +210,7 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
         unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
         config=resolution.text,
         origins=resolution.origins,
-        settings=resolution.given,
+        settings=resolution.settings,
         config_lines=resolution.lines,
         engagement=Engagement(**owner_words) if any((owner_words := config.about.model_dump()).values()) else None,
         provenance=provenance.provenance(

@@ -36,7 +36,7 @@ def noise(
 
     checks.positive(target_epsilon, "--target-epsilon")
     checks.open_probability(delta, "--delta")
-    own_code.search_here(accountant or ())
+    own_code.add_working_folder(accountant or ())
     if event is None and rate is not None:
         checks.probability(rate, "--rate")
     unit_noise = None if event is None and rate is None and steps is None else 1.0
@@ -83,7 +83,7 @@ def steps(
     checks.nonnegative(prior_steps, "--done")
     if event is None and rate is not None and not 0 < rate <= 1:
         raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
-    own_code.search_here(accountant or ())
+    own_code.add_working_folder(accountant or ())
     asked = shared.event_of(
         event, training=mechanism, noise=noise, rate=rate, steps=None if event or (noise is None and rate is None) else 1
     )

@@ -43,7 +43,7 @@ def check(
     cases = conclusion.choose(suite.load(), groups=group, texts=case, omissions=skip or ())
     baselines = conclusion.read_baseline(baseline) if baseline is not None else {}
     names = accountant or ["rdp"]
-    own_code.search_here(names)
+    own_code.add_working_folder(names)
     if plot is not None and len(names) > 1:
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
     progress = None if as_json else _tick(len(cases))

@@ -55,7 +55,7 @@ def epsilon(
 
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
-    own_code.search_here(accountant or ())
+    own_code.add_working_folder(accountant or ())
     asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
     names, relation = accountant or list(usual(asked)), shared.relation_of(adjacency)
     costs = library.epsilon(asked, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
@@ -110,7 +110,7 @@ def delta(
     from audit.api import accountant as library
     from audit.core.event_forms import encode
 
-    own_code.search_here(accountant or ())
+    own_code.add_working_folder(accountant or ())
     asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
     costs = library.delta(
         asked,

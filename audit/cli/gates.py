@@ -76,7 +76,7 @@ def _gate(text: str) -> tuple[str, Gate]:
         name = f"max_{match['figure']}"
         gate: Gate = plugins.build(plugins.FOLDERS["gates"], {"kind": name, "limit": limit}, "--gate")
         return name, gate
-    rate = next((known for known in RATES if abs(known - float(match["rate"]) / 100) < 1e-12), None)
+    rate = next((candidate for candidate in RATES if abs(candidate - float(match["rate"]) / 100) < 1e-12), None)
     if rate is None or not 0 < limit < 1:
         raise ConfigError(f"--gate {text}: the rate has to be 10, 1 or 0.1 % and the limit a share such as 2% or 0.02")
     return f"tpr@{match['rate']}%", TprAt(rate=rate, limit=limit)

@@ -75,19 +75,23 @@ def model(
         title=(target or members or Path("predictions")).name,
         **deliver.origin(device),
     )
-    given = {"factory": factory, "arguments": _arguments(arguments), "key": key, "strip_prefix": strip_prefix}
+    reader_options = {"factory": factory, "arguments": _arguments(arguments), "key": key, "strip_prefix": strip_prefix}
     readers = ReaderOptions(
         common={"batch_size": batch_size, "device": device, "seconds": batch_seconds, "memory_gib": memory_gib},
-        given={name: value for name, value in given.items() if value is not None},
+        explicit={name: value for name, value in reader_options.items() if value is not None},
     )
-    own_code.search_here([factory, kind])
-    source = Source(target=target, kind=kind or guess_kind(target, readers.given), members=members, nonmembers=nonmembers)
-    options_of_kind = readers.of(source.kind)  # a kind that is not there is better named before the folder is made
+    own_code.add_working_folder([factory, kind])
+    model_files = ModelFiles(
+        target=target, kind=kind or guess_kind(target, readers.explicit), members=members, nonmembers=nonmembers
+    )
+    options_of_kind = readers.of(target_kind)  # a kind that is not there is better named before the folder is made
     folder = output or store.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
-    settings = replace(settings, model=_description(target, source.kind))
-    others = None if references is None else read_references(references, None if source.holds_records else kind, readers)
-    result = source.inspect(settings, options_of_kind, others)
+    settings = replace(settings, model=_description(target, target_kind))
+    reference_models = (
+        None if references is None else read_references(references, None if model_files.holds_records else kind, readers)
+    )
+    result = model_files.inspect(settings, options_of_kind, reference_models)
     extra_files = {"scores.parquet": _table(result), store.RECORD_KEY: settings.names.text}
     return deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
 
@@ -161,7 +165,7 @@ def _arguments(text: str | None) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class ModelFiles:
     """Files that a trained model, or its outputs, and the audited records are in."""
 
     target: Path | None

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 
-def search_here(names: Iterable[str | None]) -> None:
+def add_working_folder(names: Iterable[str | None]) -> None:
     """Let `module:object` name a file of the working directory; last on the path, so that it hides nothing."""
     if any(name is not None and ":" in name for name in names) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

@@ -51,7 +51,7 @@ def _models(folder: Path, kind: str | None, options: ReaderOptions) -> list[Any]
     files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != MEMBERSHIP)
     if not files:
         raise DataError(f"{folder} holds no model beside {MEMBERSHIP}; expected one file for each row of its 'included'")
-    kinds = [kind or guess_kind(file, options.given) for file in files]
+    kinds = [kind or guess_kind(file, options.explicit) for file in files]
     return [
         plugins.build(FOLDER, {"kind": kind, "path": str(file), **options.of(kind)}, "--kind")
         for file, kind in zip(files, kinds, strict=True)

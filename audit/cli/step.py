@@ -28,7 +28,7 @@ def step(
     from audit import plugins
     from audit.step_checks.run import check_step
 
-    own_code.search_here([function, params, sample])
+    own_code.add_working_folder([function, params, sample])
     if ":" not in function:
         raise ConfigError(f"'{function}' names no function; expected package.module:function")
     report = check_step(

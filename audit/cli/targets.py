@@ -24,11 +24,11 @@ class ReaderOptions:
 
     Attributes:
         common: options that have a default; each kind is given those that it takes.
-        given: those that somebody asked for; a kind that does not take one of them is refused.
+        explicit: those that somebody asked for; a kind that does not take one of them is refused.
     """
 
     common: Mapping[str, Any] = field(default_factory=dict)
-    given: Mapping[str, Any] = field(default_factory=dict)
+    explicit: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, kind: str) -> dict[str, Any]:
         """Return the options for files of this kind.
@@ -37,11 +37,11 @@ class ReaderOptions:
             ConfigError: there is no such kind, or it does not take what was asked for.
         """
         keys = taken_keys(kind)
-        for name in self.given:
+        for name in self.explicit:
             if name not in keys:
                 option, takes = f"--{name.replace('_', '-')}", ", ".join(key for key in keys if key != "path")
                 raise ConfigError(f"{option} means nothing to a target of the kind '{kind}', which takes {takes}; leave it out")
-        return {name: value for name, value in {**self.common, **self.given}.items() if name in keys}
+        return {name: value for name, value in {**self.common, **self.explicit}.items() if name in keys}
 
 
 def taken_keys(kind: str) -> tuple[str, ...]:
@@ -54,8 +54,8 @@ def holds_records(kind: str) -> bool:
     return set(taken_keys(kind)) >= _RECORDS
 
 
-def guess_kind(target: Path | None, given: Collection[str] = ()) -> str:
-    """Return the kind of target that a path names: by its suffix, by the `given` options, and by what the file holds.
+def guess_kind(target: Path | None, explicit: Collection[str] = ()) -> str:
+    """Return the kind of target that a path names: by its suffix, by the `explicit` options, and by what the file holds.
 
     Raises:
         ConfigError: the suffix says nothing.
@@ -63,10 +63,10 @@ def guess_kind(target: Path | None, given: Collection[str] = ()) -> str:
     if target is None:
         return WITHOUT_TARGET
     classes = {kind: plugins.find(FOLDER, kind) for kind in KINDS}
-    takers = [kind for kind in KINDS if set(given) <= set(taken_keys(kind))]
+    takers = [kind for kind in KINDS if set(explicit) <= set(taken_keys(kind))]
     by_suffix = [kind for kind in KINDS if target.suffix.lower() in classes[kind].suffixes]
     fitting = [kind for kind in by_suffix if kind in takers] or by_suffix
-    if not fitting and given and len(takers) == 1:  # only one kind of file has a use for these options
+    if not fitting and explicit and len(takers) == 1:  # only one kind of file has a use for these options
         return takers[0]
     if not fitting:
         raise ConfigError(f"the suffix of '{target.name}' does not show its kind; add --kind {'|'.join(KINDS)}")

@@ -100,7 +100,7 @@ class TrainingOverride(ConfigSection):
         return {key: value for key, value in (self.model_extra or {}).items() if value is not None}
 
     @model_validator(mode="after")
-    def _given_once(self) -> TrainingOverride:
+    def _options_are_unique(self) -> TrainingOverride:
         if doubles := sorted(self.options.keys() & (self.optimizer or {}).keys()):
             raise ValueError(f"{', '.join(doubles)} stands both in optimizer and beside it; give it once")
         if self.optimizer is not None:

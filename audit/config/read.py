@@ -37,7 +37,7 @@ class Resolution:
     text: str
     sha256: str
     origins: tuple[tuple[str, str], ...]
-    given: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
     lines: tuple[tuple[str, int], ...] = ()
 
 

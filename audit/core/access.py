@@ -90,23 +90,26 @@ def _cumulative(*levels: Access) -> dict[str, Access]:
     return levels_by_name
 
 
-_STEPS_KNOWN = "all other records and which of them each step used"
-_CLIENTS_KNOWN = "all other clients and which of them took part in each round"
+_STEP_KNOWLEDGE = "all other records and which of them each step used"
+_CLIENT_KNOWLEDGE = "all other clients and which of them took part in each round"
 ACCESS_BY_NAME = _cumulative(
     Access(name="label_only", released=frozenset({"labels", "label_queries"}), view="the predicted labels of the final model"),
     Access(name="final_model", released=frozenset({"losses", "outputs", "queries"}), view="the outputs of the final model"),
     Access(name="final_weights", released=frozenset({"weights"}), view="the final weights"),
-    Access(name="all_steps", released=frozenset({"steps"}), view="every noisy step", knowledge=_STEPS_KNOWN),
+    Access(name="all_steps", released=frozenset({"steps"}), view="every noisy step", knowledge=_STEP_KNOWLEDGE),
 )
 ACCESS_BY_NAME |= _cumulative(
     Access(
         name="released_models",
         released=ACCESS_BY_NAME["final_weights"].released | {"models"},
         view="the model after each round",
-        knowledge=_CLIENTS_KNOWN,
+        knowledge=_CLIENT_KNOWLEDGE,
     ),
     Access(
-        name="secure_sum", released=frozenset({"sums"}), view="the sum of the updates of each round", knowledge=_CLIENTS_KNOWN
+        name="secure_sum",
+        released=frozenset({"sums"}),
+        view="the sum of the updates of each round",
+        knowledge=_CLIENT_KNOWLEDGE,
     ),
     Access(name="each_update", released=frozenset({"updates"}), view="every update of every client"),
 )

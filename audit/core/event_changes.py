@@ -15,7 +15,7 @@ Quantity = Literal["noise", "rate", "steps"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class EventChange:
     """Another noise multiplier, sampling rate or number of steps.
 
     Attributes:
@@ -32,7 +32,7 @@ class Change:
         checks.nonnegative(self.value, self.quantity)
 
 
-def changed(event: Event, change: Change) -> Event:
+def changed(event: Event, change: EventChange) -> Event:
     """Return the event with another noise, rate or number of steps everywhere.
 
     Raises:
@@ -40,7 +40,7 @@ def changed(event: Event, change: Change) -> Event:
 
     >>> from audit.core.events import dp_sgd
     >>> training = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=10)
-    >>> changed(training, Change(quantity="steps", value=2, is_factor=True)).count
+    >>> changed(training, EventChange(quantity="steps", value=2, is_factor=True)).count
     20
     """
     values = sorted({value for node in nodes(event) for value in _own(node, change.quantity)})
@@ -69,7 +69,7 @@ def _field(node: Event, quantity: Quantity) -> str:
     return "count" if innermost else ""
 
 
-def _editor(change: Change) -> Callable[[Event], Event]:
+def _editor(change: EventChange) -> Callable[[Event], Event]:
     def edit(node: Event) -> Event:
         name = _field(node, change.quantity)
         if not name:
@@ -84,7 +84,7 @@ def _editor(change: Change) -> Callable[[Event], Event]:
 
 def with_noise_factor(event: Event, factor: float) -> Event:
     """Return the event with every noise multiplier times `factor`."""
-    return changed(event, Change(quantity="noise", value=factor, is_factor=True))
+    return changed(event, EventChange(quantity="noise", value=factor, is_factor=True))
 
 
 def grouped(event: Event, size: int) -> Event:

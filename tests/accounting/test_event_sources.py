@@ -15,7 +15,7 @@ from audit.accounting.event_expressions import parse
 from audit.accounting.foreign_events import DP_EVENTS
 from audit.api.event_sources import read_event
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
-from audit.core.event_changes import Change, changed, noise_of
+from audit.core.event_changes import EventChange, changed, noise_of
 from audit.core.event_forms import dp_events, encode, kinds_by_name
 from audit.core.event_reading import steps
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, SampledWithoutReplacement, dp_sgd
@@ -140,13 +140,13 @@ def test_a_config_stands_for_its_private_training() -> None:
 
 def test_changes_reach_every_part_and_refuse_what_is_ambiguous() -> None:
     event = parse("dp_sgd(1, 0.01, 100) + dp_sgd(2, 0.02, 50)")
-    doubled = changed(event, Change(quantity="noise", value=2, is_factor=True))
+    doubled = changed(event, EventChange(quantity="noise", value=2, is_factor=True))
     assert doubled == parse("dp_sgd(2, 0.01, 100) + dp_sgd(4, 0.02, 50)")
     with pytest.raises(ConfigError, match="several values of steps"):
-        changed(event, Change(quantity="steps", value=10))
+        changed(event, EventChange(quantity="steps", value=10))
     with pytest.raises(ConfigError, match="has no rate"):
-        changed(parse("Laplace(1)"), Change(quantity="rate", value=0.1))
-    assert changed(TRAINING, Change(quantity="steps", value=7)).count == 7  # type: ignore[attr-defined]
+        changed(parse("Laplace(1)"), EventChange(quantity="rate", value=0.1))
+    assert changed(TRAINING, EventChange(quantity="steps", value=7)).count == 7  # type: ignore[attr-defined]
 
 
 def test_every_kind_has_a_name_in_expressions() -> None:
