@@ -81,16 +81,14 @@ def model(
         explicit={name: value for name, value in reader_options.items() if value is not None},
     )
     own_code.add_working_folder([factory, kind])
-    model_files = ModelFiles(
-        target=target, kind=kind or guess_kind(target, readers.explicit), members=members, nonmembers=nonmembers
-    )
+    target_kind = kind or guess_kind(target, readers.explicit)
+    model_files = ModelFiles(target=target, kind=target_kind, members=members, nonmembers=nonmembers)
     options_of_kind = readers.of(target_kind)  # a kind that is not there is better named before the folder is made
     folder = output or store.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
     settings = replace(settings, model=_description(target, target_kind))
-    reference_models = (
-        None if references is None else read_references(references, None if model_files.holds_records else kind, readers)
-    )
+    reference_kind = None if model_files.holds_records else kind
+    reference_models = None if references is None else read_references(references, reference_kind, readers)
     result = model_files.inspect(settings, options_of_kind, reference_models)
     extra_files = {"scores.parquet": _table(result), store.RECORD_KEY: settings.names.text}
     return deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
