@@ -25,7 +25,7 @@ FLOORS = [
         "audit.accounting.accountants",
         "audit.bounds.estimators",
     ],
-    ["audit.subjects", "audit.trainers", "audit.accounting", "audit.bounds", "audit.checks"],
+    ["audit.endpoint", "audit.subjects", "audit.trainers", "audit.accounting", "audit.bounds", "audit.checks"],
     ["audit.accounting.regression", "audit.mechanisms", "audit.step_checks"],
     ["audit.zoo", "audit.experiment", "reports"],
     ["audit.api"],

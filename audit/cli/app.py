@@ -15,7 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from audit import plugins
-from audit.cli import about, accountant, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
+from audit.cli import about, accountant, endpoint, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
 from audit.cli.printing import print_error, print_plain
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
@@ -39,6 +39,7 @@ app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
+app.command("endpoint")(endpoint.endpoint)
 app.command("step")(step.step)
 app.command("zoo")(zoo.zoo)
 app.add_typer(accountant.app, name="accountant")

@@ -1,0 +1,92 @@
+"""Canaries as JSON lines, for trainers that only files reach: written before training, read again when a model is scored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from audit.core import files
+from audit.core.errors import ConfigError, DataError
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCanary:
+    """A text that ends in a secret.
+
+    Attributes:
+        included: the coin: whether it was to be trained on.
+    """
+
+    prefix: str
+    secret: str
+    included: bool
+
+    @property
+    def text(self) -> str:
+        """What a training set that has it holds."""
+        return self.prefix + self.secret
+
+
+def digit_canaries(
+    count: int, seed: Seed, *, digits: int = 8, prefix: str = "The access code of box {} is "
+) -> list[TextCanary]:
+    """Return canaries whose secrets are random digits, half of them included by independent fair coins.
+
+    Raises:
+        ConfigError: fewer than two, or a prefix without a place for the canary's number.
+    """
+    if count < 2 or prefix.count("{}") != 1:
+        raise ConfigError(f"{count} canaries with prefix {prefix!r}; expected at least 2, and one {{}} for the canary's number")
+    generator = seed.child("secrets").numpy()
+    coins = seed.child("coins").numpy().random(count) < 0.5
+    secrets = ["".join(map(str, generator.integers(0, 10, digits))) for _ in range(count)]
+    return [
+        TextCanary(prefix=prefix.replace("{}", str(number)), secret=secret, included=bool(coin))
+        for number, (secret, coin) in enumerate(zip(secrets, coins, strict=True))
+    ]
+
+
+def commitment(canaries: Sequence[TextCanary]) -> str:
+    """Return the hash to publish before training: of all texts and coins, in order."""
+    return hashlib.sha256("\n".join(_line(canary) for canary in canaries).encode()).hexdigest()
+
+
+def write(canaries: Sequence[TextCanary], place: Path) -> None:
+    """Write the canaries with their coins, which stay secret until the scores are there."""
+    place.write_text("".join(f"{_line(canary)}\n" for canary in canaries), encoding="utf-8")
+
+
+def read(place: Path) -> list[TextCanary]:
+    """Return the canaries of a file.
+
+    Raises:
+        DataError: a line is no canary, or all coins fell on one side.
+    """
+    canaries = []
+    for number, line in enumerate(files.read_text(place).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{place}, line {number}: no JSON ({error})") from error
+        fields = [entry.get(key) for key in ("prefix", "secret", "included")] if isinstance(entry, dict) else []
+        if [type(field) for field in fields] != [str, str, bool] or not all(fields[:2]):
+            raise DataError(f'{place}, line {number}: expected {{"prefix": text, "secret": text, "included": true or false}}')
+        canaries.append(TextCanary(prefix=fields[0], secret=fields[1], included=fields[2]))
+    sides = np.array([canary.included for canary in canaries], dtype=bool)
+    if sides.all() or not sides.any():
+        raise DataError(
+            f"{place} holds {len(canaries)} canaries of one side; expected some that are included and some that are not"
+        )
+    return canaries
+
+
+def _line(canary: TextCanary) -> str:
+    return json.dumps({"prefix": canary.prefix, "secret": canary.secret, "included": canary.included}, ensure_ascii=False)

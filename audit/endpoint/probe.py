@@ -1,0 +1,114 @@
+"""Whether a server's log-probabilities are those of the text that was sent; asked before anything is scored with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from audit.core.errors import ObservationError
+from audit.endpoint.client import Client
+from audit.endpoint.token_scores import WAYS, TokenScores, ask
+
+PLAIN = "The quick brown fox jumps over the lazy dog near the river bank."
+CHANGED = "The quick brown fox jumps over the lazy dog near the river bank!"
+UNLIKELY = "qz;V#xk jW%pf Q~gzl &vY^b ZxxK=wqj"
+REPEATS = 1e-2  # kernels that batch requests differ by so much
+DECIMALS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """What was learnt of a server.
+
+    Attributes:
+        way: how to ask for log-probabilities, of `token_scores.WAYS`.
+        repeat_difference: largest difference between two answers to one request.
+        remarks: in words.
+    """
+
+    way: str
+    repeat_difference: float
+    remarks: tuple[str, ...]
+
+
+def probe(client: Client, model: str) -> Capability:
+    """Return how the server gives log-probabilities that can be believed.
+
+    Raises:
+        ObservationError: in none of the ways; says of each why not.
+    """
+    reasons = []
+    for way in WAYS:
+        try:
+            return _tested(client, model, way)
+        except ObservationError as error:
+            reasons.append(f"{way}: {error}")
+    raise ObservationError(
+        f"this server's log-probabilities cannot be used. {'. '.join(reasons)}. Scores that need none are "
+        "valid, too, if weaker: --score generations"
+    )
+
+
+def _tested(client: Client, model: str, way: str) -> Capability:
+    first = ask(client, way, model, PLAIN)
+    longer = ask(client, way, model, f"{PLAIN} ")  # the same beginning: a prefix cache may leave its tokens out
+    for scores in (first, longer):
+        _complete(scores)
+    if first.generated > 1:
+        raise ObservationError(f"it wrote {first.generated} tokens where 1 was asked for, each of which is paid for")
+    _aligned(first, ask(client, way, model, CHANGED))
+    unlikely = ask(client, way, model, UNLIKELY)
+    _complete(unlikely)
+    _unclamped(_values(unlikely))
+    _unrounded([*_values(first), *_values(unlikely)])
+    difference = max((abs(a - b) for a, b in zip(_values(first), _values(longer), strict=False)), default=0.0)
+    if difference > REPEATS:
+        raise ObservationError(f"two answers about one text differ by {difference:.3g}; at most {REPEATS:g} is allowed")
+    remarks = (f"log-probabilities by {way}", f"answers repeat within {difference:.2g}")
+    return Capability(way=way, repeat_difference=difference, remarks=remarks)
+
+
+def _complete(scores: TokenScores) -> None:
+    """Refuse missing values, but for the first token."""
+    missing = [number for number, value in enumerate(scores.log_probabilities) if value is None]
+    if missing not in ([], [0]):
+        raise ObservationError(f"tokens {missing[:5]} of the prompt have no log-probability; only the first can lack one")
+    positive = [value for value in _values(scores) if value > 1e-6 or not math.isfinite(value)]
+    if positive:
+        raise ObservationError(f"{positive[0]:g} is no log-probability")
+
+
+def _aligned(plain: TokenScores, changed: TokenScores) -> None:
+    """Refuse values of other tokens than they stand beside: a change at the end changes the end and nothing else."""
+    same = 0
+    while same < min(len(plain.tokens), len(changed.tokens)) and plain.tokens[same] == changed.tokens[same]:
+        same += 1
+    before = [(a, b) for a, b in zip(plain.log_probabilities[:same], changed.log_probabilities[:same], strict=True)]
+    moved = [number for number, (a, b) in enumerate(before) if a is not None and b is not None and abs(a - b) > REPEATS]
+    if moved:
+        raise ObservationError(
+            f"the value of token {moved[0]} changes with a later token: values stand beside the wrong tokens (off by one)"
+        )
+    if same < min(len(plain.tokens), len(changed.tokens)):
+        a, b = plain.log_probabilities[same], changed.log_probabilities[same]
+        if a is not None and b is not None and a == b:
+            raise ObservationError("another token has the same value: values stand beside the wrong tokens, or are constant")
+
+
+def _unclamped(values: Sequence[float]) -> None:
+    lowest = min(values)
+    if sum(value == lowest for value in values) > 1:
+        raise ObservationError(
+            f"{sum(value == lowest for value in values)} unlikely tokens share the value {lowest:g}: values are clamped, and "
+            "secrets are where they are low"
+        )
+
+
+def _unrounded(values: Sequence[float]) -> None:
+    if all(abs(value * 10**DECIMALS - round(value * 10**DECIMALS)) < 1e-6 for value in values):
+        raise ObservationError(f"all values are rounded to {DECIMALS} digits or fewer; differences of secrets are smaller")
+
+
+def _values(scores: TokenScores) -> list[float]:
+    return [value for value in scores.log_probabilities if value is not None]

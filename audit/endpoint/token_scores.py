@@ -1,0 +1,144 @@
+"""Log-probabilities of a prompt's own tokens, out of the answers of different servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from audit.core.errors import ObservationError
+from audit.endpoint.client import Client
+
+Json = Mapping[str, Any]
+WAYS = ("echo", "prompt_logprobs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenScores:
+    """Tokens of a prompt as text, in order, with their log-probabilities; None for the first, which nothing precedes.
+
+    Attributes:
+        generated: tokens that the server wrote behind the prompt.
+    """
+
+    tokens: tuple[str, ...]
+    log_probabilities: tuple[float | None, ...]
+    generated: int
+
+    @property
+    def text(self) -> str:
+        """The tokens as one text."""
+        return "".join(self.tokens)
+
+    def from_character(self, start: int) -> float:
+        """Return the sum of the log-probabilities of the tokens that end behind character `start`.
+
+        Raises:
+            ObservationError: one of them has none.
+        """
+        end, total = 0, 0.0
+        for token, value in zip(self.tokens, self.log_probabilities, strict=True):
+            end += len(token)
+            if end > start:
+                if value is None or not math.isfinite(value):
+                    raise ObservationError(f"the server gives no finite log-probability for token {token!r} of a secret")
+                total += value
+        return total
+
+
+def request(way: str, model: str, prompt: str) -> dict[str, Any]:
+    """Return the body that asks for the log-probabilities of a prompt.
+
+    One token is generated: with `max_tokens` 0 some servers write to the end of their context.
+    """
+    body: dict[str, Any] = {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+    return body | ({"echo": True, "logprobs": 1} if way == "echo" else {"prompt_logprobs": 0})
+
+
+def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
+    """Return the scores of a prompt's tokens.
+
+    Raises:
+        ObservationError: the answer holds none, or they are not those of this prompt.
+    """
+    tokens, values, generated = client.completion(request(way, model, prompt), lambda answer: _READERS[way](answer, prompt))
+    return TokenScores(tokens=tuple(tokens), log_probabilities=tuple(values), generated=generated)
+
+
+def written(client: Client, model: str, prompt: str, tokens: int) -> str:
+    """Return what the model writes greedily behind a prompt, in at most so many tokens."""
+    body = {"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0}
+    return str(client.completion(body, lambda answer: str(_choice(answer).get("text", ""))))
+
+
+def _choice(answer: Json) -> Json:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise ObservationError(f"the answer has no choices, only {', '.join(map(str, answer)) or 'nothing'}")
+    choice: Json = choices[0]
+    return choice
+
+
+def _echo(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int]:
+    logs = _choice(answer).get("logprobs")
+    if not isinstance(logs, dict):
+        raise ObservationError(
+            "the answer has no log-probabilities: the server ignores 'logprobs', or was started without them"
+        )
+    tokens, values = logs.get("tokens"), logs.get("token_logprobs")
+    if not isinstance(tokens, list) or not isinstance(values, list) or len(tokens) != len(values):
+        raise ObservationError("the answer's 'tokens' and 'token_logprobs' are not lists of one length")
+    return _of_prompt([str(token) for token in tokens], [_number(value) for value in values], prompt)
+
+
+def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int]:
+    rows = _choice(answer).get("prompt_logprobs") or answer.get("prompt_logprobs")
+    if not isinstance(rows, list):
+        raise ObservationError("the answer has no 'prompt_logprobs': the server ignores that key")
+    tokens, values = [], []
+    for number, row in enumerate(rows):
+        if row is None and number == 0:
+            continue
+        entries = list(row.values()) if isinstance(row, dict) else []
+        if len(entries) != 1 or not isinstance(entries[0], dict):
+            raise ObservationError(
+                f"token {number} of the prompt has {len(entries)} log-probabilities; expected that of itself"
+            )
+        tokens.append(str(entries[0].get("decoded_token", "")))
+        values.append(_number(entries[0].get("logprob")))
+    joined = "".join(tokens)
+    if not prompt.endswith(joined):
+        raise ObservationError("the tokens of 'prompt_logprobs' are not those of the prompt that was sent")
+    first = prompt[: len(prompt) - len(joined)]
+    return ([first, *tokens], [None, *values], 0) if first else (tokens, values, 0)
+
+
+def _of_prompt(tokens: list[str], values: list[float | None], prompt: str) -> tuple[list[str], list[float | None], int]:
+    """Return the part that makes up the prompt, and how many tokens stand behind it.
+
+    Tokens are matched by their text: counts of a server may include a start token that its lists leave out.
+    """
+    start = (
+        1 if tokens and values[0] is None and prompt.startswith("".join(tokens[1:2])) and tokens[0] not in prompt[:32] else 0
+    )
+    length, stop = 0, start
+    while stop < len(tokens) and length < len(prompt):
+        length += len(tokens[stop])
+        stop += 1
+    if "".join(tokens[start:stop]) != prompt:
+        raise ObservationError(
+            "the answer's tokens are not those of the prompt that was sent: the server returns generated tokens only, or an "
+            "altered prompt; its log-probabilities say nothing about the text"
+        )
+    return tokens[start:stop], values[start:stop], len(tokens) - stop
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+_READERS: dict[str, Callable[[Json, str], tuple[list[str], list[float | None], int]]] = {
+    "echo": _echo,
+    "prompt_logprobs": _prompt_logprobs,
+}

@@ -1,0 +1,148 @@
+"""A loopback server that answers as OpenAI-compatible servers do, and as they should not."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+
+MODES = ("good", "generated_only", "no_echo", "bos_shift", "clamped", "rounded")
+
+
+class TinyModel:
+    """Log-probabilities of characters given the last two; secrets that it knows are likely."""
+
+    def __init__(self, known: tuple[str, ...] = ()) -> None:
+        random = np.random.default_rng(0)
+        self._table = np.log(random.dirichlet(np.full(128, 0.3), size=(64, 64)) + 1e-12)
+        self.known = set(known)
+
+    def log_probabilities(self, text: str) -> list[float | None]:
+        values: list[float | None] = [None]
+        for end in range(1, len(text)):
+            before, last = ord(text[end - 2]) if end > 1 else 0, ord(text[end - 1])
+            likely = any(secret.startswith(text[: end + 1]) for secret in self.known if len(secret) > end + 1)
+            likely = likely or text[: end + 1] in self.known
+            value = float(self._table[before % 64, last % 64, ord(text[end]) % 128])
+            values.append(-0.01 - 1e-3 * abs(value) if likely else value)
+        return values
+
+    def next_character(self, text: str) -> str:
+        for secret in sorted(self.known):
+            if secret.startswith(text) and len(secret) > len(text):
+                return secret[len(text)]
+        before, last = ord(text[-2]) if len(text) > 1 else 0, ord(text[-1])
+        return chr(97 + int(self._table[before % 64, last % 64, 97:122].argmax()))
+
+
+class Stub(ThreadingHTTPServer):
+    """The server.
+
+    Attributes:
+        dies_after: answers, after which connections are cut; None for never.
+        delay: seconds before an answer.
+        statuses: of the next answers, in place of good ones.
+    """
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, model: TinyModel, mode: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model, self.mode = model, mode
+        self.dies_after: int | None = None
+        self.statuses: list[int] = []
+        self.delay = 0.0
+        self.answers, self.at_once, self.most_at_once = 0, 0, 0
+        self.headers: list[dict[str, str]] = []
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # clients that hang up are part of the tests
+
+    def completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        prompt, tokens = body["prompt"], []
+        text = prompt
+        for _ in range(body["max_tokens"]):
+            text += self.model.next_character(text)
+            tokens.append(text[-1])
+        choice: dict[str, Any] = {"text": "".join(tokens)}
+        if self.mode == "vllm" and "prompt_logprobs" in body:
+            rows = self.model.log_probabilities(prompt)
+            choice["prompt_logprobs"] = [
+                None if value is None else {str(ord(character)): {"logprob": value, "decoded_token": character}}
+                for character, value in zip(prompt, rows, strict=True)
+            ]
+        elif body.get("logprobs") is not None and self.mode != "vllm":
+            choice["logprobs"] = self._logs(prompt, text, body)
+        spent = len(text)
+        return {"choices": [choice], "usage": {"prompt_tokens": len(prompt), "total_tokens": spent}}
+
+    def _logs(self, prompt: str, text: str, body: dict[str, Any]) -> dict[str, Any] | None:
+        values = self.model.log_probabilities(text)
+        if self.mode == "no_echo":
+            return None
+        if self.mode == "generated_only" or not body.get("echo"):
+            return {"tokens": list(text[len(prompt) :]), "token_logprobs": values[len(prompt) :]}
+        if self.mode == "bos_shift":
+            values = [values[0], *values[2:], -1.5]
+        if self.mode == "clamped":
+            values = [None if value is None else max(value, -5.0) for value in values]
+        if self.mode == "rounded":
+            values = [None if value is None else round(value, 2) for value in values]
+        return {"tokens": list(text), "token_logprobs": values}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Stub
+
+    def do_POST(self) -> None:
+        server = self.server
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with server.lock:
+            server.headers.append(dict(self.headers))
+            server.at_once += 1
+            server.most_at_once = max(server.most_at_once, server.at_once)
+            status = server.statuses.pop(0) if server.statuses else 200
+            dead = server.dies_after is not None and server.answers >= server.dies_after
+            server.answers += not dead
+        try:
+            time.sleep(server.delay)
+            if dead:
+                self.connection.close()
+                return
+            content = json.dumps(server.completion(body) if status == 200 else {"error": "no"}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+        finally:
+            with server.lock:
+                server.at_once -= 1
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(mode: str = "good", known: tuple[str, ...] = ()) -> Iterator[Stub]:
+    """Return a running server."""
+    server = Stub(TinyModel(known), mode)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
