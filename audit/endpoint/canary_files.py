@@ -76,10 +76,11 @@ def read(place: Path) -> list[TextCanary]:
             entry = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}, line {number}: no JSON ({error})") from error
-        fields = [entry.get(key) for key in ("prefix", "secret", "included")] if isinstance(entry, dict) else []
-        if [type(field) for field in fields] != [str, str, bool] or not all(fields[:2]):
+        columns = entry if isinstance(entry, dict) else {}
+        prefix, secret, included = (columns.get(key) for key in ("prefix", "secret", "included"))
+        if not (isinstance(prefix, str) and isinstance(secret, str) and isinstance(included, bool) and prefix and secret):
             raise DataError(f'{place}, line {number}: expected {{"prefix": text, "secret": text, "included": true or false}}')
-        canaries.append(TextCanary(prefix=fields[0], secret=fields[1], included=fields[2]))
+        canaries.append(TextCanary(prefix=prefix, secret=secret, included=included))
     sides = np.array([canary.included for canary in canaries], dtype=bool)
     if sides.all() or not sides.any():
         raise DataError(
