@@ -63,6 +63,22 @@ def test_bounds_on_epsilon_and_delta(game: str, layout: str, trials: int) -> Non
     assert max(above_epsilon, above_delta) <= allowed(trials)
 
 
+@pytest.mark.parametrize("trials", [12, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("game", ["one_run", "independent_trials"])
+@pytest.mark.parametrize("layout", ["tied coins", "unbalanced"])
+def test_bounds_inside_gaussian_privacy(game: str, layout: str, trials: int) -> None:
+    """Rounded scores of a Gaussian mechanism are a post-processing, so they satisfy its curve; few members against many."""
+    law, above = ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5), 0
+    for number in range(trials):
+        draw = np.random.default_rng([number, len(layout)])
+        included = draw.random(80) < 0.5 if layout in COINS or game == "one_run" else np.arange(80) < 10
+        values = law.draw(included, draw)
+        values = np.round(2 * values) if layout.startswith("tied") else values
+        asked = {"delta": law.delta, "game": game, "family": "gdp", "certificates": 0}
+        above += audit.lower_bound(values[included], values[~included], **asked).epsilon > law.epsilon
+    assert above <= allowed(trials)
+
+
 @pytest.mark.parametrize("trials", [100, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("layout", ["tied", "unbalanced"])
 def test_intervals_on_the_auc_and_bands_on_the_roc(layout: str, trials: int) -> None:

@@ -212,3 +212,28 @@ def test_the_median_sample_refutes_all_that_one_run_proves_from_its_own(law: str
     limits = both_ends._limits(shape, median, range(step, step + 1))
     assert epsilon > 0.5
     assert both_ends._rejects(shape, limits, (epsilon, delta), (1 - both_ends.RANKS) * 0.05)
+
+
+@pytest.mark.parametrize("level", [0.02, 0.001])
+def test_small_levels_hold_on_average_over_the_draws(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shared error budgets: with few draws beyond the level one stream may be lucky, but the mean over streams is not above it.
+
+    All 3,432 orders of 7 members and 7 nonmembers are alike where nothing leaks, so the chance of each stream is known.
+    """
+    shape, chances = design(7, 7), []
+    orders = [np.isin(np.arange(14), chosen) for chosen in itertools.combinations(range(14), 7)]
+    right, weights = np.unique([both_ends.right_guesses(order) for order in orders], axis=0, return_counts=True)
+    limits = [both_ends._limits(shape, each, range(0, 1)) for each in right]
+    for stream in range(16):
+
+        def block(members: int, nonmembers: int, index: int, stream: int = stream) -> tuple[pair_draws.OrderStatistics, ...]:
+            generator = np.random.default_rng([members, nonmembers, index, stream])
+            return pair_draws.draw(members, generator), pair_draws.draw(nonmembers, generator)
+
+        monkeypatch.setattr(pair_draws, "block", block)
+        both_ends.simulate.cache_clear()
+        refuted = np.array([both_ends._rejects(shape, limit, (0.0, 0.0), level) for limit in limits])
+        chances.append(weights[refuted].sum() / len(orders))
+    both_ends.simulate.cache_clear()
+    assert np.mean(chances) - 3 * np.std(chances) / 4 <= level
+    assert max(chances) > 0
