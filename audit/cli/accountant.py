@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from audit.cli import accountant_budgets, accountant_check, accountant_costs
+from audit.cli import accountant_budgets, accountant_check, accountant_costs, accountant_fuzz
 
 app = typer.Typer(help="Compute epsilon, delta, noise or steps by several accountants side by side, or test an accountant.")
 for command in (
@@ -13,6 +13,7 @@ for command in (
     accountant_budgets.noise,
     accountant_budgets.steps,
     accountant_check.check,
+    accountant_fuzz.fuzz,
     accountant_check.page,
     accountant_check.refresh,
 ):

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 def check(
     accountant: options.Accountant = None,
     group: options.Group = None,
+    cases: Annotated[
+        Path | None, typer.Option(help="File of test cases in place of the battery's, as `fuzz --cases` writes it.")
+    ] = None,
     case: options.Case = None,
     skip: options.Skip = None,
     require: options.Require = 1,
@@ -40,14 +43,14 @@ def check(
     from audit.accounting import resolve
     from audit.accounting.regression import conclusion, files, suite
 
-    cases = conclusion.choose(suite.load(), groups=group, texts=case, omissions=skip or ())
+    choice = conclusion.choose(suite.load(cases), groups=group, texts=case, omissions=skip or ())
     baselines = conclusion.read_baseline(baseline) if baseline is not None else {}
     names = accountant or ["rdp"]
     own_code.add_working_folder(names)
     if plot is not None and len(names) > 1:
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
-    progress = None if as_json else _tick(len(cases))
-    answers = {name: suite.run(resolve.subject(name), cases, seconds=seconds, progress=progress) for name in names}
+    progress = None if as_json else _tick(len(choice))
+    answers = {name: suite.run(resolve.subject(name), choice, seconds=seconds, progress=progress) for name in names}
     if junit is not None:
         files.write(junit, files.junit(answers))
     if plot is not None:

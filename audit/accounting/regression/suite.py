@@ -63,6 +63,7 @@ class Case:
         asks: one question, two for a relation.
         lower, upper: proven ends of the true epsilon (bracket); of claim 1 over claim 0 (relation).
         floors: proven lower ends of the claims of a relation: a relation that fails is WRONG where a claim lies below its own.
+        differ: whether a relation fails as well where both claims are the same, and neither 0 nor infinite.
         tolerance: relative distance above the upper end that still counts as exact.
         reason: why the expected answer is the right one.
         catches: the mistake that this case is there for.
@@ -77,6 +78,7 @@ class Case:
     lower: float = 0.0
     upper: float = math.inf
     floors: tuple[float, ...] = ()
+    differ: bool = False
     tolerance: float = 0.01
     reason: str
     catches: str
@@ -263,7 +265,8 @@ def _relation(case: Case, epsilons: Sequence[float], side: Side) -> Result:
     ratio = second / first if first > 0 and math.isfinite(first) else (1.0 if second == first else math.inf)
     low = first * case.lower * (1 - case.tolerance) - 1e-9 if case.lower > 0 else -1e-9
     high = first * case.upper * (1 + case.tolerance) + 1e-9 if math.isfinite(case.upper) else math.inf
-    if second == first or low <= second <= high:
+    is_same = second == first
+    if (is_same and not case.differ) or (is_same and first in (0, math.inf)) or (not is_same and low <= second <= high):
         return Result(case=case, finding=CaseFinding.EXACT, epsilon=ratio, factor=ratio)
     message = f"claims {first:.9g} and {second:.9g}; the second over the first should be in [{case.lower:g}, {case.upper:g}]"
     safe = len(case.floors) == len(epsilons) and not any(map(_is_below, epsilons, case.floors))

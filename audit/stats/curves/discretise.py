@@ -293,7 +293,7 @@ def _quadrature(pair: LossPair, boundaries: Array) -> tuple[Indices, Array, Arra
     middle, half = (cuts[1:] + cuts[:-1]) / 2, (cuts[1:] - cuts[:-1]) / 2
     inside = np.any([(left <= middle) & (middle <= right) for left, right in pair.spans], axis=0)
     middle, half = middle[inside], half[inside]
-    cell = np.searchsorted(positions, middle, side="right") - 1
+    cell = np.minimum(np.searchsorted(positions, middle, side="right") - 1, len(positions) - 2)  # a middle may round to the end
     nodes, weights = _rule()
     x = middle[:, None] + half[:, None] * nodes
     mass = half[:, None] * weights * np.exp(pair.log_density(x))

@@ -1,0 +1,222 @@
+"""The search itself: each stratum gets the same time, what is wrong is made small and kept as a case with a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from audit.accounting.regression import files, suite
+from audit.accounting.regression.fuzzing.draws import Draws
+from audit.accounting.regression.fuzzing.questions import case_of, unproved
+from audit.accounting.regression.fuzzing.shrinking import shrunk
+from audit.accounting.regression.fuzzing.strata import STRATA, Comparison, Drawn
+from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion, Result
+from audit.accounting.resolve import side_of
+from audit.core.errors import ConfigError
+from audit.core.event_forms import encode, plain
+from audit.core.protocols import Accountant
+
+_REFUSALS = 3  # UNSUPPORTED so often in a row ends a stratum
+_SHRINKING = 10.0  # seconds of CPU that making one finding small may take
+_SECONDS_PER_QUESTION = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a search found: a small case, what the accountant says in it, and the sentence of a bug report."""
+
+    stratum: str
+    case: Case
+    result: Result
+    sentence: str
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Whether a claim lies on the wrong side of the truth, and does not only break a relation."""
+        return self.result.finding is CaseFinding.WRONG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What a search did.
+
+    Attributes:
+        questions: how many were asked, by stratum.
+        refusals: strata that the accountant does not cover.
+        crashes: the first error of each stratum that had one.
+    """
+
+    findings: tuple[Finding, ...]
+    questions: dict[str, int]
+    refusals: tuple[str, ...]
+    crashes: dict[str, str]
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One stratum under way."""
+
+    name: str
+    draws: Draws
+    cost: float = 0.0
+    questions: int = 0
+    refusals: int = 0
+    answers: int = 0
+    is_open: bool = True
+    crash: str = ""
+
+
+def search(
+    accountant: Accountant,
+    *,
+    seconds: float,
+    seed: int = 0,
+    most: int | None = None,
+    progress: Callable[[Finding], None] | None = None,
+) -> Search:
+    """Look for questions that an accountant answers wrongly, until `seconds` of CPU are over.
+
+    Args:
+        most: findings after which to stop; None for no limit. A stratum ends with its first one.
+
+    Raises:
+        ConfigError: no time, or no questions.
+    """
+    if not seconds > 0 or (most is not None and most < 1):
+        raise ConfigError(f"a search of {seconds:g} seconds for {most} findings; expected some time and at least one finding")
+    lanes = [_Lane(name, Draws(np.random.Generator(np.random.PCG64([seed, place])))) for place, name in enumerate(STRATA)]
+    end = time.process_time() + seconds
+    findings: list[Finding] = []
+    while time.process_time() < end and (most is None or len(findings) < most):
+        candidates = [lane for lane in lanes if lane.is_open]
+        if not candidates:
+            break
+        lane = min(candidates, key=lambda lane: lane.cost)
+        start = time.process_time()
+        finding = _ask(accountant, lane)
+        lane.cost += time.process_time() - start
+        if finding is not None:
+            findings.append(finding)
+            if progress is not None:
+                progress(finding)
+    return Search(
+        findings=tuple(findings),
+        questions={lane.name: lane.questions for lane in lanes},
+        refusals=tuple(lane.name for lane in lanes if lane.refusals and not lane.answers),
+        crashes={lane.name: lane.crash for lane in lanes if lane.crash},
+    )
+
+
+def _ask(accountant: Accountant, lane: _Lane) -> Finding | None:
+    """One question of a stratum; the finding, where it is one."""
+    drawn = STRATA[lane.name](lane.draws)
+    result = _result(accountant, drawn, lane.name)
+    lane.questions += 1
+    if result is None:
+        return None
+    if result.finding is CaseFinding.UNSUPPORTED:
+        lane.refusals += 1
+        lane.is_open = lane.answers > 0 or lane.refusals < _REFUSALS
+        return None
+    if result.finding is CaseFinding.CRASH:
+        lane.crash = lane.crash or f"{_question_text(drawn)}: {result.message}"
+        lane.refusals += 1
+        lane.is_open = lane.answers > 0 or lane.refusals < _REFUSALS
+        return None
+    lane.answers += 1
+    if not _is_bad(result):
+        return None
+    lane.is_open = False
+    return _finding(accountant, lane.name, drawn, result.finding)
+
+
+def _is_bad(result: Result) -> bool:
+    return result.finding is CaseFinding.WRONG or (result.case.kind == "relation" and result.finding is CaseFinding.LOOSE)
+
+
+def _result(accountant: Accountant, drawn: Drawn, stratum: str) -> Result | None:
+    """What a question says about the accountant; the bracket, which costs most, is computed only where there is an answer."""
+    question = unproved(drawn)
+    answer = suite.ask(accountant, question, seconds=_SECONDS_PER_QUESTION)
+    case = question if answer.failure else case_of(drawn, stratum)
+    return None if case is None else suite.settle(case, answer, side_of(accountant))
+
+
+def _finding(accountant: Accountant, stratum: str, drawn: Drawn, kind: CaseFinding) -> Finding | None:
+    """The finding made small; None where it does not stay one when the bracket is computed anew."""
+    end = time.process_time() + _SHRINKING
+
+    def fails(candidate: Drawn) -> bool:
+        if time.process_time() > end or _is_idle(candidate):
+            return False
+        result = _result(accountant, candidate, stratum)
+        return result is not None and result.finding is kind and _is_bad(result)
+
+    small = shrunk(drawn, fails)
+    case = case_of(small, stratum)
+    if case is None:
+        return None
+    result = suite.judge(accountant, case, seconds=_SECONDS_PER_QUESTION)
+    return Finding(stratum=stratum, case=case, result=result, sentence=sentence(result)) if _is_bad(result) else None
+
+
+def _is_idle(candidate: Drawn) -> bool:
+    """Whether two questions have become the same, so that a comparison says nothing."""
+    return isinstance(candidate, Comparison) and candidate.first == candidate.second
+
+
+def sentence(result: Result) -> str:
+    """Return what one would write in a bug report."""
+    case = result.case
+    if case.kind == "bracket":
+        ask = case.asks[0]
+        short = (
+            f" ({(1 - result.epsilon / case.lower) * 100:.3g} % too little)"
+            if 0 <= result.epsilon < case.lower < math.inf
+            else ""
+        )
+        return (
+            f"For {_text(ask)} it states epsilon {result.epsilon:.9g}; the truth lies between {case.lower:.9g} and "
+            f"{case.upper:.9g}{short}."
+        )
+    first, second = (_text(ask) for ask in case.asks)
+    floors = f"; the truth is at least {case.floors[0]:.9g} and {case.floors[1]:.9g}" if case.floors else ""
+    return f"Of {first} and of {second} it {result.message}, because {case.reason}{floors}."
+
+
+def _text(ask: ClaimQuestion) -> str:
+    return f"{ask.event} at delta {ask.delta:g} under {ask.adjacency}"
+
+
+def _question_text(drawn: Drawn) -> str:
+    return _text(drawn.first if isinstance(drawn, Comparison) else drawn)
+
+
+def append(path: Path, findings: Sequence[Finding]) -> int:
+    """Add the cases of findings to a file that the battery reads, each once; return how many the file has.
+
+    Raises:
+        DataError: there is a file, and it is none of cases.
+    """
+    cases = list(suite.load(path)) if path.exists() else []
+    known = {case.id for case in cases}
+    fresh = [finding for finding in findings if finding.case.id not in known]
+    rows = [*(_row(case) for case in cases), *(_row(finding.case, finding.sentence) for finding in fresh)]
+    text = json.dumps({"version": suite.VERSION, "command": "audit accountant fuzz", "cases": rows}, indent=1)
+    files.write(path, f"{text}\n".encode())
+    return len(rows)
+
+
+def _row(case: Case, note: str = "") -> dict[str, object]:
+    asks = [{"event": encode(ask.event), "delta": plain(ask.delta), "adjacency": str(ask.adjacency)} for ask in case.asks]
+    row = {entry.name: getattr(case, entry.name) for entry in dataclasses.fields(case)}
+    numbers = {name: plain(row[name]) for name in ("lower", "upper", "tolerance", "precision")}
+    lists = {"floors": [plain(floor) for floor in case.floors], "known": list(case.known), "asks": asks}
+    return row | numbers | lists | ({"catches": note} if note else {})

@@ -1,0 +1,87 @@
+"""`audit accountant fuzz`: a search for parameters at which an accountant is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from audit.cli import own_code
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core.errors import ConfigError
+
+SILENT = 6
+
+
+def fuzz(
+    accountant: Annotated[str, typer.Option("--accountant", "-a", help="Accountant: name, name,field=value or module:object.")],
+    minutes: Annotated[float, typer.Option(help="Minutes of CPU to search for.")] = 5.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the questions.")] = 0,
+    cases: Annotated[
+        Path | None, typer.Option(help="File of test cases to add findings to; `check --cases` runs them again.")
+    ] = None,
+    most: Annotated[int | None, typer.Option(min=1, help="Number of findings after which to stop. Default: no limit.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Search for parameters at which an accountant leaves the proven bracket or breaks a relation.
+
+    Each finding is shrunk to a small case and told in a sentence. Exit code 1: a claim on the wrong side of the truth.
+    6: the accountant answered nothing. 0 otherwise, also where only relations between safe claims are broken.
+    """
+    from audit.accounting import resolve
+    from audit.accounting.regression.fuzzing import search as fuzzing
+
+    if not minutes > 0:
+        raise ConfigError(f"--minutes is {minutes}; expected a number above 0")
+    own_code.add_working_folder([accountant])
+    found = fuzzing.search(
+        resolve.subject(accountant),
+        seconds=60 * minutes,
+        seed=seed,
+        most=most,
+        progress=None if as_json else _print_finding,
+    )
+    if cases is not None:
+        fuzzing.append(cases, found.findings)
+    answers = sum(found.questions.values())
+    covered = [name for name, count in found.questions.items() if count and name not in found.refusals]
+    code = 1 if any(finding.is_unsafe for finding in found.findings) else 0 if covered else SILENT
+    if as_json:
+        print_json({"exit_code": code, "accountant": accountant, "seed": seed, **_summary(found)})
+        return code
+    unsafe = sum(finding.is_unsafe for finding in found.findings)
+    print_plain(
+        f"{accountant}: {answers} questions of {len(covered)} kinds; {unsafe} claims on the wrong side of the truth, "
+        f"{len(found.findings) - unsafe} broken relations between safe claims"
+    )
+    for name, crash in found.crashes.items():
+        print_plain(f"it raises an error ({name}): {crash}")
+    if found.refusals:
+        print_plain(f"it does not cover: {', '.join(found.refusals)}")
+    if cases is not None and found.findings:
+        print_plain(f"the cases are in {cases}: audit accountant check -a {accountant} --cases {cases}")
+    return code
+
+
+def _print_finding(finding: Any) -> None:
+    print_plain(f"{finding.result.finding} ({finding.stratum}): {finding.sentence}")
+
+
+def _summary(found: Any) -> dict[str, Any]:
+    return {
+        "questions": found.questions,
+        "unsupported": list(found.refusals),
+        "crashes": found.crashes,
+        "findings": [
+            {
+                "id": finding.case.id,
+                "kind": finding.stratum,
+                "finding": str(finding.result.finding),
+                "claimed": finding.result.epsilon,
+                "truth": [finding.case.lower, finding.case.upper],
+                "sentence": finding.sentence,
+            }
+            for finding in found.findings
+        ],
+    }
