@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from audit.api.check import check as check
     from audit.api.planning import certify as certify
     from audit.api.planning import plan as plan
+    from audit.api.planning import plan_run as plan_run
     from audit.api.run import run as run
     from audit.api.scores import delta_lower_bound as delta_lower_bound
     from audit.api.scores import estimates as estimates
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from audit.core.events import dp_sgd as dp_sgd
     from audit.core.events import sgd as sgd
     from audit.core.game import Game as Game
+    from audit.core.plans import RunPlan as RunPlan
     from audit.core.results import AuditReport as AuditReport
     from audit.experiment.inspection import References as References
     from audit.experiment.inspection import Settings as Settings
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "audit.api": ("accountant",),
     "audit.api.check": ("ModelCheck", "check"),
-    "audit.api.planning": ("certify", "plan"),
+    "audit.api.planning": ("certify", "plan", "plan_run"),
     "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
     "audit.api.secrets": ("reconstruction_bound", "secret_lower_bound"),
@@ -66,6 +68,7 @@ _HOMES = {
     "audit.core.errors": ("AssumptionError", "AuditError", "ConfigError", "DataError", "OutputError"),
     "audit.core.events": ("Event", "dp_sgd", "sgd"),
     "audit.core.game": ("Game",),
+    "audit.core.plans": ("RunPlan",),
     "audit.core.results": ("AuditReport",),
     "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from audit import plugins
 from audit.core.errors import ConfigError, OutputError
+from audit.core.plans import RunPlan
 from audit.core.protocols import Renderer
 from audit.core.results import USUAL_FORMATS, AuditReport
 from reports.words.language import ENGLISH, speaking
@@ -131,20 +132,36 @@ def plots(report: AuditReport) -> tuple[str, ...]:
     return tuple(plan.name for plan in figures.plans(report))
 
 
-def plot(report: AuditReport, name: str | None = None) -> Figure:
-    """Return a figure of a report, to show or to save as matplotlib does; None takes the first (`plots` names them).
+def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
+    """Return a figure of a report, or the power of a plan, to show or to save as matplotlib does.
+
+    Args:
+        name: of a report's figure (`plots` names them); None takes the first.
 
     Raises:
-        ConfigError: the report has no such figure.
+        ConfigError: there is no such figure.
     """
     from reports.figures._plots import painted
     from reports.formats import figures
 
-    plans = {plan.name: plan for plan in figures.plans(report)}
-    chosen = next(iter(plans), None) if name is None else name
-    if chosen not in plans:
-        raise ConfigError(f"the report has no figure {chosen!r}; it has: {', '.join(plans) or 'none'}")
-    return painted(plans[chosen].height_mm, plans[chosen].paint)
+    if isinstance(result, RunPlan):
+        return _plot_power(result, name)
+
+    plans = {plan.name: plan for plan in figures.plans(result)}
+    chosen_name = next(iter(plans), None) if name is None else name
+    if chosen_name not in plans:
+        raise ConfigError(f"the report has no figure {chosen_name!r}; it has: {', '.join(plans) or 'none'}")
+    return painted(plans[chosen_name].height_mm, plans[chosen_name].paint)
+
+
+def _plot_power(plan: RunPlan, name: str | None) -> Figure:
+    from reports.figures.plan import figure
+
+    if name not in (None, "power"):
+        raise ConfigError(f"a plan has no figure {name!r}; it has: power")
+    if not plan.power:
+        raise ConfigError("the plan has no power to draw: give violation, or no estimator of it is quick enough to simulate")
+    return figure(plan.power)
 
 
 def probe() -> bytes:

@@ -32,7 +32,9 @@ def test_names_that_are_not_there_say_so() -> None:
         _ = audit.lower_bund  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["lower_bound", "delta_lower_bound", "step_bound", "roc", "plan", "certify", "accountant"])
+@pytest.mark.parametrize(
+    "name", ["lower_bound", "delta_lower_bound", "step_bound", "roc", "plan", "plan_run", "certify", "accountant"]
+)
 def test_a_name_alone_imports_nothing_heavy(name: str) -> None:
     heavy = {"torch", "scipy", "sklearn", "pandas", "matplotlib", "pydantic", "yaml"}
     code = f"import sys, audit; audit.{name}; print(sorted({heavy} & set(sys.modules)))"
@@ -49,6 +51,7 @@ def test_a_wrong_argument_is_an_error_to_a_type_checker(tmp_path: Path) -> None:
         "audit.run({'version': 1}, output='here').to_pandas('bounds')\n"
         "audit.accountant.epsilon(audit.sgd(sample_rate=0.1, steps=3), delta=1e-5).rows[0].note\n"
         "audit.check(lambda x: x, ([1], [0]), 'file.npz').save('file.pdf')\n"
+        "audit.plan_run('quickstart', violation=None).to_pandas('power')\n"
         "audit.lower_bound([1.0, 2.0], [0.0, 0.5], delta=1e-5, wrong=True)\n"
         "audit.lower_bund\n"
         "audit.run(3)\n"
@@ -57,11 +60,13 @@ def test_a_wrong_argument_is_an_error_to_a_type_checker(tmp_path: Path) -> None:
         "audit.check(None, 'members.npz', 'nonmembers.npz')\n"
         "audit.check(lambda x: x, 'members.npz', 5)\n"
         "audit.plot('report.json')\n"
+        "audit.plan_run('quickstart', violation='2')\n"
+        "audit.plan_run('quickstart').to_pandas('roofs')\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path), str(user)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     lines = [line for line in done.stdout.splitlines() if "user.py" in line and "error:" in line]
-    assert [int(line.split(":")[1]) for line in lines] == list(range(6, 14)), done.stdout
+    assert [int(line.split(":")[1]) for line in lines] == list(range(7, 17)), done.stdout
 
 
 def test_accountants_side_by_side() -> None:

@@ -112,7 +112,7 @@ def _of_config(name: str, mechanism: str) -> Event:
     from audit.core.event_reading import is_non_private
     from audit.experiment.assemble import assemble
 
-    recipes = assemble(load(name).config, call_factory=False).recipes
+    recipes = assemble(load(name).config, call_factory=False).design.recipes
     candidates = {recipe.name: recipe.mechanism for recipe in recipes if mechanism or not is_non_private(recipe.mechanism)}
     if mechanism:
         candidates = {own: event for own, event in candidates.items() if own == mechanism}

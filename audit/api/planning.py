@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from audit.core import checks
+from audit.core.errors import ConfigError
 from audit.core.game import Game
 from audit.core.tables import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from audit.bounds.power import PlanRow
     from audit.core.claims import Certificate
     from audit.core.events import Event
+    from audit.core.plans import RunPlan
 
 
 def plan(
@@ -49,6 +54,37 @@ def plan(
     estimators_by_name = {name: plugins.build(package, {"kind": name}) for name in names}
     question = planning.Question(delta=delta, confidence=confidence, claim=claim, power=power)
     return Table(planning.plan(estimators_by_name, [rules], question, mechanism=mechanism))
+
+
+def plan_run(
+    config: str | Path | Mapping[str, Any],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    measure: bool = False,
+    violation: float | None = 2.0,
+) -> RunPlan:
+    """What `audit.run` would do with a config, the most it could show, what it would catch and what it costs.
+
+    Args:
+        config: a YAML file, the name of a shipped config ("quickstart"), or the same as a mapping.
+        overrides: values by dotted path, such as `{"training.steps": 100}`.
+        measure: train a few steps of each game to estimate the time (seconds).
+        violation: true epsilon to be caught, as a multiple of the claim, at least 1; None simulates no power.
+
+    Returns:
+        tables of ceilings, power and costs; `audit.plot` draws the power.
+
+    Raises:
+        ConfigError: the config cannot be used, or a game cannot be played.
+        DataError: the data cannot be read or are too few.
+    """
+    from audit.api.configs import resolve
+    from audit.experiment.assemble import assemble
+    from audit.experiment.plan import plan_of
+
+    if violation is not None and not 1 <= violation < float("inf"):
+        raise ConfigError(f"violation is {violation!r}; expected at least 1, a multiple of the claimed epsilon, or None")
+    return plan_of(assemble(resolve(config, overrides or {}).config), measure=measure, violation=violation)
 
 
 def certify(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.api.configs import resolve
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
 
@@ -63,7 +62,7 @@ def run(
     from audit.experiment import naming
     from audit.experiment.ledger_entry import LedgerEntry
 
-    resolution = _resolve(config, overrides or {})
+    resolution = resolve(config, overrides or {})
     if resume and output is None:
         raise ConfigError("resume continues the run in 'output', but no output is given")
     with nullcontext(Path(output)) if output is not None else _passing() as folder:
@@ -154,18 +153,19 @@ class Launch:
 
         start = time.monotonic()
         names = naming.RecordKey(store.record_key(self.key))
-        experiment = replace(assemble.assemble(self.resolved.config), names=names)
+        experiment = assemble.assemble(self.resolved.config, key=names)
+        design = experiment.design
         running = sources(experiment.execution.foreign)
         LOG.info("code %s", ", ".join(f"{name} {digest}" for name, digest in running.items()))
         store.bind_code(running)
-        self.entry.check(experiment)
-        store.ensure_space(bytes_needed(experiment))
-        LOG.info("%d models at most, %d model-steps", experiment.models, experiment.model_steps)
+        self.entry.check(design)
+        store.ensure_space(bytes_needed(design, experiment.material))
+        LOG.info("%d models at most, %d model-steps", design.models, design.model_steps)
         with self.watching(experiment) as progress:
             results, outcomes = line.run(experiment, store, progress)
         LOG.info("all games played after %.0f s", time.monotonic() - start)
         report = summary.report(results, _frame(self.resolved, experiment, store.created))
-        return self.entry.settled(report, experiment), outcomes, time.monotonic() - start
+        return self.entry.settled(report, design), outcomes, time.monotonic() - start
 
     def _write(
         self, report: AuditReport, games: tuple[GameOutcome, ...], store: Store, seconds: float, close_log: Callable[[], None]
@@ -195,19 +195,19 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
     from audit.experiment import provenance
     from audit.experiment import report as summary
 
-    config = resolution.config
+    config, material = resolution.config, experiment.material
     text, threads = device.describe(experiment.execution.device)
     return summary.Frame(
         kind="run",
-        title=config.title or experiment.name,
+        title=config.title or config.name,
         created=time,
         budget=experiment.budget,
-        data=summary.data_summary(experiment.dataset),
-        model=summary.model_name(experiment.recipes[0].model, experiment.parameters),
+        data=summary.data_summary(material.dataset),
+        model=summary.model_name(config.model, material.parameters),
         gates=config.policy.gates,
         classes=experiment.classes,
-        remarks=experiment.remarks,
-        unaccounted=(*config.unaccounted, *experiment.dataset.unaccounted),
+        remarks=experiment.design.remarks,
+        unaccounted=(*config.unaccounted, *material.dataset.unaccounted),
         config=resolution.text,
         origins=resolution.origins,
         settings=resolution.settings,
@@ -221,28 +221,6 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
             threads=threads,
         ),
     )
-
-
-def _resolve(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> Resolution:
-    from audit import config as configs
-
-    changes = [f"{path}={_json(value, path)}" for path, value in overrides.items()]
-    if isinstance(config, Mapping):
-        return configs.parse(_json(dict(config), "config"), changes, os.environ)
-    return configs.load(str(config), changes)
-
-
-def _json(value: Any, location: str) -> str:
-    """Return a value of a config as JSON, which is YAML; arrays of one number and paths are taken as what they hold."""
-
-    def plain(item: Any) -> Any:
-        if isinstance(item, Path):
-            return str(item)
-        if hasattr(item, "item"):
-            return item.item()
-        raise ConfigError(f"{location} holds a {type(item).__name__}; expected text, numbers, lists and mappings")
-
-    return json.dumps(value, default=plain)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +15,7 @@ from audit.core.rounding import down, up
 
 if TYPE_CHECKING:
     from audit.config import Resolution
-    from audit.core.claims import LowerBound
-    from audit.experiment.spec import Experiment
+    from audit.core.plans import RunPlan, Timing
 
 ConfigName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A YAML file, or the name of a shipped config (see `audit ls configs`).")
@@ -62,135 +61,57 @@ def show(
     call_factory: bool = True,
 ) -> int:
     """The plan of a config on stdout; with `violation` its power, drawn to `plot`. A model's factory may stay uncalled."""
-    from audit.experiment import assemble
+    from audit.experiment.assemble import assemble
+    from audit.experiment.plan import plan_of
 
-    rows = figures(assemble.assemble(config.config, call_factory=call_factory), measure=measure, violation=violation)
+    plan = plan_of(assemble(config.config, call_factory=call_factory), measure=measure, violation=violation)
     if plot is not None:
-        plan_power.draw(rows["power"], plot)
+        plan_power.draw(plan.power, plot)
     if as_json:
-        print_json(rows)
+        print_json(plan.to_dict())
     else:
-        _print(rows)
+        _print(plan)
     return 0
 
 
-def figures(experiment: Experiment, *, measure: bool = False, violation: float | None = None) -> dict[str, Any]:
-    """What an audit will do and the most it could show: each bound on perfectly separated scores.
-
-    With `measure` a few steps are trained and `timing` says how long all will take; with `violation` what it would catch
-    is simulated, and what it takes to catch a true epsilon of so many times the claim.
-    """
-    from audit.experiment import run as line
-    from audit.experiment import timing
-    from audit.experiment.disk import bytes_needed
-
-    games = line.rehearse_all(experiment) if experiment.parameters else []  # a dry run leaves a user's model unmade
-    rows = _ceilings(experiment)
-    tops = {(row["mechanism"], row["game"], row["estimator"]): row["ceiling"] for row in rows}
-    claims = {
-        recipe.name: line.state(recipe, line.adjacency_of(experiment, recipe), experiment.budget.delta).claims
-        for recipe in experiment.recipes
-    }
-    times = timing.estimate(experiment) if measure else []
-    table = []
-    if violation is not None:
-        seconds = {(time.mechanism, time.game): time.seconds for time in times}
-        table = plan_power.powers(experiment, claims, seconds, violation)
-        for row in table:
-            row["ceiling"] = tops[row["mechanism"], row["game"], row["estimator"]]
-    return {
-        "models": experiment.models,
-        "model_steps": experiment.model_steps,
-        "bounds": experiment.budget.comparisons,
-        "confidence_each": experiment.budget.level,
-        "claims": {name: [{"epsilon": c.epsilon, "source": c.source} for c in claims] for name, claims in claims.items()},
-        "ceilings": rows,
-        "left_out": [f"{game.recipe}, game {game.play.name}: {note}" for game in games for note in game.notes],
-        "power": table,
-        "stopping": [
-            {"mechanism": recipe.name, "game": play.name, "most_runs": play.runs}
-            for recipe, play in experiment.pairs
-            if play.stops
-        ],
-        "timing": [asdict(time) for time in times],
-        "peak_disk_bytes": bytes_needed(experiment) if experiment.parameters else None,
-    }
-
-
-def _ceilings(experiment: Experiment) -> list[dict[str, Any]]:
-    """The most that each estimator of each game could prove; games with the same terms are computed once."""
-    import numpy as np
-
-    from audit.bounds.budget import bounds
-    from audit.core.views import Scores
-    from audit.experiment.insertion import plant, rules_of
-
-    whole, seed = experiment.budget, experiment.seed.child("plan")
-    rows: list[dict[str, Any]] = []
-    ceilings: dict[str, list[LowerBound]] = {}
-    for recipe, play in experiment.pairs:
-        planting = plant(experiment.dataset, play, experiment.parameters, seed)
-        included = planting.included[: play.runs].ravel()
-        rules = rules_of(play, planting, play.access)
-        terms = repr((recipe.mechanism, rules, play.estimators, len(included), int(included.sum())))
-        if terms not in ceilings:
-            values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
-            scores = Scores(values=values, included=included, game=rules, mechanism=recipe.mechanism)
-            ceilings[terms] = [*bounds(scores, play.estimators, delta=whole.delta, confidence=whole.level, seed=seed)]
-        rows += [
-            {
-                "mechanism": recipe.name,
-                "game": play.name,
-                "estimator": bound.estimator,
-                "family": bound.family,
-                "ceiling": bound.ceiling,
-                "scores": len(included),
-            }
-            for bound in ceilings[terms]
-        ]
-    return rows
-
-
-def _print(rows: dict[str, Any]) -> None:
+def _print(plan: RunPlan) -> None:
     """The plan as a table on stdout."""
     from rich.table import Table
 
     console = stdout_console()
-    qualifier = "up to " if rows["stopping"] else ""
+    qualifier = "up to " if plan.stopping else ""
     console.print(
-        f"{qualifier}{rows['models']} models, {rows['model_steps']:,} model-steps; {rows['bounds']} bounds, "
-        f"each at confidence {rows['confidence_each']:.4f}"
+        f"{qualifier}{plan.models} models, {plan.model_steps:,} model-steps; {plan.bounds} bounds, "
+        f"each at confidence {plan.level:.4f}"
     )
-    for name, claims in rows["claims"].items():
-        claims_text = ", ".join(f"{up(claim['epsilon'])} ({claim['source']})" for claim in claims) or "no claim"
+    for name, claims in plan.claims.items():
+        claims_text = ", ".join(f"{up(claim.epsilon)} ({claim.source})" for claim in claims) or "no claim"
         print_plain(f"{name}: {claims_text}")
     table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
-    for row in rows["ceilings"]:
-        ceiling = down(row["ceiling"])
-        table.add_row(row["mechanism"], row["game"], row["estimator"], row["family"] or "any", f"{row['scores']:,}", ceiling)
+    for row in plan.ceilings:
+        table.add_row(row.mechanism, row.game, row.estimator, row.family or "any", f"{row.scores:,}", down(row.ceiling))
     console.print(table)
-    for row in rows["stopping"]:
-        console.print(f"{row['mechanism']}, {row['game']}: at most {row['most_runs']} runs; training stops at the first proof")
-    print_plain(*rows["left_out"])
-    if rows["power"]:
-        plan_power.show(rows["power"], console)
-    if rows["timing"]:
-        _show_timing(rows["timing"], console)
-    if rows["peak_disk_bytes"] is None:
+    for stop in plan.stopping:
+        console.print(f"{stop.mechanism}, {stop.game}: at most {stop.most_runs} runs; training stops at the first proof")
+    print_plain(*plan.left_out)
+    if plan.power:
+        plan_power.show(plan.power, console)
+    if plan.timing:
+        _show_timing(plan.timing, console)
+    if plan.peak_disk_bytes is None:
         console.print("disk: not known, because the model's factory is not called in a dry run (`audit plan` calls it)")
     else:
-        console.print(f"at most {rows['peak_disk_bytes'] / 2**20:,.0f} MiB on disk")
+        console.print(f"at most {plan.peak_disk_bytes / 2**20:,.0f} MiB on disk")
 
 
-def _show_timing(rows: list[dict[str, Any]], console: Any) -> None:
+def _show_timing(rows: Sequence[Timing], console: Any) -> None:
     from rich.table import Table
 
     table = Table("mechanism", "game", "models", "measured", "time")
     for row in rows:
-        steps_text = f"{row['steps']} steps x {row['together']}"
-        table.add_row(row["mechanism"], row["game"], str(row["models"]), steps_text, _duration(row["seconds"]))
+        table.add_row(row.mechanism, row.game, str(row.models), f"{row.steps} steps x {row.together}", _duration(row.seconds))
     console.print(table)
-    console.print(f"training: {_duration(sum(row['seconds'] for row in rows))} on this machine, one job after another")
+    console.print(f"training: {_duration(sum(row.seconds for row in rows))} on this machine, one job after another")
 
 
 def _duration(seconds: float) -> str:

@@ -71,13 +71,14 @@ def _watching(experiment: Experiment) -> Iterator[Progress]:
     """Say on stderr what will be trained, and show how far it is."""
     from audit.cli.progress import bar
 
-    qualifier = "up to " if any(play.stops for play in experiment.plays) else ""
+    design = experiment.design
+    qualifier = "up to " if design.stops else ""
     print_plain(
-        f"{experiment.name}: {qualifier}{experiment.models} models, {experiment.model_steps:,} model-steps, "
+        f"{design.name}: {qualifier}{design.models} models, {design.model_steps:,} model-steps, "
         f"{experiment.budget.comparisons} bounds that hold together with {experiment.budget.confidence:.0%} confidence",
         file=sys.stderr,
     )
-    with bar("training (model-steps)", experiment.reported_steps) as progress:
+    with bar("training (model-steps)", design.reported_steps) as progress:
         yield progress
 
 

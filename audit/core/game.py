@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from audit.core import checks
@@ -110,6 +110,10 @@ class Game:
         if alone:
             assumptions.add(Assumption.INDEPENDENT_TRIALS)
         return frozenset(assumptions)
+
+    def at(self, access: Access) -> Game:
+        """Return the game as an adversary with so much access plays it: noise is independent where single releases are seen."""
+        return replace(self, access=access, independent_noise=self.independent_noise and access.each_release)
 
     def require(self, assumes: frozenset[Assumption], user: str) -> None:
         """Raise `AssumptionError` naming what `user` assumes and this game does not grant."""

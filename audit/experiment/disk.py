@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from attacks.signals.logits import Logits
 from audit.core import event_reading
-from audit.experiment.spec import Experiment
+from audit.experiment.spec import AuditDesign, Material
 
 
-def bytes_needed(experiment: Experiment) -> int:
+def bytes_needed(design: AuditDesign, material: Material) -> int:
     """Return an upper estimate of what the folder of a run takes, in bytes."""
-    classes, tests = experiment.dataset.classes, len(experiment.dataset.test)
+    classes, tests = material.dataset.classes, len(material.dataset.test)
     total = 0
-    for recipe, play in experiment.trainings:
+    for recipe, play in design.trainings:
         steps = event_reading.steps(recipe.run_event)
         signals = play.signals(play.trained_for.released, {Logits()})
-        kept = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)
-        total += play.models * (experiment.parameters * 4 + tests * max(classes, 1) * 4 + kept + steps * 8)
+        signal_bytes = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)
+        total += play.models * (material.parameters * 4 + tests * max(classes, 1) * 4 + signal_bytes + steps * 8)
     return 2 * total

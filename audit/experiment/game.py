@@ -1,11 +1,9 @@
-"""One game on one recipe, from coins to what it showed."""
+"""One game, from coins to what it showed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from audit.bounds.budget import Budget, share
 from audit.checks.execution import check_executed, check_finite
@@ -14,13 +12,12 @@ from audit.core.game_results import GameResult
 from audit.core.protocols import ExecutionCheck
 from audit.core.results import BoundTrajectory, Check, Status
 from audit.core.views import Scores
-from audit.experiment import attack, findings, stopping
-from audit.experiment.attack import GameModels
+from audit.execution.store import Store
+from audit.experiment import attack, bound_trajectories, description, findings, stopping
+from audit.experiment.hypothesis import StatedClaims
 from audit.experiment.insertion import Insertion
 from audit.experiment.job import Order
-from audit.experiment.observed import Observations, gather
-from audit.experiment.records import RecordTable
-from audit.experiment.spec import Recipe, StatedClaims
+from audit.experiment.observed import GameModels, Observations, models_of
 from audit.experiment.train import Resources, orders, train
 
 
@@ -40,86 +37,83 @@ class GameOutcome:
         return self.result.bounds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rules:
-    """What is fixed before a game is played.
-
-    Attributes:
-        stated: the claims it may refute.
-        budget: its share of the error.
-        records: their names.
-        checks: of what was run, by third parties, after our own.
-    """
-
-    stated: StatedClaims
-    budget: Budget
-    records: RecordTable
-    checks: tuple[ExecutionCheck, ...] = ()
-
-
-def play(insertion: Insertion, recipe: Recipe, rules: Rules, resources: Resources) -> GameOutcome:
+def play(insertion: Insertion, stated: StatedClaims, budget: Budget, resources: Resources) -> GameOutcome:
     """Train the models of a game, as many as it takes, and conclude from them.
 
     An attack that what was trained cannot serve, since references diverged, is left out with the reason.
+
+    Args:
+        insertion: the game, its canaries and coins.
+        stated: the claims it may refute.
+        budget: its share of the error.
+        resources: where to train.
     """
-    store, game, together = resources.store, insertion.play, resources.execution.models_per_job
+    recipe, game, store, execution = insertion.training, insertion.play, resources.store, resources.execution
     store.private.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": insertion.planting.included})
-    order_list = orders(insertion, recipe, resources.dataset, resources.execution)
-    jobs = list(zip(game.portions(together), order_list, strict=True))
-    watch = stopping.watch_of(game, rules.stated.claims, rules.budget, game.looks(together))
-    scores: list[list[Scores]] = []
-
-    def enough(count: int) -> bool:
-        nonlocal insertion
-        rows = jobs[count - 1][0]
-        if not watch.ends or rows.start >= game.runs:
-            return False
-        references = [job for job in jobs if job[0].start >= game.runs]
-        look = part(insertion, [*references, jobs[count - 1]], resources)
-        scored, left_out = attack.attempt(look)
-        insertion = insertion.without(left_out)  # for good: what it won at earlier looks is lost
-        scores.append(scored)
-        return bool(scored) and watch.proves(stopping.join(scores))
-
-    count = train(order_list, insertion.planting.canaries, resources, enough)
+    jobs = orders(insertion, resources.dataset, execution)
+    watch = stopping.watch_of(game, stated.claims, budget, game.looks(execution.models_per_job))
+    looks = _Looks(insertion=insertion, jobs=jobs, watch=watch, store=store)
+    count = train(jobs, insertion.planting.canaries, resources, looks.prove)
     if count < len(jobs):
-        spared_runs = sum(len(rows) for rows, _ in jobs[count:])
-        stopping.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared_runs)
-    models = part(insertion, jobs[:count], resources)
-    loss = attack.lost_reason(models)
-    last, left_out = ([], {attack.name: loss for attack in insertion.play.attacks}) if loss else attack.attempt(models)
-    return concluded(replace(models, insertion=models.insertion.without(left_out)), last, rules, watch)
+        spared = sum(job.models for job in jobs[count:])
+        stopping.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared)
+    models = models_of(looks.insertion, jobs[:count], store)
+    scores, left_out = attack.attempt_whole_game(models)
+    models = replace(models, insertion=models.insertion.without(left_out))
+    outcome = conclude(models, scores, stated, budget, watch)
+    return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
 
 
-def part(insertion: Insertion, jobs: Sequence[tuple[range, Order]], resources: Resources) -> GameModels:
-    """The game as far as these jobs, with the models that each trained, show it."""
-    by_start = sorted(jobs, key=lambda job: job[0].start)
-    rows = np.concatenate([np.arange(rows.start, rows.stop) for rows, _ in by_start])
-    planting = insertion.planting
-    runs = int(np.sum(rows < insertion.play.runs))
-    records = planting.canaries.records
-    return GameModels(
-        insertion=replace(insertion, planting=replace(planting, included=planting.included[rows], runs=runs)),
-        observed=gather([order.key for _, order in by_start], resources.store),
-        labels=None if records is None else records.labels,
-        first=int(rows[0]),
-    )
-
-
-def concluded(models: GameModels, scores: Sequence[Scores], rules: Rules, watch: stopping.Watch) -> GameOutcome:
+def conclude(
+    models: GameModels, scores: Sequence[Scores], stated: StatedClaims, budget: Budget, watch: stopping.Watch
+) -> GameOutcome:
     """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
-    game, observation = models.insertion, models.observed
-    result = findings.bound_game(scores, findings.terms_of(game, watch), rules.stated, rules.budget)
+    insertion = models.insertion
     checks: tuple[Check, ...] = ()
-    if observation.executed is not None and game.run_event is not None:
-        checks = (*check_executed(game.run_event, observation.executed, rules.checks), check_finite(observation.diverged))
-    if game.notes:
-        value = f"game {game.play.name}: {'; '.join(game.notes)}"
-        checks = (*checks, Check(code=f"left-out-{game.play.name}", item="Attacks left out", value=value, status=Status.GAP))
+    if insertion.notes:
+        name, notes = insertion.play.name, "; ".join(insertion.notes)
+        checks = (Check(code=f"left-out-{name}", item="Attacks left out", value=f"game {name}: {notes}", status=Status.GAP),)
+    result = findings.bound_game(scores, findings.terms_of(insertion, watch), stated, budget)
     return GameOutcome(
-        result=findings.describe(result, models, scores, rules.records, share(rules.budget.confidence, watch.looks)),
+        result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),
         scores=tuple(scores),
-        trajectories=findings.trajectories(models, rules.budget),
+        trajectories=bound_trajectories.trajectories(models, budget),
         checks=checks,
-        observed=observation,
+        observed=models.observed,
     )
+
+
+def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> tuple[Check, ...]:
+    """What the trainer measured of itself, held against what the recipe executes."""
+    observed = models.observed
+    if observed.executed is None:
+        return ()
+    return (*check_executed(models.insertion.training.run_event, observed.executed, foreign), check_finite(observed.diverged))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Looks:
+    """The looks at a game whose training may stop: after each job of targets, with the references that all looks share.
+
+    Attributes:
+        insertion: the game, without attacks that failed at some look.
+        scores: of each look so far.
+    """
+
+    insertion: Insertion
+    jobs: Sequence[Order]
+    watch: stopping.Watch
+    store: Store
+    scores: list[list[Scores]] = field(default_factory=list)
+
+    def prove(self, count: int) -> bool:
+        """Whether the first `count` jobs, all of them stored, refute a claim."""
+        last, runs = self.jobs[count - 1], self.insertion.play.runs
+        if not self.watch.ends or last.rows.start >= runs:
+            return False
+        references = [job for job in self.jobs if job.rows.start >= runs]
+        models = models_of(self.insertion, [*references, last], self.store)
+        scores, left_out = attack.attempt(models)
+        self.insertion = self.insertion.without(left_out)  # for good: what it won at earlier looks is lost
+        self.scores.append(scores)
+        return bool(scores) and self.watch.proves(stopping.join(self.scores))

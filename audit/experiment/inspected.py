@@ -17,15 +17,15 @@ from audit.core.views import Scores
 from audit.data.members import MemberEvidence
 from audit.experiment import attack, game, judge, stopping, utility
 from audit.experiment import report as reporting
-from audit.experiment.assemble import brought_play, brought_scorers, unserved_reason
-from audit.experiment.attack import GameModels
 from audit.experiment.brought import RecordedOutputs
+from audit.experiment.brought_play import brought_play, brought_scorers, unserved_reason
+from audit.experiment.hypothesis import StatedClaims
 from audit.experiment.insertion import BroughtRecords, Insertion
-from audit.experiment.observed import Observations
+from audit.experiment.observed import GameModels, Observations
 from audit.experiment.provenance import of_settings
 from audit.experiment.records import RecordTable
 from audit.experiment.settings import Settings
-from audit.experiment.spec import Play, StatedClaims
+from audit.experiment.spec import Play
 
 SPLIT_NOTE = (
     "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
@@ -89,14 +89,13 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
     )
-    claims, table = StatedClaims(claims=settings.claims), _table(case, settings)
-    rules = game.Rules(stated=claims, budget=budget, records=table)
-    outcome = game.concluded(models, scores, rules, stopping.watch_of(play, claims.claims, budget))
+    stated = StatedClaims(claims=settings.claims)
+    outcome = game.conclude(models, scores, stated, budget, stopping.watch_of(play, stated.claims, budget))
     guard = _guard(case, settings)
     training = judge.Training(
         name=settings.title or case.evidence.name,
         mechanism=None,
-        stated=claims,
+        stated=stated,
         utility=utility.of_sides(models),
         checks=(case.membership, guard.check, *_of_references(references)),
         doubt=BIAS_CHECK if guard.has_bias else "",
@@ -105,7 +104,7 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     notes = [BIASED_NOTE] * guard.has_bias + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks, *_low_accuracy(models)]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
-        names=table.names,
+        names=models.insertion.records.names,
         included=case.evidence.included,
         labels=case.labels,
         scores={score.attack: score.values for score in scores},
@@ -130,7 +129,7 @@ def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries
     planting = Planting(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
     signals = case.models.read(play.signals(case.models.released, besides), canaries)
     models = GameModels(
-        insertion=Insertion(recipe="", mechanism=None, play=play, seed=settings.stream, planting=planting),
+        insertion=Insertion(recipe=None, play=play, seed=settings.stream, planting=planting, records=_table(case, settings)),
         observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
         labels=case.labels,
     )

@@ -29,7 +29,7 @@ class Order:
         key: of its result in the store.
         trainer: that does it.
         job: makes the training job from `dataset` and `canaries`.
-        models: trained together.
+        rows: numbers of the models that it trains together, among all of the game.
         steps: of each.
         code: digest of the code that the key stands for; another machine's must be the same.
         foreign: modules of others that it covers besides.
@@ -39,11 +39,16 @@ class Order:
     key: str
     trainer: Trainer
     job: functools.partial[TrainingJob]
-    models: int
+    rows: range
     steps: int
     code: str
     foreign: tuple[str, ...] = ()
     signals: tuple[Signal, ...] = ()
+
+    @property
+    def models(self) -> int:
+        """How many models it trains."""
+        return len(self.rows)
 
 
 def fit_and_observe(

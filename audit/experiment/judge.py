@@ -11,7 +11,7 @@ from audit.core.events import Event
 from audit.core.game import Inclusion
 from audit.core.results import Check, MechanismResult, Metric, Status, Trajectory
 from audit.experiment.game import GameOutcome
-from audit.experiment.spec import StatedClaims
+from audit.experiment.hypothesis import StatedClaims
 
 OF_A_SPLIT = "membership was decided by a data split, not by recorded coins, so no epsilon can be proven or refuted"
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
@@ -26,6 +26,7 @@ class Training:
         trajectories: what accountants charge over the steps.
         checks: rows of the assumptions table that no game decides.
         doubt: why no figure of its games can be believed, "" where they can.
+        counted: whether its models are its own; those that another party's row counts are not counted again.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Training:
     utility: tuple[Metric, ...] = ()
     checks: tuple[Check, ...] = ()
     doubt: str = ""
+    counted: bool = True
 
 
 def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResult:
@@ -62,7 +64,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
         outcome=_outcome(training, games, verdicts),
         utility=training.utility,
         checks=checks,
-        models=sum(game.result.models for game in games),
+        models=sum(game.result.models for game in games) if training.counted else 0,
         limit=training.stated.limit,
     )
 

@@ -18,6 +18,7 @@ from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment import leave_one_out
+from audit.experiment.observed import GameModels
 from audit.experiment.records import RecordTable
 from audit.experiment.resemblance import Resemblance
 
@@ -47,6 +48,20 @@ class LeaveOneOutModels:
     labels: Array | None
     runs: int
     table: RecordTable
+
+
+def evaluate(models: GameModels) -> Evaluation | None:
+    """What all models of a game that stayed finite say of its attacks on records, each of them once the target."""
+    insertion, finite = models.insertion, np.flatnonzero(~models.observed.diverged)
+    signals = {key: value[finite] for key, value in models.observed.signals.items()}
+    everyone = LeaveOneOutModels(
+        views=View(signals=signals, included=insertion.planting.included[finite]),
+        labels=models.labels,
+        runs=int(np.sum(finite < insertion.planting.runs)),
+        table=insertion.records,
+    )
+    attacks = [(attack.name, attack.attack) for attack in insertion.play.attacks]
+    return describe(attacks, everyone, prior=insertion.play.prior, seed=insertion.seed.child("described"))
 
 
 def describe(

@@ -9,7 +9,7 @@ from audit.accounting import ledger, ledger_database
 from audit.accounting.ledger import Release
 from audit.core.errors import ConfigError
 from audit.core.results import AuditReport
-from audit.experiment.spec import Experiment
+from audit.experiment.spec import AuditDesign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class LedgerEntry:
     file: Path | None = None
     training: str | None = None
 
-    def check(self, experiment: Experiment) -> None:
+    def check(self, design: AuditDesign) -> None:
         """Refuses, before anything is trained, what could not be recorded afterwards.
 
         Raises:
@@ -32,21 +32,21 @@ class LedgerEntry:
             return
         book = ledger_database.load(self.file)
         if self.training is not None:
-            book.record(book.ask(), self._release(experiment, ""))
+            book.record(book.ask(), self._release(design, ""))
 
-    def settled(self, report: AuditReport, experiment: Experiment) -> AuditReport:
+    def settled(self, report: AuditReport, design: AuditDesign) -> AuditReport:
         """The report with the ledger in it, after the release was recorded where that was asked for."""
         if self.file is None:
             return report
         if self.training is None:
             book = ledger_database.load(self.file)
         else:
-            release = self._release(experiment, f"recorded by the audit {report.id}", report.created)
+            release = self._release(design, f"recorded by the audit {report.id}", report.created)
             book = ledger_database.record(self.file, release, unless_present=True)
         return replace(report, ledger=ledger.summary(book))
 
-    def _release(self, experiment: Experiment, note: str, date: str = "") -> Release:
-        events = {recipe.name: recipe.mechanism for recipe in experiment.recipes}
+    def _release(self, design: AuditDesign, note: str, date: str = "") -> Release:
+        events = {recipe.name: recipe.mechanism for recipe in design.recipes}
         if self.training not in events:
             raise ConfigError(f"--record is '{self.training}'; the trainings of this audit are {', '.join(events)}")
         return Release(name=self.training, event=events[self.training], when=date, note=note)

@@ -1,10 +1,10 @@
-"""What was seen of the models of a game, gathered from the jobs that trained them."""
+"""The models of a game, with what was seen of them, gathered from the jobs that trained them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.training import Executed
 from audit.execution.store import Store
-from audit.experiment.job import SIGNAL
+from audit.experiment.insertion import Insertion
+from audit.experiment.job import SIGNAL, Order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,6 +32,50 @@ class Observations:
     diverged: Array
     test_logits: Array | None = None
     executed: Executed | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GameModels:
+    """The models of a game, trained here or brought by somebody: everything that attacks read.
+
+    Attributes:
+        insertion: with the coins of these models alone, targets first: fewer than planned where the game stopped early.
+        labels: `(m,)` true labels of the canaries, None where there are none or nobody gave them.
+        first: number of the first target among all of the game.
+    """
+
+    insertion: Insertion
+    observed: Observations
+    labels: Array | None
+    first: int = 0
+
+    @property
+    def references(self) -> Array:
+        """Numbers of the reference models that stayed finite."""
+        runs = self.insertion.planting.runs
+        return runs + np.flatnonzero(~self.observed.diverged[runs:])
+
+    @property
+    def are_classified(self) -> bool:
+        """Whether canaries are records of classes, or of losses alone."""
+        if self.insertion.planting.canaries.records is None:
+            return False
+        return self.labels is None or self.labels.dtype.kind in "iu"
+
+
+def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> GameModels:
+    """The game as far as these jobs, with the models that each trained, show it."""
+    by_start = sorted(jobs, key=lambda job: job.rows.start)
+    rows = np.concatenate([np.arange(job.rows.start, job.rows.stop) for job in by_start])
+    planting = insertion.planting
+    runs = int(np.sum(rows < insertion.play.runs))
+    records = planting.canaries.records
+    return GameModels(
+        insertion=replace(insertion, planting=replace(planting, included=planting.included[rows], runs=runs)),
+        observed=gather([job.key for job in by_start], store),
+        labels=None if records is None else records.labels,
+        first=int(rows[0]),
+    )
 
 
 def gather(keys: Sequence[str], store: Store) -> Observations:

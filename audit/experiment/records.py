@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -63,6 +63,22 @@ def absences(table: RecordTable) -> list[str]:
                 f"no canary is of {column} {', '.join(values[:MOST_NAMED])}{rest}, so nothing is said of such records"
             )
     return sentences
+
+
+def most_exposed(scores: Scores, table: RecordTable) -> tuple[RecordExposure, ...]:
+    """The canaries of the first target run whose scores stand out most, under keyed names."""
+    count = len(table.names)
+    first = replace(scores, values=scores.values[:count], included=scores.included[:count])
+    return exposures(first, table.names, table.labels)
+
+
+def by_column(scores: Scores, table: RecordTable, confidence: float, correct: Array | None) -> tuple[GroupResult, ...]:
+    """Attack AUC and model accuracy on the canaries of each class and each of the user's groups, over all target runs."""
+    runs, results = len(scores.values) // max(len(table.names), 1), list[GroupResult]()
+    for column, values in table.columns.items():
+        group_names = values.tolist() if column == "class" else [f"{column} {value}" for value in values]
+        results += group_results(scores, group_names * runs, confidence, correct)
+    return tuple(results)
 
 
 def exposures(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from audit.core import event_reading
 from audit.core.access import ROUNDS, Access
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.protocols import ModelMaker, Signal
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainedModels, TrainingJob
-from audit.experiment.attack import GameModels, score
+from audit.experiment.attack import score
 from audit.experiment.insertion import Insertion
-from audit.experiment.observed import Observations
+from audit.experiment.observed import GameModels, Observations
 from audit.experiment.spec import PlannedAttack, Recipe
 from audit.experiment.train import checkpoints
 
@@ -68,19 +69,28 @@ class Rehearsal:
         return ""
 
 
-def playable(insertion: Insertion, steps: int, models: Any) -> Insertion:
+def playable(insertions: Sequence[Insertion], dataset: Dataset, device: str) -> list[Insertion]:
+    """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
+    games, recipe, models = [], None, None
+    for insertion in insertions:
+        if models is None or insertion.recipe is not recipe:  # the games of a recipe lie side by side and share its models
+            recipe, models = insertion.training, untrained_models(insertion.training, dataset, device)
+        games.append(_playable(insertion, models))
+    return games
+
+
+def _playable(insertion: Insertion, models: Any) -> Insertion:
     """The game with the attacks that can score it, and why each other was left out, decided by the references' coins alone.
 
     Args:
         insertion: the game.
-        steps: of its training.
         models: made by `untrained_models`.
 
     Raises:
         ConfigError: an attack could not score the game with balanced coins either, or none can with those that were drawn.
     """
     play, planting = insertion.play, insertion.planting
-    rehearsal = rehearse(insertion, steps, models)
+    rehearsal = rehearse(insertion, event_reading.steps(insertion.training.run_event), models)
     coins = planting.included[play.runs :][: rehearsal.references, rehearsal.rows]
     balance = np.add.outer(np.arange(coins.shape[0]), np.arange(coins.shape[1])) % 2 == 1
     left_out = {}

@@ -14,9 +14,9 @@ from audit.core.views import Scores
 from audit.experiment import findings, judge, stopping
 from audit.experiment import report as reporting
 from audit.experiment.game import GameOutcome
+from audit.experiment.hypothesis import StatedClaims
 from audit.experiment.provenance import of_settings
 from audit.experiment.settings import Settings
-from audit.experiment.spec import StatedClaims
 
 DECLARATION = "scores given"
 
@@ -56,15 +56,15 @@ def inspect_scores(
     )
     terms = findings.BoundTerms(
         name="scores",
-        rules=rules,
+        game=rules,
         planned=rules.runs,
         estimators=(estimators,) * len(tables),
         seed=settings.stream,
         watch=stopping.never(budget, rules.runs),
     )
-    claims = StatedClaims(claims=settings.claims)
-    outcome = GameOutcome(result=findings.bound_game(tables, terms, claims, budget), scores=tuple(tables))
-    training = judge.Training(name=name, mechanism=None, stated=claims, checks=(_declaration(game), *odd))
+    stated = StatedClaims(claims=settings.claims)
+    outcome = GameOutcome(result=findings.bound_game(tables, terms, stated, budget), scores=tuple(tables))
+    training = judge.Training(name=name, mechanism=None, stated=stated, checks=(_declaration(game), *odd))
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
         kind="scores",

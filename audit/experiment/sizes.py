@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from audit.core import event_reading, memory
 from audit.core.errors import ConfigError
-from audit.experiment.spec import Experiment, Play, Recipe
+from audit.experiment.spec import AuditDesign, Material, Play, Recipe
 
 FLOAT = 4
 COIN = 8 + 1  # bytes of one draw, and of what it decides
@@ -12,16 +12,16 @@ COPIES = 3  # of the parameters, while one model trains: weights, gradient, sum
 MOST_STEPS, MOST_MODELS = 10**9, 10**8  # beyond these no training ends, whatever it needs
 
 
-def refuse(experiment: Experiment) -> None:
+def refuse(design: AuditDesign, material: Material, models_per_job: int) -> None:
     """Raise `ConfigError` naming the game and the largest of what does not fit into this machine's memory."""
-    for recipe, play in experiment.pairs:
+    for recipe, play in design.pairs:
         steps = event_reading.steps(recipe.run_event)
         if steps > MOST_STEPS or play.models > MOST_MODELS:
             raise ConfigError(
                 f"games.{play.name} trains {play.models:,} models for {steps:,} steps each; expected at most {MOST_MODELS:,} "
                 f"models and {MOST_STEPS:,} steps"
             )
-        for purpose, size in _parts(experiment, recipe, play).items():
+        for purpose, size in _parts(material, recipe, play, models_per_job).items():
             memory.refuse(size, f"games.{play.name}, mechanism {recipe.name}: {purpose}", _ADVICE[purpose])
 
 
@@ -33,15 +33,15 @@ _ADVICE = {
 }
 
 
-def _parts(experiment: Experiment, recipe: Recipe, play: Play) -> dict[str, float]:
+def _parts(material: Material, recipe: Recipe, play: Play, models_per_job: int) -> dict[str, float]:
     """Bytes of each thing that has to be held at once."""
-    steps, classes = event_reading.steps(recipe.run_event), experiment.dataset.classes
-    together = min(experiment.execution.models_per_job, play.models)
+    steps, classes = event_reading.steps(recipe.run_event), material.dataset.classes
+    together = min(models_per_job, play.models)
     signals = sum(signal.size(classes, steps) for signal in play.signals(play.trained_for.released, set()))
-    outputs = len(experiment.dataset.test) * max(classes, 1)
-    numbers = experiment.parameters + play.count * signals + outputs + 2 * steps
+    outputs = len(material.dataset.test) * max(classes, 1)
+    numbers = material.parameters + play.count * signals + outputs + 2 * steps
     return {
         _COINS: COIN * play.models * play.count,
-        _MODEL: FLOAT * COPIES * experiment.parameters,
+        _MODEL: FLOAT * COPIES * material.parameters,
         _JOB: FLOAT * together * numbers,
     }

@@ -23,7 +23,6 @@ from audit.core.protocols import (
     Signal,
     Trainer,
 )
-from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 from audit.experiment.naming import RecordKey, new_key
 
@@ -34,6 +33,7 @@ class Recipe:
 
     Attributes:
         mechanism: what accountants have to account for before that party.
+        adjacency: of all games that are played on it.
         executed: what the trainer executes, where that is not the same; several recipes may be one training.
         training: name of that training, "" where it is the recipe's own.
         remark: who is protected from whom, where parties differ.
@@ -41,6 +41,7 @@ class Recipe:
 
     name: str
     mechanism: Event
+    adjacency: Adjacency
     trainer: Trainer
     model: Mapping[str, object]
     optimizer: Mapping[str, object]
@@ -86,7 +87,7 @@ class Play:
         prior: share of members among an adversary's candidates, for the precision of thresholds.
         stops: at the first proof: `runs` is a maximum.
         recorded: the most that any party sees of the same training; None where there is one party.
-        others: signals that the attacks of other parties read off it.
+        party_signals: what the attacks of other parties read off it.
     """
 
     name: str
@@ -103,7 +104,7 @@ class Play:
     prior: float = 0.01
     stops: bool = False
     recorded: Access | None = None
-    others: frozenset[Signal] = frozenset()
+    party_signals: frozenset[Signal] = frozenset()
 
     @property
     def trained_for(self) -> Access:
@@ -113,7 +114,7 @@ class Play:
     def signals(self, source_names: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
         """What is read off every model of which so much is released: all that attacks need, and signals for other figures."""
         needs = {signal for attack in self.attacks for signal in attack.attack.needs.of(source_names) or ()}
-        return tuple(sorted(needs | self.others | besides, key=lambda signal: signal.key))
+        return tuple(sorted(needs | self.party_signals | besides, key=lambda signal: signal.key))
 
     @property
     def bounds(self) -> int:
@@ -139,63 +140,22 @@ class Play:
         return -(-self.runs // size) if self.stops else 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedClaims:
-    """What is claimed of a recipe before anything is trained, and the most that this leaves any attack."""
-
-    claims: tuple[Claim, ...]
-    limit: LimitCurve | None = None
-
-    @property
-    def tightest(self) -> Claim | None:
-        """The smallest epsilon that anybody states."""
-        return min(self.claims, key=lambda claim: claim.epsilon, default=None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Execution:
-    """Where and in what portions models are trained.
+class AuditDesign:
+    """What is trained, and which games are played on it.
 
     Attributes:
-        foreign: top-level modules of others, whose source decides what is trained as this project's does.
-    """
-
-    device: str
-    models_per_job: int
-    executor: Executor
-    foreign: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Experiment:
-    """An audit as objects: everything `run` needs, no names left to look up.
-
-    Attributes:
-        checks: of what was run, by third parties, after our own.
-        classes: of attack, by third parties, that the report lists besides.
+        name: of the audit.
     """
 
     name: str
-    dataset: Dataset
     recipes: tuple[Recipe, ...]
     plays: tuple[Play, ...]
-    parameters: int
-    budget: Budget
-    seed: Seed
-    execution: Execution
-    checks: tuple[ExecutionCheck, ...] = ()
-    classes: tuple[AttackClass, ...] = ()
-    names: RecordKey = field(default_factory=new_key)
 
     @property
     def pairs(self) -> list[tuple[Recipe, Play]]:
         """Every recipe with every game that is played on it."""
         return [(recipe, play) for recipe in self.recipes for play in self.plays if recipe.name in play.recipes]
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What the cover says of trainings that are not the same to all parties."""
-        return tuple(dict.fromkeys(f"{recipe.trained_as}: {recipe.remark}." for recipe in self.recipes if recipe.remark))
 
     @property
     def trainings(self) -> list[tuple[Recipe, Play]]:
@@ -204,6 +164,21 @@ class Experiment:
         for recipe, play in self.pairs:
             first.setdefault((recipe.trained_as, play.name), (recipe, play))
         return list(first.values())
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the cover says of trainings that are not the same to all parties."""
+        return tuple(dict.fromkeys(f"{recipe.trained_as}: {recipe.remark}." for recipe in self.recipes if recipe.remark))
+
+    @property
+    def stops(self) -> bool:
+        """Whether training may end early, so that all numbers are the most there can be."""
+        return any(play.stops for play in self.plays)
+
+    @property
+    def bounds(self) -> int:
+        """How many bounds share the error."""
+        return sum(play.bounds for _, play in self.pairs)
 
     @property
     def models(self) -> int:
@@ -219,3 +194,51 @@ class Experiment:
     def reported_steps(self) -> int:
         """Model-steps that a run reports as done, at most: a training that is there already counts for each party again."""
         return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Material:
+    """From what canaries are made, coins drawn and records named.
+
+    Attributes:
+        parameters: of the model; 0 where it is left unmade.
+        seed: of the audit.
+        key: of the records' names.
+    """
+
+    dataset: Dataset
+    parameters: int
+    seed: Seed
+    key: RecordKey = field(default_factory=new_key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Execution:
+    """Where and in what portions models are trained, and what is checked of it.
+
+    Attributes:
+        foreign: top-level modules of others, whose source decides what is trained as this project's does.
+        checks: of what was run, by third parties, after our own.
+    """
+
+    device: str
+    models_per_job: int
+    executor: Executor
+    foreign: tuple[str, ...] = ()
+    checks: tuple[ExecutionCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Experiment:
+    """An audit as objects, no names left to look up; each step of the line takes the part that it reads.
+
+    Attributes:
+        budget: the error that all bounds share.
+        classes: of attack, by third parties, that the report lists besides.
+    """
+
+    design: AuditDesign
+    material: Material
+    budget: Budget
+    execution: Execution
+    classes: tuple[AttackClass, ...] = ()

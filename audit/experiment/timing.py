@@ -5,56 +5,36 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from audit.core import event_reading
-from audit.core.seeds import Seed
-from audit.experiment.insertion import Insertion, plant
+from audit.core.data import Dataset
+from audit.core.plans import Timing
+from audit.experiment.insertion import Insertion, insert
 from audit.experiment.job import Order, fit_and_observe
-from audit.experiment.spec import Experiment, Play, Recipe
+from audit.experiment.spec import AuditDesign, Execution, Material, Play, Recipe
 from audit.experiment.train import orders
 
 TARGET_SECONDS = 2.0
 PATIENCE_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """The time of one game's trainings on one recipe, one job after another on this machine.
-
-    Attributes:
-        mechanism: the recipe.
-        game: and what is played on it.
-        seconds: of training and observing all its models.
-        models: that are trained.
-        steps: of a job that were measured.
-        together: models in the measured job; 1 where already one step of one model took long, and `seconds` is
-            then too high, since models trained together share work.
-    """
-
-    mechanism: str
-    game: str
-    seconds: float
-    models: int
-    steps: int
-    together: int
-
-
-def estimate(experiment: Experiment, clock: Callable[[], float] = time.perf_counter) -> list[Timing]:
+def estimate(
+    design: AuditDesign, material: Material, execution: Execution, clock: Callable[[], float] = time.perf_counter
+) -> list[Timing]:
     """The time of each training; trains a few steps of one job of each and keeps nothing."""
-    return [_pair(experiment, recipe, game, clock) for recipe, game in experiment.trainings]
+    timings = []
+    for recipe, game in design.trainings:
+        insertion = insert(recipe, game, material, material.seed.child("timing"))
+        timings.append(_timing_of(insertion, material.dataset, execution, clock))
+    return timings
 
 
-def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[], float]) -> Timing:
-    dataset = experiment.dataset
-    planting = plant(dataset, game, experiment.parameters, Seed(experiment.seed.root).child("timing"))
+def _timing_of(insertion: Insertion, dataset: Dataset, execution: Execution, clock: Callable[[], float]) -> Timing:
+    recipe, game, planting = insertion.training, insertion.play, insertion.planting
     context = (dataset, planting.canaries)
-    seed = experiment.seed.child(f"recipe:{recipe.trained_as}").child(f"game:{game.name}")
-    insertion = Insertion(
-        recipe=recipe.name, mechanism=recipe.mechanism, play=game, seed=seed, planting=planting, executed=recipe.executed
-    )
-    order_list = orders(insertion, recipe, dataset, experiment.execution)
-    first, total = max(order_list, key=lambda order: order.models), event_reading.steps(recipe.run_event)
+    jobs = orders(insertion, dataset, execution)
+    first, total = max(jobs, key=lambda order: order.models), event_reading.steps(recipe.run_event)
 
     def seconds(order: Order, steps: int) -> float:
         job = functools.partial(order.job, mechanism=event_reading.first_steps(recipe.run_event, steps))
@@ -63,7 +43,7 @@ def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[]
         return clock() - start
 
     single = functools.partial(first.job, included=planting.included[:1], seeds=first.job.keywords["seeds"][:1])
-    alone = replace(first, job=single, models=1)
+    alone = replace(first, job=single, rows=range(1))
     first_seconds = seconds(alone, 1)
     if first_seconds > PATIENCE_SECONDS:  # the first job of a process also loads libraries
         first_seconds = min(first_seconds, seconds(alone, 1))
@@ -75,8 +55,8 @@ def _pair(experiment: Experiment, recipe: Recipe, game: Play, clock: Callable[[]
         extra_seconds = seconds(first, steps)
     step = max(0.0, (extra_seconds - first_seconds) / max(steps - 1, 1))
     overhead = max(0.0, first_seconds - step)
-    jobs = game.models / first.models
-    return _timing(recipe, game, seconds=jobs * (overhead + step * total), measurement=(steps, first.models))
+    portions = game.models / first.models
+    return _timing(recipe, game, seconds=portions * (overhead + step * total), measurement=(steps, first.models))
 
 
 def _timing(recipe: Recipe, game: Play, *, seconds: float, measurement: tuple[int, int]) -> Timing:

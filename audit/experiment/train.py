@@ -21,7 +21,7 @@ from audit.execution import code
 from audit.execution.store import Store
 from audit.experiment.insertion import Insertion
 from audit.experiment.job import Order, canaries_digest, dataset_digest, fit_and_observe, job_key, with_copies
-from audit.experiment.spec import Execution, Play, Recipe
+from audit.experiment.spec import Execution, Play
 from audit.experiment.warm_start import fitted_start
 
 CHECKPOINTS = 8
@@ -37,15 +37,15 @@ class Resources:
     progress: Progress
 
 
-def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Execution) -> list[Order]:
-    """The jobs of one game on one recipe, at most `models_per_job` models each, in the order of `Play.portions`."""
-    seed, planting, play = insertion.seed.child("models"), insertion.planting, insertion.play
+def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list[Order]:
+    """The jobs of one game, at most `models_per_job` models each, in the order of `Play.portions`."""
+    recipe, play, planting, seed = insertion.training, insertion.play, insertion.planting, insertion.seed.child("models")
     canaries = planting.canaries
     content = dataset_digest(dataset) + canaries_digest(canaries)
     initial = fitted_start(recipe.model, dataset, canaries, seed, execution.device)
     signals = play.signals(play.trained_for.released, set() if canaries.are_gradients else {Logits()})
-    copies, looks = with_copies(canaries), checkpoints(play, canaries, event_reading.steps(recipe.run_event))
-    order_list, running = [], code.digest(execution.foreign)
+    steps, running = event_reading.steps(recipe.run_event), code.digest(execution.foreign)
+    copies, looks, jobs = with_copies(canaries), checkpoints(play, canaries, steps), []
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(
             TrainingJob,
@@ -64,14 +64,14 @@ def orders(insertion: Insertion, recipe: Recipe, dataset: Dataset, execution: Ex
             key=job_key(job, recipe.trainer, content, signals, running),
             trainer=recipe.trainer,
             job=make,
-            models=len(rows),
-            steps=event_reading.steps(recipe.run_event),
+            rows=rows,
+            steps=steps,
             code=running,
             foreign=execution.foreign,
             signals=signals,
         )
-        order_list.append(order)
-    return order_list
+        jobs.append(order)
+    return jobs
 
 
 def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_
     missing = [order for order in orders if order.key in lacking]
     ledger = _Steps(total=sum(order.models * order.steps for order in orders), progress=resources.progress)
     ledger(sum(order.models * order.steps for order in orders if order.key not in lacking))
-    queue = _InOrder(keys=[order.key for order in orders], lacking=lacking, enough=is_enough)
+    queue = _InOrder(keys=[order.key for order in orders], lacking=lacking, is_enough=is_enough)
     if queue.advance():
         ledger.close()
         return queue.count
@@ -123,14 +123,14 @@ class _InOrder:
 
     keys: Sequence[str]
     lacking: set[str]
-    enough: Callable[[int], bool]
+    is_enough: Callable[[int], bool]
     count: int = 0
 
     def advance(self) -> bool:
         """Whether the jobs that count are known."""
         while self.count < len(self.keys) and self.keys[self.count] not in self.lacking:
             self.count += 1
-            if self.enough(self.count):
+            if self.is_enough(self.count):
                 return True
         return self.count == len(self.keys)
 

@@ -13,8 +13,7 @@ from attacks.signals.logits import Logits
 from audit.core.data import Array, Dataset
 from audit.core.results import Metric
 from audit.core.views import View
-from audit.experiment.attack import GameModels
-from audit.experiment.observed import Observations
+from audit.experiment.observed import GameModels, Observations
 from audit.stats.scoring import texts
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from audit import config
-from audit.cli import app, plan_power
+from audit.cli import app
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.experiment import assemble
+from audit.experiment.insertion import insert
+from audit.experiment.plan_power import PowerStudy
 from tests.tiny import CONFIG
 
 
@@ -42,16 +45,24 @@ def test_the_plan_tells_what_it_would_catch_and_draws_it(tiny: Path, capsys: pyt
 
 def test_scores_and_hours_needed_follow_from_the_violation(tiny: Path) -> None:
     experiment = assemble.assemble(config.load(str(tiny), ["games.outside.count=100"]).config)
-    claims = {"dp": (Claim(epsilon=0.3, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="declared"),)}
-    seconds = {("dp", "outside"): 7200.0}
-    slight, gross = (plan_power.powers(experiment, claims, seconds, times)[1] for times in (10.0, 60.0))
-    assert (slight["mechanism"], slight["game"], slight["claim"]) == ("dp", "outside", 0.3)
-    assert slight["violation"] == pytest.approx(3.0) and gross["violation"] == pytest.approx(18.0)
-    assert gross["needed"] < slight["needed"]
-    assert slight["needed_runs"] == 2 and slight["hours"] == pytest.approx(2.0)
-    assert slight["needed_hours"] == pytest.approx(2.0), "more canaries in the same runs cost nothing"
-    unknown = plan_power.powers(experiment, claims, {}, 10.0)[1]
-    assert unknown["hours"] is None and unknown["needed_hours"] is None
+    material = experiment.material
+    recipe, play = next((recipe, play) for recipe, play in experiment.design.pairs if recipe.name == "dp")
+    game = insert(recipe, play, material, material.seed.child("plan"))
+    study = PowerStudy(
+        budget=experiment.budget,
+        claims={"dp": (Claim(epsilon=0.3, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="declared"),)},
+        violation=10.0,
+        seconds={("dp", "outside"): 7200.0},
+        ceilings={("dp", "outside", "one_run"): 5.0},
+    )
+    (slight,), (gross,) = (replace(study, violation=times).rows(game) for times in (10.0, 60.0))
+    assert (slight.mechanism, slight.game, slight.claim, slight.ceiling) == ("dp", "outside", 0.3, 5.0)
+    assert slight.violation == pytest.approx(3.0) and gross.violation == pytest.approx(18.0)
+    assert gross.needed is not None and slight.needed is not None and gross.needed < slight.needed
+    assert slight.needed_runs == 2 and slight.hours == pytest.approx(2.0)
+    assert slight.needed_hours == pytest.approx(2.0), "more canaries in the same runs cost nothing"
+    (unknown,) = replace(study, seconds={}).rows(game)
+    assert unknown.hours is None and unknown.needed_hours is None
 
 
 def test_a_drawing_needs_power_and_a_name_that_says_its_form(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:

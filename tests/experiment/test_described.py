@@ -318,7 +318,7 @@ def test_worst_case_initialisation_starts_every_run_from_fitted_weights(tmp_path
     path.write_text(yaml.safe_dump(config))
     experiment = assemble(load(str(path)).config)
     _, played = run(experiment, Store.start(tmp_path / "run", "0"), lambda steps: None)
-    labels = experiment.dataset.test.labels
+    labels = experiment.material.dataset.test.labels
     fitted, drawn = (float(np.mean(one.observed.test_logits[0].argmax(-1) == labels)) for one in played)
     assert fitted > drawn + 0.3  # after a single tiny step
 

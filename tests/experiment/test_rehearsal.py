@@ -24,8 +24,8 @@ from audit.core.views import View
 from audit.execution.store import Store
 from audit.experiment import assemble, rehearsal, run
 from audit.experiment.attack import attempt
-from audit.experiment.game import part
 from audit.experiment.insertion import Insertion, insertions
+from audit.experiment.observed import models_of
 from audit.experiment.spec import Experiment
 from audit.experiment.train import Resources, orders, train
 from tests.tiny import CONFIG
@@ -58,24 +58,30 @@ def assembled(canaries: str, access: str, references: int, scorers: Sequence[str
             experiment = assemble.assemble(parse(CONFIG_OF_ONE, changes).config)
         except ConfigError:
             continue
-        fitting += experiment.plays[0].attacks
-    return replace(experiment, plays=(replace(experiment.plays[0], attacks=tuple(fitting)),)) if fitting else experiment
+        fitting += experiment.design.plays[0].attacks
+    design = experiment.design
+    plays = (replace(design.plays[0], attacks=tuple(fitting)),) if fitting else design.plays
+    return replace(experiment, design=replace(design, plays=plays))
+
+
+def planted(experiment: Experiment) -> list[Insertion]:
+    return insertions(experiment.design, experiment.material, experiment.budget.delta)
 
 
 def scored(experiment: Experiment, insertion: Insertion, store: Store) -> dict[str, str]:
     """Which attacks cannot score trained models, and why."""
-    resources = Resources(dataset=experiment.dataset, execution=experiment.execution, store=store, progress=lambda steps: None)
-    jobs = orders(insertion, experiment.recipes[0], experiment.dataset, experiment.execution)
+    dataset = experiment.material.dataset
+    resources = Resources(dataset=dataset, execution=experiment.execution, store=store, progress=lambda steps: None)
+    jobs = orders(insertion, dataset, experiment.execution)
     train(jobs, insertion.planting.canaries, resources, lambda done: False)
-    models = part(insertion, list(zip(insertion.play.portions(32), jobs, strict=True)), resources)
-    _, left_out = attempt(models)
+    _, left_out = attempt(models_of(insertion, jobs, store))
     return left_out
 
 
 def agree(canaries: str, access: str, references: int, folder: Path, scorers: Sequence[str] = SCORERS) -> None:
     experiment = assembled(canaries, access, references, scorers)
-    (insertion,) = insertions(experiment)
-    models = rehearsal.untrained_models(experiment.recipes[0], experiment.dataset, "cpu")
+    (insertion,) = planted(experiment)
+    models = rehearsal.untrained_models(insertion.training, experiment.material.dataset, "cpu")
     known = rehearsal.rehearse(insertion, 3, models)
     own = insertion.planting.included[insertion.play.runs :]
     failures = {planned.name: known.failure(planned, own) for planned in insertion.play.attacks}
@@ -122,7 +128,7 @@ def undrawn(tmp_path: Path) -> tuple[Path, int]:
     config.write_text(CONFIG_OF_ONE)
     for seed in range(50):
         experiment = assemble.assemble(configs.load(str(config), [*COINS, f"seed={seed}"]).config)
-        if not insertions(experiment)[0].planting.included[20:].any():
+        if not planted(experiment)[0].planting.included[20:].any():
             return config, seed
     raise AssertionError("no seed leaves the canary undrawn")
 
@@ -168,7 +174,8 @@ def test_a_rehearsal_has_as_many_canaries_and_models_as_the_game() -> None:
     changes = ["games.game.count=1500", "games.game.references=1", "data={kind: digits, train: 60, pool: 1600, test: 20}"]
     changes.append("games.game.scorers=['tests.experiment.test_rehearsal:Crowd']")
     experiment = assemble.assemble(parse(CONFIG_OF_ONE, changes).config)
-    assert run.rehearse_all(experiment)[0].notes == ()
+    (game,) = rehearsal.playable(planted(experiment), experiment.material.dataset, "cpu")
+    assert game.notes == ()
 
 
 def seven_outputs() -> nn.Module:

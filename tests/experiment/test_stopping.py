@@ -35,10 +35,9 @@ from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.core.views import Scores
 from audit.execution.store import Store
-from audit.experiment import assemble, attack, insertion, run, stopping
+from audit.experiment import assemble, attack, hypothesis, insertion, run, stopping
 from audit.experiment import game as rounds
 from audit.experiment import report as summary
-from audit.experiment.records import table_of
 from audit.experiment.spec import Experiment, PlannedAttack
 from audit.experiment.train import Resources
 from audit.stats.bounds.score_distributions import ScoreLaw
@@ -86,15 +85,11 @@ def played(one: Experiment, folder: Path, *, resume: bool = False) -> GameResult
     """The only game of the experiment."""
     store = Store.start(folder / "run", "0" * 64, resume=resume)
     try:
-        (game,) = insertion.insertions(one)
-        recipe = one.recipes[0]
-        rules = rounds.Rules(
-            stated=run.state(recipe, run.adjacency_of(one, recipe), one.budget.delta),
-            budget=one.budget,
-            records=table_of(game.planting.canaries, one.dataset, one.names),
-        )
-        resources = Resources(dataset=one.dataset, execution=one.execution, store=store, progress=lambda steps: None)
-        return rounds.play(game, recipe, rules, resources).result
+        (game,) = insertion.insertions(one.design, one.material, one.budget.delta)
+        stated = hypothesis.state(game.training, one.budget.delta)
+        dataset = one.material.dataset
+        resources = Resources(dataset=dataset, execution=one.execution, store=store, progress=lambda steps: None)
+        return rounds.play(game, stated, one.budget, resources).result
     finally:
         store._lock.close()
 

@@ -40,7 +40,7 @@ class Machine:
 def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=0.01)
     monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    found = timing.estimate(experiment, clock=lambda: machine.now)
+    found = timing.estimate(experiment.design, experiment.material, experiment.execution, clock=lambda: machine.now)
     assert [(one.mechanism, one.game, one.models) for one in found] == [
         ("plain", "outside", 6),
         ("dp", "outside", 6),
@@ -54,7 +54,7 @@ def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkey
 def test_a_slow_step_is_not_measured_twice(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=60.0)
     monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    found = timing.estimate(experiment, clock=lambda: machine.now)
+    found = timing.estimate(experiment.design, experiment.material, experiment.execution, clock=lambda: machine.now)
     assert machine.steps_seen == {1}
     assert found[0].seconds == pytest.approx(60.5 * 1000 * 6)
     assert found[0].together == 1
@@ -74,8 +74,8 @@ def test_the_command_measures_real_jobs(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_training_that_several_parties_look_at_is_planned_once() -> None:
-    experiment = assemble(parse(FEDERATED.read_text()).config)
-    steps = {event_reading.steps(recipe.run_event) for recipe, _ in experiment.pairs}
-    assert len(experiment.pairs) > len(experiment.trainings) == experiment.models
-    assert experiment.model_steps == experiment.models * steps.pop() and not steps
-    assert experiment.reported_steps == experiment.model_steps * len(experiment.pairs) // len(experiment.trainings)
+    design = assemble(parse(FEDERATED.read_text()).config).design
+    steps = {event_reading.steps(recipe.run_event) for recipe, _ in design.pairs}
+    assert len(design.pairs) > len(design.trainings) == design.models
+    assert design.model_steps == design.models * steps.pop() and not steps
+    assert design.reported_steps == design.model_steps * len(design.pairs) // len(design.trainings)

@@ -1,0 +1,58 @@
+"""What the models of one game show besides bounds: records, groups, leave-one-out figures. Proves no epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from attacks.signals.logits import Logits
+from audit.core.data import Array
+from audit.core.game_results import GameResult
+from audit.core.protocols import Chooser
+from audit.core.views import Scores
+from audit.experiment import leave_one_out_summary, records
+from audit.experiment.observed import GameModels
+
+OF_A_SPLIT = "membership was decided by a data split, so no epsilon follows"
+
+
+def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], confidence: float) -> GameResult:
+    """Return the result with what the models show of records and groups, and of their own number."""
+    insertion = models.insertion
+    split = () if insertion.planting.by_coins else (OF_A_SPLIT,)
+    absences = records.absences(insertion.records) if models.are_classified else ()
+    complete = replace(
+        result,
+        models=len(models.observed.diverged),
+        note="; ".join((*insertion.notes, *split, *_remarks(models), *absences)),
+    )
+    if not scores or result.game.choices > 1:  # what follows is about records that are in or out
+        return complete
+    best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
+    correct, table = _correct(models), insertion.records
+    return replace(
+        complete,
+        records=() if insertion.planting.canaries.records is None else records.most_exposed(best, table),
+        groups=records.by_column(best, table, confidence, correct) if models.are_classified else (),
+        evaluation=leave_one_out_summary.evaluate(models) if models.are_classified else None,
+    )
+
+
+def _remarks(models: GameModels) -> list[str]:
+    """What attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
+    own = models.insertion.planting.included[models.references]
+    remarks = []
+    for attack in models.insertion.play.attacks:
+        if isinstance(attack.attack, Chooser):
+            kind, reason = attack.attack.choose(len(own), own.shape[1], online=bool(own.any()))
+            remarks.append(f"'{attack.name}' took {kind}: {reason}")
+    return remarks
+
+
+def _correct(models: GameModels) -> Array | None:
+    """`(runs * m,)` whether each target run is right on each canary; None where outputs or classes are not known."""
+    runs, logits = models.insertion.planting.runs, models.observed.signals.get(Logits.key)
+    if logits is None or not models.are_classified:
+        return None
+    correct: Array = (logits[:runs].argmax(-1) == models.labels).ravel()
+    return correct
