@@ -41,7 +41,8 @@ def calibrate_noise(
         budget is left.
 
     Raises:
-        ConfigError: no noise multiplier up to 1e6 meets the target (an accountant may have a floor).
+        ConfigError: no noise multiplier up to 1e6 meets the target (an accountant may have a floor), or the least that is
+            tried, about 0.01, costs less than the target.
         UnsupportedMechanism: the accountant does not cover such a mechanism.
     """
 
@@ -60,7 +61,7 @@ def noise_factor(
         As for `calibrate_noise`.
 
     Raises:
-        ConfigError: the event has no noise, or no factor up to 1e6 meets the target.
+        ConfigError: the event has no noise, no factor up to 1e6 meets the target, or a factor of about 0.01 costs less.
         UnsupportedMechanism: the accountant does not cover such a mechanism.
     """
     factor = _least_noise(accountant, lambda factor: with_noise_factor(event, factor), target_epsilon, delta, adjacency)
@@ -84,7 +85,13 @@ def _least_noise(
             f"no noise_multiplier up to {_NOISES[1]:g} meets epsilon {target:g}: the claim is still "
             f"{target * math.exp(bracket.excess_high):.4g}; raise the target or delta, or choose an accountant without a floor"
         )
-    return _narrowed(bracket, excess, _TOLERANCE).high
+    bracket = _narrowed(bracket, excess, _TOLERANCE)
+    if bracket.excess_low < math.log1p(-_TOLERANCE):  # above the target in every other bracket
+        raise ConfigError(
+            f"epsilon {target:g} is more than noise_multiplier {bracket.low:g} costs, the least that is tried: the claim is "
+            f"{target * math.exp(bracket.excess_low):.4g} there; lower the target, or give the noise itself"
+        )
+    return bracket.high
 
 
 def delta_bracket(epsilon_at: Callable[[float], float], epsilon: float) -> tuple[float, float]:

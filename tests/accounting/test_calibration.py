@@ -76,6 +76,13 @@ def test_targets_that_make_no_sense(bad: float) -> None:
         calibrate_noise(Formula(), target_epsilon=bad, delta=1e-5, sample_rate=0.1, steps=10)
 
 
+@pytest.mark.parametrize("target", [1e6, 1e12, 1e300])
+def test_a_target_that_no_noise_reaches_is_an_error_that_names_the_limit(target: float) -> None:
+    accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
+    with pytest.raises(ConfigError, match=r"is more than noise_multiplier 0\.00781\d* costs.*the claim is [\d.e+]+ there"):
+        calibrate_noise(accountant, target_epsilon=target, delta=1e-5, sample_rate=0.1, steps=10)
+
+
 @pytest.mark.parametrize("points", [1, 7, 40])
 def test_a_trajectory_rises_to_the_claim(points: int) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.test_fuzz_configs import keeps_its_word
+from tests.subjects.watcher import watched
 
 CELLS = (
     "",
@@ -100,6 +102,16 @@ def table(draw: random.Random, folder: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The only folder in which anything may be written while the test runs; no process may be started either."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with watched(tmp_path / "tables"):
+        yield tmp_path / "tables"
+
+
 def scored(seed: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
     draw = random.Random(seed)
     options = draw.choice(OPTIONS) if draw.random() < 0.5 else []
@@ -107,12 +119,12 @@ def scored(seed: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
     return keeps_its_word(words, (0, 1, 2, 3), capsys)
 
 
-def test_a_few_random_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert {scored(seed, tmp_path, capsys) for seed in range(40)} >= {0, 2}
+def test_a_few_random_tables(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {scored(seed, tables, capsys) for seed in range(40)} >= {0, 2}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
-def test_random_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str], block: int) -> None:
+def test_random_tables(tables: Path, capsys: pytest.CaptureFixture[str], block: int) -> None:
     for seed in range(1000 + 40 * block, 1000 + 40 * (block + 1)):
-        scored(seed, tmp_path, capsys)
+        scored(seed, tables, capsys)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from audit.cli.app import answer
 from audit.config import parse
 from audit.core.errors import ConfigError
+from tests.subjects.watcher import watched
 from tests.tiny import CONFIG
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -45,10 +51,51 @@ HOSTILE = {
 }
 
 
+@pytest.fixture
+def nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test in which no file is written, no process started and no connection made."""
+    monkeypatch.chdir(tmp_path)
+    with watched(tmp_path / "allowed"):
+        yield
+
+
+@pytest.mark.usefixtures("nothing_written")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_yaml_is_refused(name: str) -> None:
     with pytest.raises(ConfigError):
         parse(HOSTILE[name])
+
+
+CODE = {
+    "a call by tag": "title: !!python/object/apply:os.system ['touch written']",
+    "a call by a module's tag": "title: !!python/object/new:subprocess.Popen [[touch, written]]",
+    "a module by tag": "title: !!python/module:antigravity",
+    "a name by tag": "title: !!python/name:os.system",
+    "a factory that is called": "model: {factory: 'os:system', arguments: {command: 'touch written'}}",
+    "a factory out of a path": "model: {factory: '../evil:f'}",
+    "a reader that is no class": "data: {kind: 'os:mkdir', path: written}",
+    "an accountant that is no class": "accountants: ['os:mkdir']",
+    "a trainer that is no class": "mechanisms: [{name: dp, kind: dp_sgd, noise_multiplier: 1, trainer: 'os:mkdir'}]",
+    "an executor that is no class": "execution: {kind: 'os:mkdir'}",
+    "an output elsewhere": "name: ../../written",
+    "a name with a line break": 'name: "a\\nverified"',
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_a_dry_run_of_a_hostile_config_writes_and_starts_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = CODE[name].partition(":")[0]
+    kept = [block for block in re.split(r"\n(?=\S)", CONFIG.strip()) if block.partition(":")[0] != key]
+    (tmp_path / "hostile.yaml").write_text("\n".join([*kept, CODE[name]]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with watched(tmp_path / "allowed"):
+        code = answer(["run", "hostile.yaml", "--dry-run"])
+    message = capsys.readouterr().err
+    assert code == (0 if "factory" in name else 2), message  # a dry run calls no factory, so it cannot judge one
+    assert "Traceback" not in message and "internal error" not in message, message
 
 
 def test_refusals_name_the_line() -> None:
@@ -103,10 +150,12 @@ def fuzz(seeds: range) -> None:
         assert time.monotonic() - start < 20, f"seed {seed} took too long"
 
 
+@pytest.mark.usefixtures("nothing_written")
 def test_mutated_configs_are_read_or_refused() -> None:
     fuzz(range(60))
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_written")
 def test_many_mutated_configs_are_read_or_refused() -> None:
     fuzz(range(1000, 6000))
