@@ -15,7 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from audit import plugins
-from audit.cli import about, accountant, endpoint, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
+from audit.cli import about, accountant, endpoint, index, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
 from audit.cli.printing import print_error, print_plain
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
@@ -48,6 +48,7 @@ app.command("report")(report.report)
 app.command("lookup")(lookup.lookup)
 app.command("verify")(report.verify)
 app.command("diff")(report.diff)
+app.command("index")(index.index)
 app.command("ls")(about.ls)
 app.command("init")(about.init)
 app.command("doctor")(about.doctor)

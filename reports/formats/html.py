@@ -76,16 +76,23 @@ def document(report: AuditReport) -> str:
     links = "".join(f'<li><a href="#{_anchor(part, parts)}">{escape(part.title)}</a></li>' for part in top_sections)
     body = "".join(_section(part, parts, report) for part in parts[1:])
     first = "".join(_block(block, 2, report) for block in parts[0].blocks)
+    head = (
+        f"<h1>{escape(say('document.title'))}</h1>"
+        f"<p>{escape(report.title)}. {escape(report.id)}, {escape(report.created[:10])}.</p>"
+    )
+    contents = f'<nav aria-label="{escape(say("contents"))}"><ol>{links}</ol></nav>'
+    return shell(say("document.of", title=report.title), f"{head}{first}{contents}{body}")
+
+
+def shell(title: str, body: str) -> str:
+    """A whole page around `body`, in the current language: its style, its script, and no request to elsewhere."""
     return (
         f'<!doctype html><html lang="{current().tag}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src "
         "'unsafe-inline';img-src data:\">"
-        f"<title>{escape(say('document.of', title=report.title))}</title><style>{STYLE}</style></head><body><main>"
-        f"<h1>{escape(say('document.title'))}</h1>"
-        f"<p>{escape(report.title)}. {escape(report.id)}, {escape(report.created[:10])}.</p>"
-        f'{first}<nav aria-label="{escape(say("contents"))}"><ol>{links}</ol></nav>'
-        f"{body}</main><script>{SCRIPT}</script></body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>{body}</main>"
+        f"<script>{SCRIPT}</script></body></html>\n"
     )
 
 
@@ -112,7 +119,8 @@ def _block(block: Block, level: int, report: AuditReport) -> str:
     return write(block, level, report)
 
 
-def _inline(text: Text) -> str:
+def inline(text: Text) -> str:
+    """Text with its styles as HTML; no name of a user's can become markup."""
     pieces = text if isinstance(text, tuple) else (text,)
     fragments = []
     for piece in pieces:
@@ -130,7 +138,7 @@ def _inline(text: Text) -> str:
 
 
 def _paragraph(block: page.Paragraph, *_: Any) -> str:
-    return f"<p>{_inline(block.text)}</p>"
+    return f"<p>{inline(block.text)}</p>"
 
 
 def _heading(block: page.Heading, level: int, *_: Any) -> str:
@@ -146,7 +154,7 @@ def _table(block: page.Table, *_: Any) -> str:
         for column, attribute in zip(block.columns, side, strict=True)
     )
     rows = "".join(
-        f"<tr>{''.join(f'<td {attribute}>{_inline(cell)}</td>' for cell, attribute in zip(row, side, strict=True))}</tr>"
+        f"<tr>{''.join(f'<td {attribute}>{inline(cell)}</td>' for cell, attribute in zip(row, side, strict=True))}</tr>"
         for row in block.rows
     )
     caption = f"<caption>{escape(block.caption)}</caption>" if block.caption else ""
@@ -178,14 +186,14 @@ def _numbers(block: page.Numbers, *_: Any) -> str:
 
 
 def _verdict(block: page.Verdict, *_: Any) -> str:
-    text = "".join(f"<p>{_inline(text)}</p>" for text in block.text)
+    text = "".join(f"<p>{inline(text)}</p>" for text in block.text)
     return (
         f'<div class="answer"><em>{escape(block.question)}</em><strong class="word">{escape(block.word)}</strong>{text}</div>'
     )
 
 
 def _facts(block: page.Facts, *_: Any) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{_inline(text)}</dd>' for name, text in block.items)}</dl>"
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{inline(text)}</dd>' for name, text in block.items)}</dl>"
 
 
 def _quote(block: page.Quote, *_: Any) -> str:
@@ -201,7 +209,7 @@ def _terms(block: page.Terms, *_: Any) -> str:
 
 
 def _items(block: page.Items, *_: Any) -> str:
-    return f"<ul>{''.join(f'<li>{_inline(text)}</li>' for text in block.items)}</ul>"
+    return f"<ul>{''.join(f'<li>{inline(text)}</li>' for text in block.items)}</ul>"
 
 
 def _missing(block: page.Missing, *_: Any) -> str:

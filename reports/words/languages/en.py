@@ -272,6 +272,7 @@ SENTENCES = {
     "noun.other_attack": "{count} other attack|{count} other attacks",
     "noun.run": "{count} run|{count} runs",
     "noun.release": "{count} release|{count} releases",
+    "noun.audit": "{count} audit|{count} audits",
     "page.assumption": "{item}: {value} ({status}).",
     "page.section_of": "{kind} “{name}”",
     "page.which_classes_of_attack_were": "which classes of attack were run",
@@ -725,6 +726,23 @@ SENTENCES = {
     "ledger.not_recorded": "not recorded",
     "ledger.releases_in_their_order_is": "Releases in their order; ε is what all up to this one cost together, rounded up.",
     "ledger.budget_2": "Budget. ",
+    "index.title": "Privacy audits",
+    "index.read": "The newest first. A proven ε holds for any mechanism; its ceiling is the most that perfect scores would "
+    "have proven in the same game.",
+    "index.caption": "Every training of every audit in this folder.",
+    "index.date": "Started",
+    "index.subject": "Audit",
+    "index.training": "Training",
+    "index.claimed": "Claimed ε",
+    "index.proven": "Proven ε",
+    "index.ceiling": "Ceiling",
+    "index.verdict": "Verdict",
+    "index.policy": "Policy",
+    "index.release": "Release context",
+    "index.files": "Files",
+    "index.not_read": "Files that could not be read as reports; they are in no row above.",
+    "index.reason": "Reason",
+    "index.trend": "{title}, {name}: claimed, proven and ceiling over {audits}.",
 }
 
 FORBIDDEN = (r"\b(is|are) (now )?(safe|private|anonymous|compliant)\b", r"\bpassed\b(?! )")

@@ -1,0 +1,127 @@
+"""index.html: all audits of a folder in one page for a browser, without any request to elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from urllib.parse import quote
+
+from audit.core.results import AuditReport, MechanismResult
+from reports import headline
+from reports.figures import trends
+from reports.figures.trends import Point
+from reports.formats import html
+from reports.pages.blocks import Mark, Text, Tone
+from reports.words import named
+from reports.words.language import many, say, speaking
+from reports.words.numbers import down, up
+from reports.words.translation import translated
+
+FILE = "index.html"
+VIEWS = ("report.html", "report.pdf", "report-zh.pdf", "report-external.pdf", "annex.pdf", "label.pdf", "report.json")
+"""The files of an audit that a row links to, where they lie in its folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One audit of the folder.
+
+    Attributes:
+        folder: where it lies, relative to the page, with forward slashes; "" for beside it.
+        files: the names of the files in it.
+    """
+
+    folder: str
+    files: tuple[str, ...]
+    report: AuditReport
+
+
+def document(entries: Sequence[Entry], unreadable: Mapping[str, str], language: str = "en") -> str:
+    """The page as text, audits in the order in which they were started.
+
+    Args:
+        unreadable: files that look like reports and could not be read, each with the reason.
+    """
+    ordered = sorted(entries, key=lambda entry: (entry.report.created, entry.folder))
+    with speaking(language):
+        rows = [row for entry in reversed(ordered) for row in _rows(entry)]
+        titles = ("date", "subject", "training", "claimed", "proven", "ceiling", "verdict", "policy", "release", "files")
+        first = f"{many('noun.audit', len(ordered))}{say('separator.sentences')}{say('index.read')}"
+        parts = [
+            f"<h1>{escape(say('index.title'))}</h1><p>{escape(first)}</p>",
+            _table(say("index.caption"), [say(f"index.{title}") for title in titles], rows),
+            *_trends(ordered),
+        ]
+        if unreadable:
+            reasons = [[f"<code>{escape(path)}</code>", escape(reason)] for path, reason in sorted(unreadable.items())]
+            parts.append(_table(say("index.not_read"), [say("index.files"), say("index.reason")], reasons))
+        return html.shell(say("index.title"), "".join(parts))
+
+
+def _rows(entry: Entry) -> Iterator[list[str]]:
+    """A row for each training of an audit."""
+    report = translated(entry.report)
+    release = report.engagement.release_context if report.engagement else ""
+    for mechanism in headline.by_gravity(report):
+        claim, bound = _claimed(mechanism), headline.free(mechanism)
+        yield [
+            escape(report.created[:10]),
+            escape(report.title),
+            f"<code>{escape(mechanism.name)}</code>",
+            say("word.none") if claim is None else up(claim),
+            say("word.none") if bound is None else down(bound.bound.epsilon),
+            say("word.none") if bound is None else down(bound.bound.ceiling),
+            html.inline(named.outcome_mark(mechanism.outcome)),
+            html.inline(_policy(report)),
+            escape(release or say("cover.not_declared")),
+            _links(entry),
+        ]
+
+
+def _policy(report: AuditReport) -> Text:
+    if not report.policy:
+        return say("word.none")
+    met = all(gate.met for gate in report.policy)
+    return Mark(say("policy.met") if met else say("policy.not_met"), Tone.GOOD if met else Tone.BAD)
+
+
+def _links(entry: Entry) -> str:
+    prefix = f"{quote(entry.folder)}/" if entry.folder else ""
+    names = [name for name in VIEWS if name in entry.files]
+    return " ".join(f'<a href="{escape(prefix + quote(name))}">{escape(name)}</a>' for name in names)
+
+
+def _claimed(mechanism: MechanismResult) -> float | None:
+    claim = headline.tightest(mechanism) or next(iter(mechanism.claims), None)
+    return None if claim is None else claim.epsilon
+
+
+def _trends(ordered: Sequence[Entry]) -> Iterator[str]:
+    """A drawing for each training that several audits of the same title speak of."""
+    courses: dict[tuple[str, str], list[Point]] = {}
+    for entry in ordered:
+        report = translated(entry.report)
+        for mechanism in report.mechanisms:
+            bound = headline.free(mechanism)
+            point = Point(
+                when=report.created[:10],
+                claimed=_claimed(mechanism),
+                proven=None if bound is None else bound.bound.epsilon,
+                ceiling=None if bound is None else bound.bound.ceiling,
+            )
+            courses.setdefault((report.title, mechanism.name), []).append(point)
+    for (title, name), points in courses.items():
+        if len(points) > 1 and any(point.claimed is not None or point.proven is not None for point in points):
+            caption = say("index.trend", title=title, name=name, audits=many("noun.audit", len(points)))
+            yield f"<figure>{trends.trend(points, caption)}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table that sorts; its cells are HTML already."""
+    head = "".join(f'<th scope="col"><button type="button">{escape(title)}</button></th>' for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f'<div class="wide" tabindex="0"><table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
