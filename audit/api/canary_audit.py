@@ -1,0 +1,120 @@
+"""Audits of trainings that others run: canaries for their data, a callback for their Trainer, a verdict on their claim."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from audit.core.errors import DataError, ObservationError
+from audit.core.seeds import Seed
+from audit.endpoint import canary_files
+
+if TYPE_CHECKING:
+    from audit.core.results import AuditReport
+    from audit.engine.canary_callback import CanaryCallback
+
+
+class CanaryAudit:
+    """Canaries whose coins are drawn before training and committed to by a hash.
+
+    Three statements around a training with Hugging Face's Trainer:
+
+        canaries = CanaryAudit(count=200, folder="canaries")
+        trainer = Trainer(train_dataset=tokenise(canaries.plant(texts)), callbacks=[canaries.callback(tokenizer.encode)], ...)
+        trainer.train(); report = canaries.report(claim_epsilon=8)
+
+    Args:
+        count: of canaries, about half of which are planted.
+        digits: of each secret.
+        seed: of secrets and coins; None draws one from the system's randomness, which is what an audit should do.
+        folder: where `canaries.jsonl` is written; it holds the coins, so keep it from whoever trains. None writes nothing.
+
+    Attributes:
+        commitment: hash of texts and coins, to be published before training.
+    """
+
+    def __init__(self, count: int = 200, *, digits: int = 8, seed: int | None = None, folder: str | Path | None = None) -> None:
+        root = secrets.randbits(63) if seed is None else seed
+        self._canaries = canary_files.digit_canaries(count, Seed(root), digits=digits)
+        self._included = np.array([canary.included for canary in self._canaries])
+        self.commitment = canary_files.commitment(self._canaries)
+        self._place = None if folder is None else Path(folder) / "canaries.jsonl"
+        self._callback: CanaryCallback | None = None
+        if self._place is not None:
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            canary_files.write(self._canaries, self._place)
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to plant, in an order that says nothing."""
+        texts = [canary.text for canary in self._canaries if canary.included]
+        return [texts[number] for number in Seed(0).child("order", len(texts)).numpy().permutation(len(texts))]
+
+    def plant(self, records: Any, column: str = "text") -> Any:
+        """Return the raw training data with the included canaries behind them; the trainer shuffles.
+
+        Args:
+            records: a list of texts, a list of mappings, or a data set of the library `datasets`.
+            column: of the text.
+
+        Raises:
+            DataError: records that hold no such texts.
+        """
+        if hasattr(records, "add_item"):
+            for text in self.texts:
+                records = records.add_item({column: text})
+            return records
+        if not isinstance(records, Sequence) or isinstance(records, str) or not records:
+            raise DataError(
+                f"records are {type(records).__name__}; expected a list of texts or mappings, or a datasets.Dataset"
+            )
+        if isinstance(records[0], str):
+            return [*records, *self.texts]
+        if column not in records[0]:
+            raise DataError(f"records have {', '.join(map(str, records[0]))} and no '{column}'; name the column of the text")
+        return [*records, *({column: text} for text in self.texts)]
+
+    def callback(self, encode: Any) -> CanaryCallback:
+        """Return the callback to give to the Trainer.
+
+        Args:
+            encode: text to a list of token numbers, the way the training data are made.
+        """
+        from audit.engine.canary_callback import CanaryCallback
+
+        place = self._place or "canaries.jsonl"
+        command = f"audit endpoint URL --model NAME --canaries {place}"
+        texts = [(canary.prefix, canary.text) for canary in self._canaries]
+        self._callback = CanaryCallback(texts, self._included, encode, command)
+        return self._callback
+
+    def report(
+        self, *, claim_epsilon: float | None = None, delta: float = 1e-5, confidence: float = 0.95, **settings: Any
+    ) -> AuditReport:
+        """Return the report on the trained model: the epsilon that the canaries prove beside the one that is claimed.
+
+        The score is the log-probability of a secret after training minus before it.
+
+        Raises:
+            ObservationError: nothing was trained with the callback, or the model was sharded.
+        """
+        from audit.experiment import inspection
+
+        callback = self._callback
+        if callback is None or callback.before is None or not callback.scores:
+            raise ObservationError(
+                "no trained model was scored: train with callback() first; a sharded model is scored with `audit endpoint`"
+            )
+        last = callback.scores[max(callback.scores)]
+        case = inspection.Settings(
+            delta=delta,
+            confidence=confidence,
+            claim_epsilon=claim_epsilon,
+            title="Canaries in a training of one's own",
+            **settings,
+        )
+        return inspection.inspect_scores(last - callback.before, self._included, case, game="one_run", name="canaries")

@@ -1,0 +1,84 @@
+"""Log-probabilities of canaries' secrets under a torch model of any trainer, and where the secrets stand in prepared data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+
+Encode = Callable[[str], Sequence[int]]
+IGNORED = -100  # transformers' label of tokens that are not predicted
+
+
+def secret_start(encode: Encode, prefix: str, text: str) -> tuple[list[int], int]:
+    """Return the tokens of a text and the number of the first that differs from its prefix's own tokens.
+
+    Raises:
+        DataError: no token is left for the secret.
+    """
+    tokens, before = list(encode(text)), list(encode(prefix))
+    start = 0
+    while start < min(len(tokens), len(before)) and tokens[start] == before[start]:
+        start += 1
+    start = max(start, 1)
+    if start >= len(tokens):
+        raise DataError(f"the tokenizer leaves no token of its own for the secret behind {prefix!r}; use a longer secret")
+    return tokens, start
+
+
+def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[tuple[str, str]]) -> Array:
+    """Return the log-probability of each secret behind its prefix, `(m,)` float64; the model is left in the mode it was in.
+
+    Args:
+        module: a causal language model whose outputs have `logits`.
+        encode: text to token numbers, as for training.
+        texts: pairs of prefix and whole text.
+    """
+    device = next(module.parameters()).device
+    training, values = module.training, np.empty(len(texts))
+    module.eval()
+    try:
+        with torch.no_grad():
+            for row, (prefix, text) in enumerate(texts):
+                tokens, start = secret_start(encode, prefix, text)
+                ids = torch.tensor([tokens], device=device)
+                logits = module(input_ids=ids).logits[0, start - 1 : -1].double()
+                values[row] = -float(F.cross_entropy(logits, ids[0, start:], reduction="sum"))
+    finally:
+        module.train(training)
+    return values
+
+
+def places_of(rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Return how often each secret stands in prepared rows, and how many of its tokens are predicted there, at most.
+
+    Args:
+        rows: with `input_ids`, and `labels` unless the collator makes them (then all tokens are predicted).
+        secrets: tokens of each; told apart by their last ones, as many as the shortest has.
+    """
+    width = min(len(secret) for secret in secrets)
+    owners = {tuple(secret[-width:]): number for number, secret in enumerate(secrets)}
+    if len(owners) < len(secrets):
+        raise DataError(f"secrets are told apart by their last {width} tokens, and two are the same; use longer secrets")
+    counts, predicted = [0] * len(secrets), [0] * len(secrets)
+    for row in rows:
+        tokens = [int(token) for token in row["input_ids"]]
+        labels = row.get("labels")
+        for end in range(width, len(tokens) + 1):
+            number = owners.get(tuple(tokens[end - width : end]))
+            if number is not None:
+                counts[number] += 1
+                own = (
+                    range(end - width, end)
+                    if labels is None
+                    else [at for at in range(end - width, end) if labels[at] != IGNORED]
+                )
+                predicted[number] = max(predicted[number], len(own))
+    return list(zip(counts, predicted, strict=True))
