@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,10 +44,16 @@ def report(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--sign", metavar="KEY", help="Private key of OpenSSH; writes SHA256SUMS.sig over the folder's checksums."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Render a finished audit again from its report.json."""
-    from audit.execution import store
+    from audit.execution import signature, store
 
     folder = output or (source if source.is_dir() else source.parent)
     request = _Request(
@@ -60,8 +67,12 @@ def report(
     sums = store.read_sums(folder) if (folder / store.SUMS).is_file() else None
     for name, content in rendered.items():
         _write(folder, name, content)
-    if sums is not None:
-        _refresh_sums(folder, sums, rendered)
+    if sums is not None or key is not None:
+        _refresh_sums(folder, sums or {}, rendered)
+    if key is not None:
+        signature.sign(folder, key)
+    elif (folder / store.SIGNATURE).is_file():
+        print_plain(f"'{folder / store.SIGNATURE}' is of the folder as it was; sign again with --sign", file=sys.stderr)
     if as_json:
         print_json({"folder": str(folder), "files": sorted(rendered)})
     else:
@@ -116,11 +127,14 @@ def _render(audit_report: AuditReport, request: _Request) -> dict[str, bytes]:
 
 def verify(
     source: Annotated[Path, typer.Argument(metavar="FILE|RUN_DIR", help="A run folder, a report.pdf or a report.json.")],
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="PUBLIC", help="Public key of OpenSSH; checks SHA256SUMS.sig as well.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Check hashes and schema, render again and compare every byte. Exit code 1 if anything differs."""
     audit_report = load(source)
-    problems = _problems(source, audit_report)
+    problems = [*_problems(source, audit_report), *(_signature_problems(source, key) if key is not None else ())]
     if as_json:
         print_json({"report": audit_report.id, "verified": not problems, "problems": problems})
     else:
@@ -187,6 +201,18 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     else:
         problem = _compare(source, json.to_json(audit_report), None)
     return [f"{source.name}: {problem}"] if problem else []
+
+
+def _signature_problems(source: Path, key: Path) -> list[str]:
+    """What is wrong with the signature of the folder, and of one file alone whether the signed checksums name it."""
+    from audit.execution import signature, store
+
+    folder = source if source.is_dir() else source.parent
+    if problem := signature.problem(folder, key):
+        return [problem]
+    if source.is_dir() or store.read_sums(folder).get(source.name) == store.file_sha256(source):
+        return []
+    return [f"{source.name}: not as the signed {store.SUMS} says"]
 
 
 def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:

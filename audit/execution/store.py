@@ -40,7 +40,8 @@ SPARE_BYTES = 64 * 2**20
 OBSERVATIONS = "models"
 PRIVATE = "private"
 RECORD_KEY = f"{PRIVATE}/record-key"
-NOT_LISTED = (SUMS, RECORD_KEY, MANIFEST, LOCK)
+SIGNATURE = f"{SUMS}.sig"
+NOT_LISTED = (SUMS, SIGNATURE, RECORD_KEY, MANIFEST, LOCK)
 """What `SHA256SUMS` leaves out: itself, the key of the records' names, which its owner may keep elsewhere, and what only an
 unfinished run needs."""
 

@@ -1,0 +1,77 @@
+"""A detached signature over the checksums of a folder, by OpenSSH: an SSH key signs, its public half checks.
+
+The file `SHA256SUMS.sig` is an SSH signature (PROTOCOL.sshsig of OpenSSH) in the namespace `epsilon-audit`. Ed25519 and RSA
+keys give the same bytes every time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from audit.core.errors import ConfigError, DataError, OutputError
+from audit.execution.store import SIGNATURE, SUMS
+
+NAMESPACE = "epsilon-audit"
+_SIGNER = "auditor"
+_SECONDS = 120  # for whoever has to type the key's passphrase
+
+
+def sign(folder: Path, key: Path) -> Path:
+    """Sign the folder's `SHA256SUMS` with a private key and return the path of the signature.
+
+    Raises:
+        ConfigError: there is no such key, or OpenSSH cannot use it.
+        OutputError: OpenSSH is absent, or the signature cannot be written.
+    """
+    if not key.is_file():
+        raise ConfigError(f"there is no key '{key}'; make one with ssh-keygen -t ed25519 -f {key.name}")
+    finished = _run(["-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE], (folder / SUMS).read_bytes())
+    if finished.returncode != 0 or not finished.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        raise ConfigError(f"ssh-keygen cannot sign with '{key}': {_words(finished)}; give a private key of OpenSSH")
+    target = folder / SIGNATURE
+    try:
+        target.write_bytes(finished.stdout)
+    except OSError as error:
+        raise OutputError(f"cannot write '{target}': {error.strerror}; choose another folder") from error
+    return target
+
+
+def problem(folder: Path, public: Path) -> str:
+    """Why the signature of a folder's `SHA256SUMS` is not that of a public key, "" where it is.
+
+    Raises:
+        DataError: the public key cannot be read.
+        OutputError: OpenSSH is absent.
+    """
+    try:
+        key = public.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the public key '{public}': {error}; expected a file such as id_ed25519.pub") from error
+    if len(key.splitlines()) != 1 or len(key.split()) < 2 or "PRIVATE" in key:
+        raise DataError(f"'{public}' is no public key; expected one line such as that of id_ed25519.pub")
+    if not (folder / SIGNATURE).is_file() or not (folder / SUMS).is_file():
+        return f"{SIGNATURE}: missing"
+    with tempfile.TemporaryDirectory(prefix="audit-verify-") as name:
+        signers = Path(name) / "allowed_signers"
+        signers.write_text(f'{_SIGNER} namespaces="{NAMESPACE}" {" ".join(key.split()[:2])}\n', encoding="ascii")
+        options = ["-f", str(signers), "-I", _SIGNER, "-n", NAMESPACE, "-s", str(folder / SIGNATURE)]
+        finished = _run(["-Y", "verify", *options], (folder / SUMS).read_bytes())
+    return "" if finished.returncode == 0 else f"{SIGNATURE}: not by this key over {SUMS} as it is ({_words(finished)})"
+
+
+def _run(arguments: list[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        raise OutputError("ssh-keygen is not installed; signatures need OpenSSH 8.1 or later")
+    try:
+        return subprocess.run([program, *arguments], input=content, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise OutputError(f"ssh-keygen gave no answer in {_SECONDS} s; unlock the key with ssh-add first") from error
+
+
+def _words(finished: subprocess.CompletedProcess[bytes]) -> str:
+    lines = (finished.stderr or finished.stdout).decode(errors="replace").split("\n")
+    return " ".join(line.strip() for line in lines if line.strip())[:300] or f"exit code {finished.returncode}"
