@@ -25,6 +25,13 @@ def endpoint(
     score: Annotated[
         str, typer.Option(help="log_probabilities, or generations: greedy continuations, for servers that give no others.")
     ] = "log_probabilities",
+    coins: Annotated[
+        bool,
+        typer.Option(
+            help="Whether coins decided the memberships. With --no-coins no epsilon is stated, and a classifier that reads the "
+            "texts alone says whether members differ from nonmembers."
+        ),
+    ] = True,
     delta: Annotated[float, typer.Option(help="Delta of every epsilon.")] = 1e-5,
     confidence: Annotated[float, typer.Option(help="Confidence of the bound.")] = 0.95,
     claim_epsilon: Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")] = None,
@@ -47,8 +54,10 @@ def endpoint(
     """
     import numpy as np
 
+    from audit.checks.blind_texts import text_features
     from audit.cli import deliver
     from audit.cli.progress import bar
+    from audit.core.views import View
     from audit.endpoint import canary_files, scoring
     from audit.endpoint.client import Client, ServerSettings
     from audit.experiment import inspection
@@ -57,6 +66,8 @@ def endpoint(
         raise ConfigError(f"--score is '{score}'; expected one of {', '.join(scoring.SCORES)}")
     if reference and score != scoring.LOG_PROBABILITIES:
         raise ConfigError("--reference subtracts log-probabilities; leave it out with --score generations")
+    if not coins and (reference or score != scoring.LOG_PROBABILITIES or claim_epsilon is not None):
+        raise ConfigError("--no-coins reads losses and states no epsilon: leave out --reference, --score and --claim-epsilon")
     if output is not None:
         deliver.demand_new(output)
     texts = canary_files.read(canaries)
@@ -76,5 +87,9 @@ def endpoint(
     )
     print_plain(*served.remarks, file=sys.stderr)
     included = np.array([canary.included for canary in texts])
+    if not coins:
+        inputs = text_features([canary.text for canary in texts])
+        view = View.of(losses=-served.values)
+        return deliver.finish(inspection.inspect_outputs(view, included, case, inputs=inputs), output, as_json, USUAL_FORMATS)
     report = inspection.inspect_scores(served.values, included, case, game="one_run", name=canaries.name)
     return deliver.finish(report, output, as_json, USUAL_FORMATS)

@@ -204,3 +204,42 @@ def test_canaries_have_a_coin_each() -> None:
     assert abs(np.mean([canary.included for canary in canaries]) - 0.5) < 0.04
     assert len({canary.text for canary in canaries}) == 4000
     assert isinstance(canaries[0], TextCanary)
+
+
+@pytest.mark.parametrize("differ", [True, False])
+def test_without_coins_no_epsilon_and_texts_that_differ_are_seen(
+    differ: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(3)
+    words = np.array(["ash", "bay", "cup", "dew", "elm", "fog", "gum", "hay", "ice", "jam"])
+    texts = []
+    for number in range(80):
+        sides = words[:5] if differ and number % 2 else words[5:] if differ else words
+        texts.append(TextCanary(prefix="in ", secret=" ".join(random.choice(sides, 8)), included=bool(number % 2)))
+    canary_files.write(texts, tmp_path / "texts.jsonl")
+    with served("good") as server:
+        arguments = [
+            "endpoint",
+            server.url,
+            "--model",
+            "m",
+            "--canaries",
+            str(tmp_path / "texts.jsonl"),
+            "--no-coins",
+            "--json",
+        ]
+        answer([*arguments, "-o", str(tmp_path / "report")])
+    capsys.readouterr()
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert not _bounds(report), "a split that somebody chose proves no epsilon"
+    blind = next(check for check in _checks(report) if check["code"] == "blind")
+    assert blind["status"] == ("failed" if differ else "checked")
+
+
+def _bounds(report: Any) -> list[Any]:
+    games = [game for mechanism in report["mechanisms"] for game in mechanism["games"]]
+    return [bound for game in games for attack in game["attacks"] for bound in attack["bounds"]]
+
+
+def _checks(report: Any) -> list[Any]:
+    return [check for mechanism in report["mechanisms"] for check in mechanism["checks"]]
