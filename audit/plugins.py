@@ -159,7 +159,7 @@ def hint(word: str, candidates: Sequence[str]) -> str:
 
 
 def pick(name: str, options: Mapping[str, Value], key: str) -> Value:
-    """What `name` stands for, or `ConfigError` with the nearest name."""
+    """Return what `name` stands for, or `ConfigError` with the nearest name."""
     if name in options:
         return options[name]
     raise ConfigError(f"{key} is {name!r}.{hint(name, list(options))} Expected one of {', '.join(options)}")

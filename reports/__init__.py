@@ -121,8 +121,8 @@ def suffix(name: str) -> str:
     >>> suffix("pdf"), suffix("junit")
     ('.pdf', '.xml')
     """
-    stated: str = getattr(plugins.find(PACKAGE, name), "suffix", f".{name}")
-    return stated
+    ending: str = getattr(plugins.find(PACKAGE, name), "suffix", f".{name}")
+    return ending
 
 
 def plots(report: AuditReport) -> tuple[str, ...]:

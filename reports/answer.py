@@ -151,7 +151,7 @@ class Trust:
 
 
 def trust(report: AuditReport) -> Trust:
-    """What is known of how membership was decided for the training on the first page."""
+    """Return what is known of how membership was decided for the training on the first page."""
     subject = _subject(report)
     games = subject.games if subject is not None else ()
     controls = [control for game in games for control in game.controls]
@@ -183,7 +183,7 @@ class Stronger:
 
 
 def stronger(report: AuditReport) -> Stronger | None:
-    """What would make the answer stronger, or None where there was no attack."""
+    """Return what would make the answer stronger, or None where there was no attack."""
     subject = _subject(report)
     if subject is None or not any(True for _ in _attacks(subject)):
         return None

@@ -46,7 +46,7 @@ class BoundSource:
 
 
 def sources(game: GameResult) -> tuple[BoundSource, ...]:
-    """Where a game's bounds come from, in the order of its attacks."""
+    """Return where a game's bounds come from, in the order of its attacks."""
     apart = tuple(
         BoundSource(name=attack.scorer, bounds=attack.bounds, control=attack.control, result=attack) for attack in game.attacks
     )
@@ -110,7 +110,7 @@ def deciding(mechanism: MechanismResult) -> Verdict | None:
 
 
 def headline(report: AuditReport) -> Headline | None:
-    """What the cover speaks of, or None where nothing was claimed."""
+    """Return what the cover speaks of, or None where nothing was claimed."""
     judgements = [
         mechanism for mechanism in report.mechanisms if mechanism.outcome is not None and deciding(mechanism) is not None
     ]

@@ -63,6 +63,18 @@ FIELD = {
     "WorkerLost": "an error: it says what became of the worker",
     "PoissonSampled": "kind of event: the name stands in ledgers and reports",
     "__all__": "the language's own",
+    "drawn": "the value that a coin, or a law of secrets, drew for each canary (Assignment.drawn)",
+    "released": "what an adversary is given: of an access, a trained model, a round",
+    "executed": "what a trainer did, beside what was accounted for (Executed)",
+    "observed": "of a mechanism that is not the same to all its observers (ObservedMechanism)",
+    "planted": "of canaries: in the training data",
+    "declared": "of a claim: stated by an owner, computed by no accountant",
+    "supervised": "of tokens: those that the loss is computed on",
+    "standardised": "with mean 0 and deviation 1",
+    "shared": "argument of executors: what all jobs read (Executor.map)",
+    "Federated": "plug-in: the class is named after its file",
+    "Duplicated": "plug-in: the class is named after its file",
+    "Mislabelled": "plug-in: the class is named after its file",
 }
 # keys of files that users write or read, which are no longer ours to rename: of the published report, a config, a ledger
 KEYS = {
@@ -212,3 +224,19 @@ def test_a_class_name_means_one_thing() -> None:
     assert not several, "class names that mean several things:\n" + "\n".join(
         f"{n}: {', '.join(p)}" for n, p in sorted(several.items())
     )
+
+
+# a docstring says what a function does or returns: its first word is a verb, or names the thing
+QUESTIONS = frozenset(
+    ["as", "how", "nothing", "so", "that", "those", "what", "when", "where", "whether", "which", "who", "why"]
+)
+
+
+def test_docstrings_begin_with_a_verb_or_the_thing_returned() -> None:
+    offenders = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
+            if text and re.split(r"\W", text, maxsplit=1)[0].lower() in QUESTIONS:
+                offenders.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}: {text.splitlines()[0]}")
+    assert not offenders, "docstrings that begin with neither a verb nor the thing returned:\n" + "\n".join(offenders)

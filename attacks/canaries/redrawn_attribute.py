@@ -128,7 +128,7 @@ def _flat(records: Records) -> Array:
 
 
 def _others(records: Records, columns: Array, classes: int, label: bool) -> Array:
-    """What is known of a record besides its attribute: the other features, and the label's indicators or value."""
+    """Return what is known of a record besides its attribute: the other features, and the label's indicators or value."""
     inputs = np.delete(_flat(records), columns, axis=1).astype(np.float64)
     if label:
         return inputs

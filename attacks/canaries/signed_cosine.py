@@ -56,8 +56,8 @@ def direction(number: int, parameters: int, key: int) -> Array:
     bits = np.random.Generator(np.random.Philox(key=[key, 0])).integers(0, 2, parameters)
     quarter_turns = (2 * np.arange(parameters) + 1) * (number + 1) % (4 * parameters)  # whole numbers: no angle loses digits
     cosines: Array = np.cos(np.pi * quarter_turns / (2 * parameters))
-    signed: Array = (2 * bits - 1) * np.sqrt(2 / parameters) * cosines
-    return signed
+    direction: Array = (2 * bits - 1) * np.sqrt(2 / parameters) * cosines
+    return direction
 
 
 PLUGIN = SignedCosine

@@ -71,7 +71,7 @@ def _features(side: reference_fit.Side) -> Array:
 
 
 def _position(values: Array, knots: Array, smallest_gap: float) -> npt.NDArray[np.float64]:
-    """Where each value lies among its three quantiles, on the normal scale."""
+    """Return where each value lies among its three quantiles, on the normal scale."""
     middle = knots[:, 0]
     gaps = np.maximum(np.diff(knots, axis=1), smallest_gap)
     slopes = np.diff(_NORMAL) / gaps

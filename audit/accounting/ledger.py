@@ -48,7 +48,7 @@ class Release:
     source: str = ""
 
     def is_again(self, release: Release) -> bool:
-        """Whether the other one is the same release: name, event and remark, whenever it was recorded."""
+        """True if the other one is the same release: name, event and remark, whenever it was recorded."""
         return (self.name, self.event, self.note) == (release.name, release.event, release.note)
 
 
@@ -92,7 +92,7 @@ class Ledger:
         return together(release.event for release in self.releases)
 
     def total_claim(self, accountant: Accountant, events: Sequence[Event] = ()) -> Claim:
-        """What all releases cost together, `events` ones included.
+        """Return what all releases cost together, `events` ones included.
 
         Composition is that of the mechanisms, not of their epsilons; each release may depend on those before it.
         """
@@ -104,7 +104,7 @@ class Ledger:
         return max(0.0, self.budget_epsilon - self.total_claim(accountant).epsilon) if self.releases else self.budget_epsilon
 
     def affords(self, accountant: Accountant, event: Event) -> bool:
-        """Whether a planned release would stay within the budget."""
+        """True if a planned release would stay within the budget."""
         return self.total_claim(accountant, (event,)).epsilon <= self.budget_epsilon
 
     def record(self, accountant: Accountant, release: Release) -> Ledger:
@@ -124,7 +124,7 @@ class Ledger:
         return replace(self, releases=(*self.releases, entry))
 
     def most_repeats(self, accountant: Accountant, event: Event, *, limit: int = 1_000_000) -> int:
-        """How often a planned release can be made within the budget, from below."""
+        """Return how often a planned release can be made within the budget, from below."""
 
         def fits(count: int) -> bool:
             return self.affords(accountant, Repeated(mechanism=event, count=count))
@@ -140,7 +140,7 @@ class Ledger:
         return low
 
     def trajectory(self, accountant: Accountant) -> Trajectory:
-        """What was spent after each release, asked for now; its steps are the releases, counted from 1."""
+        """Return what was spent after each release, asked for now; its steps are the releases, counted from 1."""
         claims = [
             replace(self, releases=self.releases[: count + 1]).total_claim(accountant) for count in range(len(self.releases))
         ]

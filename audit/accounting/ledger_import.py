@@ -57,11 +57,11 @@ def load(path: Path) -> Ledger:
     if is_sealed and document["seal"] != _seal(hashes):
         raise DataError(f"{path}: a setting was changed or a release removed after it was recorded; the seal does not fit")
     trajectory = ledger.trajectory(ledger.ask())
-    claimed = (
+    priced_releases = (
         replace(row, spent=epsilon, source=trajectory.accountant)
         for row, epsilon in zip(releases, trajectory.epsilon, strict=True)
     )
-    return replace(ledger, releases=tuple(claimed))
+    return replace(ledger, releases=tuple(priced_releases))
 
 
 def _release(row: Any, location: str) -> Release:

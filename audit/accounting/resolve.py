@@ -73,7 +73,7 @@ def _options(spec: str) -> dict[str, Any]:
 
 
 def side_of(accountant: Accountant) -> Side:
-    """Which side of the true epsilon an accountant's figures claim to lie on; what says nothing claims to be above it."""
+    """Return which side of the true epsilon an accountant's figures claim to lie on; above it where none is named."""
     side: Side = getattr(accountant, "side", "upper")
     if side not in ("upper", "lower", "estimate"):
         raise ConfigError(f"{accountant!r} states side {side!r}; expected upper, lower or estimate")
@@ -81,5 +81,5 @@ def side_of(accountant: Accountant) -> Side:
 
 
 def is_as_it_is(accountant: Accountant | type[Accountant]) -> bool:
-    """Whether an accountant passes on a library's figures without answering for them."""
+    """True if an accountant passes on a library's figures without answering for them."""
     return bool(getattr(accountant, "as_it_is", False))

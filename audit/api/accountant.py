@@ -62,7 +62,7 @@ def epsilon(
     group_size: int = 1,
     accountants: Names | None = None,
 ) -> Epsilons:
-    """What a mechanism costs at `delta`, by each accountant, beside the proven bracket on the truth.
+    """Return what a mechanism costs at `delta`, by each accountant, beside the proven bracket on the truth.
 
     Args:
         event: what is done with the data, such as `audit.dp_sgd(...)`, or anything that `read_event` reads.
@@ -116,13 +116,13 @@ def delta(
     mechanism, relation = grouped(read_event(event), group_size), Adjacency.by_name(adjacency)
     rows = []
     for name, accountant in named(usual(mechanism) if accountants is None else accountants):
-        stated = side(accountant)
+        claimed_side = side(accountant)
         try:
             ends = delta_bracket(_epsilon_at(accountant, mechanism, relation), epsilon)
-            value, note = ends[0] if stated == "lower" else ends[1], ""
+            value, note = ends[0] if claimed_side == "lower" else ends[1], ""
         except UnsupportedMechanism as error:
             value, note = None, f"unsupported: {error}"
-        rows.append(DeltaRow(accountant=name, side=stated, delta=value, note=note))
+        rows.append(DeltaRow(accountant=name, side=claimed_side, delta=value, note=note))
     _, doubt = bracket(mechanism, 1e-5, relation)
     lower, upper = 0.0, 1.0
     if not doubt:

@@ -40,7 +40,7 @@ class Battery:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found that `audit accountant check` would fail for."""
+        """True if nothing was found that `audit accountant check` would fail for."""
         return self.conclusion.exit_code == 0
 
     @property

@@ -89,7 +89,7 @@ def steps(
     group_size: int = 1,
     accountants: Names | None = None,
 ) -> Table[StepsRow]:
-    """How many steps of DP-SGD, or repetitions of an event, stay within a budget, and how many are left after those released.
+    """Return how many steps of DP-SGD, or repetitions of an event, stay within a budget, and how many of them are left.
 
     Args:
         event: in place of `noise_multiplier` and `sample_rate`: of a repetition its mechanism is the step, else all of it.

@@ -61,8 +61,12 @@ def side(accountant: Accountant) -> Side:
 
 def caveat(accountant: Accountant) -> str:
     """Return what to say of a budget that is kept by figures which are no upper bound."""
-    stated = side(accountant)
-    return "" if stated == "upper" else f"{'a lower bound' if stated == 'lower' else 'an estimate'}: the budget may be exceeded"
+    side_name = side(accountant)
+    return (
+        ""
+        if side_name == "upper"
+        else f"{'a lower bound' if side_name == 'lower' else 'an estimate'}: the budget may be exceeded"
+    )
 
 
 def claimed(accountant: Accountant, event: Event, delta: float, adjacency: Adjacency) -> float | None:

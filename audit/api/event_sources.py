@@ -72,7 +72,7 @@ def _of_file(path: Path, mechanism: str) -> Event:
 
 
 def _tree(path: Path) -> Any:
-    """What a file holds: JSON, YAML, or for any other suffix the text of an expression."""
+    """Return what a file holds: JSON, YAML, or for any other suffix the text of an expression."""
     from audit.config import yaml_text
     from audit.core import files
 

@@ -31,7 +31,7 @@ def plan(
     estimators: Sequence[str] | None = None,
     mechanism: Event | None = None,
 ) -> Table[PlanRow]:
-    """What an audit with so many scores could show, and the smallest true epsilon it would catch with chance `power`.
+    """Return what an audit with so many scores could show, and the smallest true epsilon it would catch with chance `power`.
 
     Args:
         claim: the epsilon to be refuted; 0 asks for the proof of any leakage.
@@ -63,7 +63,7 @@ def plan_run(
     measure: bool = False,
     violation: float | None = 2.0,
 ) -> RunPlan:
-    """What `audit.run` would do with a config, the most it could show, what it would catch and what it costs.
+    """Return what `audit.run` would do with a config, the most it could show, what it would catch and what it costs.
 
     Args:
         config: a YAML file, the name of a shipped config ("quickstart"), or the same as a mapping.
@@ -98,7 +98,7 @@ def certify(
     mechanism: Event | None = None,
     repetitions: int = 200,
 ) -> Table[Certificate]:
-    """How often "the largest of these bounds over so many attacks" is wrong, by simulating that very path at this size.
+    """Return how often "the largest of these bounds over so many attacks" is wrong, by simulating that very path at this size.
 
     Args:
         scores: members and nonmembers together.

@@ -189,7 +189,7 @@ class Launch:
 
 
 def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
-    """What the report says besides its results."""
+    """Return what the report says besides its results."""
     from audit.core.results import Engagement
     from audit.engine import device
     from audit.experiment import provenance

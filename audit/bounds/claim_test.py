@@ -32,7 +32,7 @@ PROBE = 20  # made-up scores that an estimator is asked about for the family tha
 
 
 def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-    """Whether the estimator's bound on the epsilon of one record lies above `epsilon`, up to the precision of its search.
+    """True if the estimator's bound on the epsilon of one record lies above `epsilon`, up to the precision of its search.
 
     Guarantee: true for the true epsilon with probability at most `1 - confidence`, under the estimator's assumptions.
 

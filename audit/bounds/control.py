@@ -23,7 +23,7 @@ SIGNIFICANCE = 1e-3
 def negative_control(
     scores: Scores, estimators: Sequence[Estimator], *, delta: float, confidence: float, seed: Seed
 ) -> NegativeControl:
-    """How often the same statistics "prove" something when the coins are drawn anew and mean nothing.
+    """Return how often the same statistics "prove" something when the coins are drawn anew and mean nothing.
 
     Guarantee: a sound pipeline fails this control with probability at most `SIGNIFICANCE`: the
         number of false alarms among the repetitions is at most binomial with the union of the estimators' error rates.

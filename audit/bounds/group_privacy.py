@@ -72,7 +72,7 @@ def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> t
 
 
 def claim(claim: Claim, copies: int) -> Claim:
-    """What a claim for one record allows a group of `copies`."""
+    """Return what a claim for one record allows a group of `copies`."""
     epsilon, delta = of_group(None, claim.epsilon, claim.delta, copies)
     return replace(claim, epsilon=epsilon, delta=delta, unit=f"group of {copies}", family=None)
 

@@ -57,7 +57,7 @@ class Question:
 
     @property
     def quota(self) -> int:
-        """How many of the simulated audits have to catch for the wanted power."""
+        """Return how many of the simulated audits have to catch for the wanted power."""
         return math.ceil(self.power * self.draws - 1e-9)
 
 
@@ -135,7 +135,7 @@ class PowerQuery:
     mechanism: Event | None = None
 
     def catches_draw(self, epsilon: float, draw: int) -> bool:
-        """Whether simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
+        """True if simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
         question = self.question
         return claim_test.refutes(
             self.estimator,
@@ -151,7 +151,7 @@ class PowerQuery:
         return sum(self.catches_draw(epsilon, draw) for draw in range(self.question.draws)) / self.question.draws
 
     def catches(self, epsilon: float) -> bool:
-        """Whether the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
+        """True if the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
         draws, quota, misses = self.question.draws, self.question.quota, 0
         for draw in range(draws):
             misses += not self.catches_draw(epsilon, draw)
@@ -204,7 +204,7 @@ def detectable(
 def scores_needed(
     estimator: Estimator, game: Game, truth: float, question: Question, mechanism: Event | None = None
 ) -> int | None:
-    """How many scores (runs where a run has one canary, else canaries) catch a mechanism of true epsilon `truth`.
+    """Return how many scores (runs where a run has one canary, else canaries) catch a mechanism of true epsilon `truth`.
 
     To ten per cent from above; None where 200,000 do not suffice.
     """

@@ -98,7 +98,7 @@ class Path:
         return tuple({repr(estimator): estimator for attack in self.attacks for estimator in attack}.values())
 
     def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
-        """Whether a test refutes the epsilon `truth`: in a game that may stop, at any time, so at the worst one."""
+        """True if a test refutes the epsilon `truth`: in a game that may stop, at any time, so at the worst one."""
         asked = {"epsilon": truth, "delta": self.delta, "confidence": self.level}
         if self.together:
             anytime = [estimator for estimator in attacks[0] if isinstance(estimator, AnytimeEstimator)]
@@ -110,7 +110,7 @@ class Path:
         )
 
     def above(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
-        """Whether a bound, searched for and converted as the audit does, lies above the epsilon `truth`."""
+        """True if a bound, searched for and converted as the audit does, lies above the epsilon `truth`."""
         return any(
             bound.epsilon > truth
             for estimators, view in zip(attacks, views, strict=True)
@@ -119,12 +119,12 @@ class Path:
 
     @property
     def simulable(self) -> bool:
-        """Whether coins decide, so that scores of a known law mean what the game's mean; the laws are of canaries in or out."""
+        """True if coins decide, so that scores of a known law mean what the game's mean; the laws are of canaries in or out."""
         return self.game.inclusion is Inclusion.COINS and self.game.choices == 1
 
     @property
     def scores(self) -> int:
-        """How many scores each attack gives."""
+        """Return how many scores each attack gives."""
         return self.game.canaries * self.game.runs
 
 
@@ -151,7 +151,7 @@ def quick(path: Path) -> tuple[Certificate, ...]:
 
 @functools.lru_cache(maxsize=512)
 def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ...]:
-    """How often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
+    """Return how often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
 
     An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
     bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
@@ -229,7 +229,7 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
 
 
 def _speaks(estimator: Estimator, path: Path) -> bool:
-    """Whether its bounds speak of a single record: copies of a canary leave the family of DP-SGD."""
+    """True if its bounds speak of a single record: copies of a canary leave the family of DP-SGD."""
     return path.game.copies == 1 or family_of(estimator, path) in (None, "gdp")
 
 

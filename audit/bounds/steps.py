@@ -65,7 +65,7 @@ class StepProducts:
                 raise DataError(f"took_part is true in {strangers} steps of runs that did not hold the canary; expected none")
 
     def trials(self, mechanism: NoisySteps) -> tuple[Array, Event]:
-        """Which steps count as members `(N,)`, and the mechanism that a step is a trial of."""
+        """Return which steps count as members `(N,)`, and the mechanism that a step is a trial of."""
         if self.took_part is None:
             return self.held, _one_step(mechanism, mechanism.sample_rate)
         demand_rate(int(self.took_part.sum()), int(self.held.sum()), mechanism.sample_rate)
@@ -84,7 +84,7 @@ class StepProducts:
 
     @property
     def trust(self) -> str:
-        """What is taken from the sampler."""
+        """Return what is taken from the sampler."""
         return NO_STEPS if self.took_part is None else SAMPLER_TRUSTED
 
 
@@ -125,7 +125,7 @@ class StepScores:
 
     @property
     def trust(self) -> str:
-        """What is taken from the sampler."""
+        """Return what is taken from the sampler."""
         return SAMPLER_TRUSTED
 
 

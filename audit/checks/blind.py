@@ -55,7 +55,7 @@ NOT_RUN = Guard(auc=None, p_value=1.0)
 
 
 def guard(inputs: Array, labels: Array | None, included: Array, seed: Seed) -> Guard:
-    """Whether inputs (and labels) alone tell members from nonmembers.
+    """Return whether inputs (and labels) alone tell members from nonmembers.
 
     Two classifiers share the significance: ridge regressions on inputs, summaries, labels and random smooth functions of
     them, whose leave-one-out success is compared with that under permuted memberships, each fitted anew; and boosted trees,

@@ -147,7 +147,7 @@ def _devices() -> list[dict[str, Any]]:
 
 
 def _renders() -> dict[str, Any]:
-    """Whether a page can be made here."""
+    """Return whether a page can be made here."""
     import reports
 
     try:

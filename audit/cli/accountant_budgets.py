@@ -40,9 +40,9 @@ def noise(
     if event is None and rate is not None:
         checks.probability(rate, "--rate")
     unit_noise = None if event is None and rate is None and steps is None else 1.0
-    asked = shared.event_of(event, training=mechanism, noise=None if event else unit_noise, rate=rate, steps=steps)
+    question_event = shared.event_of(event, training=mechanism, noise=None if event else unit_noise, rate=rate, steps=steps)
     rows = library.noise(
-        event=asked,
+        event=question_event,
         target_epsilon=target_epsilon,
         delta=delta,
         adjacency=shared.relation_of(adjacency),
@@ -53,7 +53,7 @@ def noise(
         table = [asdict(row) for row in rows]
         print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency, "noise": table})
         return 0
-    title = f"{asked}: noise for epsilon {target_epsilon:g} at delta {delta:g} under {adjacency} (rounded up)"
+    title = f"{question_event}: noise for epsilon {target_epsilon:g} at delta {delta:g} under {adjacency} (rounded up)"
     cells = [
         (row.accountant, shared.bound(row.noise_multiplier), shared.bound(row.factor), shared.bound(row.epsilon), row.note)
         for row in rows
@@ -84,11 +84,11 @@ def steps(
     if event is None and rate is not None and not 0 < rate <= 1:
         raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
     own_code.add_working_folder(accountant or ())
-    asked = shared.event_of(
+    question_event = shared.event_of(
         event, training=mechanism, noise=noise, rate=rate, steps=None if event or (noise is None and rate is None) else 1
     )
     rows = library.steps(
-        event=asked,
+        event=question_event,
         target_epsilon=target_epsilon,
         released=prior_steps,
         delta=delta,

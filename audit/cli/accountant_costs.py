@@ -56,19 +56,19 @@ def epsilon(
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
     own_code.add_working_folder(accountant or ())
-    asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
-    names, relation = accountant or list(usual(asked)), shared.relation_of(adjacency)
-    costs = library.epsilon(asked, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
-    rows = _what_if(asked, what_if, names, delta, relation, group_size)
+    question_event = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
+    names, relation = accountant or list(usual(question_event)), shared.relation_of(adjacency)
+    costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
+    rows = _what_if(question_event, what_if, names, delta, relation, group_size)
     if csv_file is not None or (plot is not None and over == "delta"):
-        points = library.curve(asked, adjacency=relation, group_size=group_size, accountants=names)
+        points = library.curve(question_event, adjacency=relation, group_size=group_size, accountants=names)
         _write_curve(points, csv_file, plot if over == "delta" else None)
     if plot is not None and over == "steps":
-        _draw_steps(plot, names, asked, delta, relation)
+        _draw_steps(plot, names, question_event, delta, relation)
     if as_json:
         print_json(
             {
-                "event": encode(asked),
+                "event": encode(question_event),
                 "delta": delta,
                 "adjacency": adjacency,
                 "group_size": group_size,
@@ -81,7 +81,7 @@ def epsilon(
         return 0
     group = f" for {group_size} records" if group_size > 1 else ""
     print_table(
-        f"{asked}: epsilon at delta {delta:g} under {adjacency}{group}; "
+        f"{question_event}: epsilon at delta {delta:g} under {adjacency}{group}; "
         f"{shared.truth_text(costs.lower, costs.upper, costs.doubt)}",
         ("accountant", "epsilon", "times the truth", "note"),
         [
@@ -111,22 +111,22 @@ def delta(
     from audit.core.event_forms import encode
 
     own_code.add_working_folder(accountant or ())
-    asked = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
+    question_event = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
     costs = library.delta(
-        asked,
+        question_event,
         epsilon=epsilon,
         adjacency=shared.relation_of(adjacency),
         group_size=group_size,
         accountants=accountant or None,
     )
     if as_json:
-        settings = {"event": encode(asked), "epsilon": epsilon, "adjacency": adjacency, "group_size": group_size}
+        settings = {"event": encode(question_event), "epsilon": epsilon, "adjacency": adjacency, "group_size": group_size}
         answers = {"truth": [costs.lower, costs.upper], "doubt": costs.doubt, "claims": [asdict(row) for row in costs.rows]}
         print_json(settings | answers)
         return 0
     truth = costs.doubt or f"the truth lies in [{_significant(costs.lower, -1)}, {_significant(costs.upper, 1)}]"
     print_table(
-        f"{asked}: delta at epsilon {epsilon:g} under {adjacency}; {truth}",
+        f"{question_event}: delta at epsilon {epsilon:g} under {adjacency}; {truth}",
         ("accountant", "delta", "note"),
         [(row.accountant, _significant(row.delta, -1 if row.side == "lower" else 1), row.note) for row in costs.rows],
     )

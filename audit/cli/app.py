@@ -54,8 +54,8 @@ app.command("init")(about.init)
 app.command("doctor")(about.doctor)
 
 
-def _print_version(requested: bool) -> None:
-    if requested:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         print_plain(f"epsilon-audit {__version__}")
         raise typer.Exit
 

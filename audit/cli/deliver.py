@@ -117,7 +117,7 @@ def _bound(bound: LowerBound) -> str:
 
 
 def _simulation_lines(game: GameResult) -> list[str]:
-    """What simulated audits of this size say: how often they are wrong, and what they would have caught."""
+    """Return what simulated audits of this size say: how often they are wrong, and what they would have caught."""
     output = [
         f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, a rate of "
         f"{certificate.lower:.1%} to {certificate.upper:.1%}; at most {certificate.nominal:.1%} promised"

@@ -47,7 +47,7 @@ def lookup(
 
 
 def row_meaning(report: AuditReport, row: int) -> str:
-    """What the row counts."""
+    """Return what the row counts."""
     if report.kind == "model":
         return f"row {row}, counted from 0 over the members in the order of their file, and on over the nonmembers"
     return f"row {row} of the data as they were read, counted from 0 (of a canary that the audit made, its number)"

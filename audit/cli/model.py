@@ -173,7 +173,7 @@ class ModelFiles:
 
     @property
     def holds_records(self) -> bool:
-        """Whether the target holds outputs for the audited records, not a model."""
+        """True if the target holds outputs for the audited records, not a model."""
         return holds_records(self.kind)
 
     def inspect(self, settings: Settings, options_of_kind: Mapping[str, Any], references: References | None) -> Inspection:

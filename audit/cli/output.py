@@ -84,7 +84,7 @@ def lines(report: AuditReport, folder: Path) -> list[str]:
 
 
 def document(folder: Path) -> Path:
-    """What there is to read in a finished folder: the PDF, else report.json, else the folder itself."""
+    """Return what there is to read in a finished folder: the PDF, else report.json, else the folder itself."""
     return next((folder / name for name in ("report.pdf", "report.json") if (folder / name).is_file()), folder)
 
 

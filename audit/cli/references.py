@@ -20,7 +20,7 @@ _FEWEST = float(np.finfo(np.float32).tiny)
 
 
 def read_references(path: Path, kind: str | None, options: ReaderOptions) -> References:
-    """What `--references` names.
+    """Return what `--references` names.
 
     Args:
         path: an npz with `included` `(k, n)` and one of `logits`, `probabilities` `(k, n, classes)` and `losses` `(k, n)`; or

@@ -63,9 +63,9 @@ def report(
         formats=tuple(formats or ()),
         extra=("annex",) if annex else (),
     )
-    rendered = _render(_with_ledger(load(source), ledger, output), request)
+    files_by_name = _render(_with_ledger(load(source), ledger, output), request)
     sums = store.read_sums(folder) if (folder / store.SUMS).is_file() else None
-    for name, content in rendered.items():
+    for name, content in files_by_name.items():
         _write(folder, name, content)
     if sums is not None or key is not None:
         _refresh_sums(folder, sums or {}, rendered)
@@ -74,9 +74,9 @@ def report(
     elif (folder / store.SIGNATURE).is_file():
         print_plain(f"'{folder / store.SIGNATURE}' is of the folder as it was; sign again with --sign", file=sys.stderr)
     if as_json:
-        print_json({"folder": str(folder), "files": sorted(rendered)})
+        print_json({"folder": str(folder), "files": sorted(files_by_name)})
     else:
-        print_plain(f"{len(rendered)} files written to {folder}")
+        print_plain(f"{len(files_by_name)} files written to {folder}")
     return 0
 
 
@@ -204,7 +204,7 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
 
 
 def _signature_problems(source: Path, key: Path) -> list[str]:
-    """What is wrong with the signature of the folder, and of one file alone whether the signed checksums name it."""
+    """Return what is wrong with the signature of the folder, and of one file alone whether the signed checksums name it."""
     from audit.execution import signature, store
 
     folder = source if source.is_dir() else source.parent
@@ -216,7 +216,7 @@ def _signature_problems(source: Path, key: Path) -> list[str]:
 
 
 def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:
-    """Why a file is not what the report renders to, "" where it is. Other versions of the renderers draw other bytes."""
+    """Return why a file is not what the report renders to, "" where it is. Other versions of the renderers draw other bytes."""
     if not path.is_file():
         return "missing"
     if path.read_bytes() == content:
@@ -247,11 +247,11 @@ def _show(changes: Sequence[Change], before: AuditReport, after: AuditReport, as
     print_plain(f"{before.id} to {after.id}: {len(changes)} difference{'' if len(changes) == 1 else 's'}")
 
 
-def _refresh_sums(folder: Path, sums: dict[str, str], rendered: Mapping[str, bytes]) -> None:
+def _refresh_sums(folder: Path, sums: dict[str, str], files_by_name: Mapping[str, bytes]) -> None:
     """Puts the new checksums of the rendered files into SHA256SUMS; every other line stays as it was."""
     from audit.execution import store
 
-    checksums = sums | {name: store.file_sha256(folder / name) for name in rendered}
+    checksums = sums | {name: store.file_sha256(folder / name) for name in files_by_name}
     _write(folder, store.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
 
 

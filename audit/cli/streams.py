@@ -25,7 +25,7 @@ class GuardedStream:
         return len(text)
 
     def flush(self) -> None:
-        """As the stream does it, while it works."""
+        """Flush the stream, while it works."""
         if self.failure is None:
             try:
                 self._stream.flush()

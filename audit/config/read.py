@@ -119,8 +119,8 @@ def _message(value: Any) -> str:
 def _values_of(config: Config) -> dict[str, Any]:
     """Return a config's values, without the sections that few fill where they are empty."""
     values: dict[str, Any] = config.model_dump(mode="json")
-    filled = {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}
-    return {key: value for key, value in filled.items() if key != "about" or any(value.values())}
+    sections = {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}
+    return {key: value for key, value in sections.items() if key != "about" or any(value.values())}
 
 
 def options(path: Path, permitted_keys: Sequence[str]) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _set(raw: dict[str, Any], path: str, text: str) -> str:
 
 
 def _at(place: Any, key: str, path: str) -> Any:
-    """What to index `place` with: the key itself in a mapping, the number of the entry in a list."""
+    """Return what to index `place` with: the key itself in a mapping, the number of the entry in a list."""
     return _index(place, key, path) if isinstance(place, list) else key
 
 
@@ -228,7 +228,7 @@ def _problem(error: Any, lines: Mapping[str, int], origins: Mapping[str, str], l
 
 
 def _place(path: str, lines: Mapping[str, int], origins: Mapping[str, str], location: str) -> str:
-    """Where a value was given: `file:line`, or the override or environment variable it came from."""
+    """Return where a value was given: `file:line`, or the override or environment variable it came from."""
     origin = _origin(path, origins)
     if origin not in (DEFAULT, location):
         return origin

@@ -63,7 +63,7 @@ class Access:
 
     @property
     def sees(self) -> str:
-        """What the adversary sees, for sentences.
+        """Return what the adversary sees, for sentences.
 
         >>> Access.FINAL_MODEL.sees, Access(name="an_endpoint").sees
         ('the outputs of the final model', "what 'an endpoint' releases")

@@ -142,7 +142,7 @@ class Certificate:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise explains the count: False where the whole interval on the error rate lies above it."""
+        """True if the promise explains the count: False where the whole interval on the error rate lies above it."""
         return self.lower <= self.nominal
 
 

@@ -116,7 +116,7 @@ class Secrets:
 
     @property
     def choices(self) -> int:
-        """How many values a secret has."""
+        """Return how many values a secret has."""
         return int(self.prior.shape[1])
 
     def draw(self, uniforms: Array) -> Array:
@@ -185,7 +185,7 @@ class Canaries:
 
     @property
     def draws(self) -> int:
-        """How many independent draws decide what a model is trained on: one a canary, or one a secret."""
+        """Return how many independent draws decide what a model is trained on: one a canary, or one a secret."""
         return len(self) if self.secrets is None else len(self.secrets.prior)
 
     @property

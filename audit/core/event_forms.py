@@ -46,7 +46,7 @@ def kinds_by_name() -> dict[str, type[Event]]:
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
-    """What `makers[type(event)](event, *folded children)` gives, from the leaves up.
+    """Return what `makers[type(event)](event, *folded children)` gives, from the leaves up.
 
     Raises:
         UnsupportedMechanism: there is no maker for some part.
@@ -62,7 +62,7 @@ def dp_events(event: Event, library: ModuleType | Any) -> Any:
     """The event in the vocabulary of dp-accounting, whose module is handed in; numbers as they are, without conversion."""
 
     def without(node: Event, inner: Any, build: Callable[[], Any]) -> Any:
-        """What is shown as it is costs everything, however it is sampled: the library has no rate for it."""
+        """Return what is shown as it is costs everything, however it is sampled: the library has no rate for it."""
         return inner if is_non_private(node) else build()
 
     makers: dict[type, Callable[..., Any]] = {

@@ -57,7 +57,7 @@ class NoisySteps:
         return "gdp" if self.sample_rate == 1 else "dp_sgd"
 
     def parameter(self, signal: float) -> float:
-        """What names the family's member with noise 1 / `signal`: mu of Gaussian DP, else the noise multiplier.
+        """Return what names the family's member with noise 1 / `signal`: mu of Gaussian DP, else the noise multiplier.
 
         >>> NoisySteps(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4).parameter(0.5)
         1.0

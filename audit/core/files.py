@@ -38,7 +38,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds.
+    """Return what a JSON file holds.
 
     Raises:
         OSError: as `read`.

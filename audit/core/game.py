@@ -96,7 +96,7 @@ class Game:
 
     @property
     def grants(self) -> frozenset[Assumption]:
-        """What holds in this game by construction."""
+        """Return what holds in this game by construction."""
         if self.inclusion is not Inclusion.COINS:
             return frozenset()
         alone = self.canaries == 1 or self.independent_noise

@@ -97,7 +97,7 @@ class OpenModels(Models, Protocol):
         """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
 
     def representations(self, records: Records) -> Representations | None:
-        """What the last linear layer makes of the records; None where the outputs come from none."""
+        """Return what the last linear layer makes of the records; None where the outputs come from none."""
 
     def step_products(self) -> Array | None:
         """`(N, m, steps)` inner products of each noisy sum with gradient canaries, where they were recorded."""

@@ -49,7 +49,7 @@ class TrainingJob:
 
     @property
     def steps(self) -> int:
-        """How many steps have to be taken."""
+        """Return how many steps have to be taken."""
         return event_reading.steps(self.mechanism)
 
     @property

@@ -38,16 +38,16 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
     _refuse_small(len(labels), clients)
     if np.asarray(labels).dtype.kind not in "iu":
         raise DataError(f"a Dirichlet split needs class labels, got labels of type {labels.dtype}; use split 'uniform'")
-    held: list[list[int]] = [[] for _ in range(clients)]
+    rows_by_client: list[list[int]] = [[] for _ in range(clients)]
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))
         ends = np.floor(np.cumsum(generator.dirichlet(np.full(clients, concentration))) * len(rows) + 0.5).astype(int)
         for client, part in enumerate(np.split(rows, ends[:-1])):
-            held[client].extend(part.tolist())
-    for rows_of_client in held:
+            rows_by_client[client].extend(part.tolist())
+    for rows_of_client in rows_by_client:
         if not rows_of_client:
-            rows_of_client.append(max(held, key=len).pop())
-    return tuple(np.sort(np.asarray(rows, dtype=np.int64)) for rows in held)
+            rows_of_client.append(max(rows_by_client, key=len).pop())
+    return tuple(np.sort(np.asarray(rows, dtype=np.int64)) for rows in rows_by_client)
 
 
 def _refuse_small(records: int, clients: int) -> None:

@@ -34,7 +34,7 @@ class Loader(Protocol):
 
 
 def is_indexed(side: object) -> bool:
-    """Whether a value gives records by position and knows how many there are."""
+    """True if a value gives records by position and knows how many there are."""
     return hasattr(side, "__getitem__") and hasattr(side, "__len__")
 
 

@@ -29,7 +29,7 @@ class TextCanary:
 
     @property
     def text(self) -> str:
-        """What a training set that has it holds."""
+        """Return what a training set that has it holds."""
         return self.prefix + self.secret
 
 

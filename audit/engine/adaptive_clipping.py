@@ -134,7 +134,7 @@ class AdaptiveNorms:
         return noise
 
     def effective(self, sum_multiplier: float) -> float:
-        """What a realised noise multiplier of the sums amounts to, together with the count."""
+        """Return what a realised noise multiplier of the sums amounts to, together with the count."""
         return together(sum_multiplier, self.count_noise) if math.isfinite(sum_multiplier) else sum_multiplier
 
 

@@ -79,14 +79,14 @@ class AttentionLayer(nn.Module):
 
 
 def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is added to the scores: a mask of numbers as it is, one of truths as -inf where nothing may be seen."""
+    """Return what is added to the scores: a mask of numbers as it is, one of truths as -inf where nothing may be seen."""
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, -math.inf)
 
 
 def _part(values: Mapping[str, Tensor], slots: Mapping[str, Slot], prefix: str) -> tuple[dict[str, Tensor], dict[str, Slot]]:
-    """Those whose name starts with `prefix`, by what comes after it."""
+    """Return the entries whose name starts with `prefix`, by the rest of the name."""
     length = len(prefix)
     own = {name[length:]: value for name, value in values.items() if name.startswith(prefix)}
     return own, {name[length:]: slot for name, slot in slots.items() if name.startswith(prefix)}

@@ -45,7 +45,7 @@ class Clip:
     per_layer: bool = False
 
     def of_model(self, model: int) -> Clip:
-        """What one model of several is clipped to."""
+        """Return what one model of several is clipped to."""
         return Clip(norm=self.norm[model], per_layer=self.per_layer) if isinstance(self.norm, Tensor) else self
 
 
@@ -111,7 +111,7 @@ def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tens
 
 
 def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipping, dict[str, Tensor]]:
-    """What clipping does to rows whose layers have these squared norms `(N, rows)`, and the factor of each layer.
+    """Return what clipping does to rows whose layers have these squared norms `(N, rows)`, and the factor of each layer.
 
     Args:
         squares: of each layer.

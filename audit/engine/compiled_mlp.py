@@ -95,7 +95,7 @@ def chain_of(module: nn.Module) -> Chain | None:
 
 
 def _steps(module: nn.Module) -> list[str] | None:
-    """What `forward` does one after another: paths of layers, names of functions; None where it is no straight line."""
+    """Return what `forward` does one after another: paths of layers, names of functions; None where it is no straight line."""
     if type(module) is nn.Linear:
         return [""]
     try:
@@ -114,7 +114,7 @@ def _steps(module: nn.Module) -> list[str] | None:
 
 
 def _name(module: nn.Module, node: torch.fx.Node) -> str:
-    """What one step is called: "relu", "tanh", flattening, the path of a layer; "?" for all else."""
+    """Return what one step is called: "relu", "tanh", flattening, the path of a layer; "?" for all else."""
     if node.op == "call_module":
         layer = module.get_submodule(str(node.target))
         if type(layer) is nn.Linear:

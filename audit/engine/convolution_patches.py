@@ -20,7 +20,7 @@ _CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
 
 
 def numbers_in_cache(device: torch.device, cpu_numbers: int) -> int:
-    """How many numbers of patches to make at a time: those that stay in the `cpu_numbers` of a CPU, on a device one GB."""
+    """Return how many numbers of patches to compute at a time: `cpu_numbers` on a CPU, 1 GB on a device."""
     return cpu_numbers if device.type == "cpu" else _DEVICE_NUMBERS
 
 
@@ -45,7 +45,7 @@ class Geometry:
         return F.pad(inputs, (left, left, top, top)) if top or left else inputs
 
     def patches(self, inputs: Tensor, *, positions_first: bool) -> Tensor:
-        """What the kernel sees at P positions of images that are `pad`: `(n, P, c * kernel)` or `(n, c * kernel, P)`."""
+        """Return what the kernel sees at P positions of images that are `pad`: `(n, P, c * kernel)` or `(n, c * kernel, P)`."""
         places = _places(self, tuple(inputs.shape[1:]), positions_first, inputs.device)
         return inputs.flatten(1).index_select(1, places.flatten()).view(inputs.shape[0], *places.shape)
 
@@ -73,7 +73,7 @@ class Geometry:
 
 @functools.lru_cache(maxsize=128)
 def _places(geometry: Geometry, shape: tuple[int, int, int], positions_first: bool, device: torch.device) -> Tensor:
-    """Where in a flattened, padded image of `shape` the patches' numbers lie: `(P, c * kernel)` or `(c * kernel, P)`."""
+    """Return where in a flattened, padded image of `shape` the patches' numbers lie: `(P, c * kernel)` or `(c * kernel, P)`."""
     channels, height, width = shape
     (dil_h, dil_w), (out_h, out_w) = geometry.dilation, geometry.out(height, width)
     rows = dil_h * torch.arange(geometry.kernel[0]).view(-1, 1) + geometry.stride[0] * torch.arange(out_h)

@@ -50,7 +50,7 @@ def gradients_of(
 
 
 def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:
-    """Why these models cannot share their kernel launches, or None where they can; a reason is also logged.
+    """Return why these models cannot share their kernel launches, or None where they can; a reason is also logged.
 
     Raises:
         ConfigError: the module cannot be differentiated, neither way.
@@ -64,7 +64,7 @@ def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor 
 
 
 def layers_without_rule(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
-    """Why the tape cannot run this module, or None where it can."""
+    """Return why the tape cannot run this module, or None where it can."""
     for path, layer in module.named_modules():
         own = [name for name, _ in layer.named_parameters(recurse=False)]
         if own and not has_rule(layer):
@@ -83,7 +83,7 @@ def layers_without_rule(module: nn.Module, state: Mapping[str, Tensor]) -> str |
 
 
 def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> str | None:
-    """Why the fast path cannot be used; None where it does what the module does, for several models that differ.
+    """Return why the fast path cannot be used; None where it does what the module does, for several models that differ.
 
     Each has its own records. On the CPU, in double precision where the module's code allows it, else in that of the parameters.
     """
@@ -117,7 +117,7 @@ def _rows(records: Tensor) -> Tensor:
 
 
 def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor) -> str | None:
-    """Why the fast path cannot be used for these models and rows.
+    """Return why the fast path cannot be used for these models and rows.
 
     Raises:
         ConfigError: neither path can run them.
@@ -164,7 +164,7 @@ def _example_gradients(slow: LoopGradients, rows: Rows) -> list[dict[str, Tensor
 
 
 def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: list[dict[str, Tensor]]) -> str | None:
-    """Whether norms and sums are those of `gradients`: unclipped, all clipped, half of them, and every layer by itself."""
+    """True if norms and sums are those of `gradients`: unclipped, all clipped, half of them, and every layer by itself."""
     squares = torch.stack([sum_of_squares(gradient) for gradient in gradients])
     norms = squares.sqrt()
     positive = norms[norms > 0]

@@ -72,7 +72,7 @@ def train(
 
 
 def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
-    """What `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, where memory runs out.
+    """Return what `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, where memory runs out.
 
     A model does not depend on its neighbours, so fewer at once leave the result the same to the last bit. Fewer rows add an
     example's gradient to the sum in another order: the same mechanism, and the same result to rounding.
@@ -111,7 +111,7 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
 
 
 def _smaller(models: slice, rows: int) -> list[tuple[slice, int]]:
-    """What to try in place of the models `models` with `rows` rows at once, last first."""
+    """Return what to try in place of the models `models` with `rows` rows at once, last first."""
     if models.stop - models.start == 1:
         half_rows = align_up(rows // 2)
         log.warning(

@@ -47,7 +47,7 @@ class Behaviour:
 
     @property
     def why_alone(self) -> str | None:
-        """Why models of this kind cannot share one forward pass, or None where nothing speaks against it."""
+        """Return why models of this kind cannot share one forward pass, or None where nothing speaks against it."""
         if self.draws:
             return f"its forward() draws random numbers by {', '.join(self.draws)}, which every model has to draw for itself"
         if self.stateful:
@@ -56,7 +56,7 @@ class Behaviour:
 
 
 def examine(module: nn.Module, records: Tensor, classes: int, *, private: bool) -> Behaviour:
-    """What `module` does with `records`.
+    """Return what `module` does with `records`.
 
     Args:
         module: in its modes of training.
@@ -263,7 +263,7 @@ def without_dropout(module: nn.Module) -> nn.Module:
 
 
 def _mixes(module: nn.Module, records: Tensor) -> str | None:
-    """How the output of a record was seen to depend on the others, in training or evaluation mode; None where it does not."""
+    """Return how the output of a record depends on the others, in training or evaluation mode; None where it does not."""
     if len(records) < 2:
         return None
     sharp, batch = _double(module, records)

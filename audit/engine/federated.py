@@ -270,11 +270,11 @@ class Federations:
         width, columns = self.workers.layout.width, self.workers.layout.columns()
         for index, stream in enumerate(self.streams["canary noise"]):
             for start in range(0, self.planted.count, _CANARY_BATCH):
-                few = min(_CANARY_BATCH, self.planted.count - start)
-                noise = torch.zeros(few, width)
-                noise[:, columns] = torch.randn(few, len(columns), generator=stream) * deviation * self.scale
+                batch = min(_CANARY_BATCH, self.planted.count - start)
+                noise = torch.zeros(batch, width)
+                noise[:, columns] = torch.randn(batch, len(columns), generator=stream) * deviation * self.scale
                 own = self.planted.own_products(noise.to(uploads.device), start)
-                uploads[index, start : start + few] += own * canary_mask[index, start : start + few]
+                uploads[index, start : start + batch] += own * canary_mask[index, start : start + batch]
         return uploads
 
     def update_noise(self) -> float:

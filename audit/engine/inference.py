@@ -29,7 +29,7 @@ def batched_logits(
     fixed_dtype: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Array:
-    """What `call` gives for `inputs`, `(n, classes)` float32.
+    """Return what `call` gives for `inputs`, `(n, classes)` float32.
 
     Args:
         call: the model: a batch in, a batch of outputs out.

@@ -48,7 +48,7 @@ def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], s
 
 
 def _normalisation(plain: nn.Module, values: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-    """What `plain` does before its scale and shift."""
+    """Return what `plain` does before its scale and shift."""
     match plain:
         case nn.GroupNorm():
             return functools.partial(F.group_norm, num_groups=plain.num_groups, eps=plain.eps)

@@ -113,7 +113,7 @@ def _rule(path: str, layer: nn.Module) -> Rule:
             f"layer '{path}' ({type(layer).__name__}) has parameters of its own beside those of layers inside it, and DP-SGD "
             f"cannot be exact for it here; {INSTEAD}"
         )
-    return _one_by_one
+    return _by_single_records
 
 
 def _tokens(values: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ def _layer_norm(layer: nn.Module, inputs: Tensor, slope: Tensor) -> dict[str, Te
     return parts | ({"bias": slope.float().sum(between) if between else slope.float()} if layer.bias is not None else {})
 
 
-def _one_by_one(layer: nn.Module, inputs: Tensor, slope: Tensor) -> dict[str, Tensor]:
+def _by_single_records(layer: nn.Module, inputs: Tensor, slope: Tensor) -> dict[str, Tensor]:
     """The layer's own backward pass for each record by itself, for layers that are not known here, such as RMSNorm."""
     own = {name: value for name, value in layer.named_parameters(recurse=False) if value.requires_grad}
 

@@ -206,7 +206,7 @@ def _pass_bytes(device: torch.device) -> int:
 
 
 def _fitting(models: int, model_bytes: int, device: torch.device) -> int:
-    """How many models suit the cache or the memory, each with activations of `model_bytes`; all where that is not known."""
+    """Return how many models suit the cache or the memory, each with activations of `model_bytes`; all if unknown."""
     if model_bytes == 0:
         return models
     if device.type != "cpu":

@@ -41,7 +41,7 @@ class Ensemble:
 
     @property
     def executed(self) -> Executed:
-        """What the trainer measured of itself."""
+        """Return what the trainer measured of itself."""
         return self.models.executed
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class Ensemble:
         return self._reader.gradient_norms(records)
 
     def representations(self, records: Records) -> observe.Representations | None:
-        """What the last linear layer makes of the records, computed once for the signals that read it; None without one."""
+        """Return what enters and leaves the last linear layer, computed once for all signals that read it; None without one."""
         if self._inside is None or self._inside[0] is not records:
             self._inside = (records, self._reader.representations(records))
         return self._inside[1]

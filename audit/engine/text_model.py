@@ -18,7 +18,7 @@ from audit.engine.record_gradients import RecordGradients
 from audit.models.build import refuse_mixing_layers
 from audit.models.language import refuse_random_layers, takes_positions
 
-_ALL = "all parameters"
+_ALL_PARAMETERS = "all parameters"
 TOLERANCE = 1e-4
 TESTED = 3
 
@@ -113,14 +113,14 @@ class TextModel:
         gradients = self.record_gradients(tokens, labels)
         squares = torch.stack([part.flatten(1).square().sum(1) for part in gradients.values()]).sum(0)
         mask = torch.ones(1, len(tokens), dtype=torch.bool, device=self.device)
-        clipping, factors = clip_layers({_ALL: squares[None]}, clip, mask, layers=1)
+        clipping, factors = clip_layers({_ALL_PARAMETERS: squares[None]}, clip, mask, layers=1)
         usable = clipping.norms[0].isfinite()
         for name, part in gradients.items():
             flat = part.flatten(1)
             if not clipping.finite:
                 flat = torch.where(usable[:, None], flat, torch.zeros_like(flat))
             slot = self._slots[name]
-            slot.view(total)[0].add_((factors[_ALL][0] @ flat).view(slot.shape))
+            slot.view(total)[0].add_((factors[_ALL_PARAMETERS][0] @ flat).view(slot.shape))
         return clipping
 
     def record_gradients(self, tokens: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -139,8 +139,8 @@ class TextModel:
             alone = torch.autograd.grad(loss, list(self._parameters.values()), allow_unused=True)
             pairs = {name: (together[name][row], value) for name, value in zip(self._parameters, alone, strict=True)}
             length = sum(float(value.square().sum()) for value in alone if value is not None) ** 0.5
-            for name, (ours, value) in pairs.items():
-                difference = float((ours if value is None else ours - value).norm()) / max(length, 1e-30)
+            for name, (of_batch, value) in pairs.items():
+                difference = float((of_batch if value is None else of_batch - value).norm()) / max(length, 1e-30)
                 worst = max(worst, difference)
                 if not difference <= self._tolerance:
                     raise UnsupportedMechanism(

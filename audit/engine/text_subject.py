@@ -52,7 +52,7 @@ class TextModels:
 
     @property
     def executed(self) -> Executed | None:
-        """What the trainer measured of itself."""
+        """Return what the trainer measured of itself."""
         return self._executed
 
     @property
@@ -65,7 +65,7 @@ class TextModels:
 
     def outputs(self, inputs: Array) -> Array:
         """Return the log-probability of each token given those before it, `(N, n, T)`; 0 for the first and for padding."""
-        return self._each(self._model.token_log_probabilities, inputs)
+        return self._of_each_model(self._model.token_log_probabilities, inputs)
 
     def token_moments(self, inputs: Array) -> Array:
         """Return mean and standard deviation of the log-probability over each token's distribution, `(N, n, T, 2)`."""
@@ -77,11 +77,11 @@ class TextModels:
             spread = (shares * (logs - mean.unsqueeze(-1)).square()).sum(-1).clamp(min=0).sqrt()
             return torch.nn.functional.pad(torch.stack([mean, spread], dim=-1), (0, 0, 1, 0))
 
-        return self._each(moments, inputs)
+        return self._of_each_model(moments, inputs)
 
     def continuations(self, inputs: Array, starts: Array) -> Array:
         """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`."""
-        return self._each(self._continue, inputs, starts)
+        return self._of_each_model(self._continue, inputs, starts)
 
     def initial(self) -> TextModels:
         """Return the models as they were before the first step."""
@@ -140,7 +140,7 @@ class TextModels:
                 text[:, place] = torch.where(own, best, text[:, place])
         return torch.where(places >= begin.unsqueeze(1), text, tokens)
 
-    def _each(self, call: Any, *columns: Array) -> Array:
+    def _of_each_model(self, call: Any, *columns: Array) -> Array:
         """Return `call` of all rows of the columns under every model, `(N, n, ...)`."""
         tensors, results = [self._tensor(column) for column in columns], []
         for model in range(len(self)):

@@ -107,7 +107,7 @@ def _files(name: str) -> list[Path]:
 
 
 def _spec(name: str) -> Any:
-    """Where a top-level module would be loaded from, without loading it; None where it is unknown or has no file."""
+    """Return where a top-level module would be loaded from, without loading it; None where it is unknown or has no file."""
     module = sys.modules.get(name)
     if module is not None:
         return module.__spec__

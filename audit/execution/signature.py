@@ -40,7 +40,7 @@ def sign(folder: Path, key: Path) -> Path:
 
 
 def problem(folder: Path, public: Path) -> str:
-    """Why the signature of a folder's `SHA256SUMS` is not that of a public key, "" where it is.
+    """Return why the signature of a folder's `SHA256SUMS` is not that of a public key, "" where it is.
 
     Raises:
         DataError: the public key cannot be read.

@@ -138,7 +138,7 @@ class Store:
         return stored_key
 
     def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
-        """What was stored under `key`, else the computed value, stored first."""
+        """Return what was stored under `key`, else the computed value, stored first."""
         if not self.intact(key):
             self.put(key, compute())
         return self.get(key)
@@ -246,7 +246,7 @@ class Store:
 
 
 def verify_folder(folder: Path) -> list[str]:
-    """What differs from `SHA256SUMS`: one line per changed, missing or added file; empty where all agree."""
+    """Return what differs from `SHA256SUMS`: one line per changed, missing or added file; empty where all agree."""
     if not (folder / SUMS).is_file():
         return [f"{SUMS} is missing: the folder is not a finished run"]
     try:
@@ -259,7 +259,7 @@ def verify_folder(folder: Path) -> list[str]:
 
 
 def _problem(folder: Path, name: str, checksum: str) -> str:
-    """Why a file is not the listed one, "" where it is."""
+    """Return why a file is not the listed one, "" where it is."""
     if name.startswith("/") or ".." in name.split("/"):
         return f"{name}: outside of the folder"
     path = folder / name
@@ -319,7 +319,7 @@ def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
 
 
 def _start(folder: Path, config_sha256: str) -> str:
-    """When this run was first started; kept across resumes so that the report does not depend on interruptions."""
+    """Return when this run was first started; kept across resumes so that the report does not depend on interruptions."""
     path = folder / MANIFEST
     if path.exists():
         manifest = _read_started(path)
@@ -346,7 +346,7 @@ def _same_version(folder: Path, version: object) -> None:
 
 
 def _read_started(path: Path) -> dict[str, Any]:
-    """What a run wrote down when it was started.
+    """Return what a run wrote down when it was started.
 
     Raises:
         ConfigError: it is damaged.

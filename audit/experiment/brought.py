@@ -88,7 +88,7 @@ class RecordedOutputs:
 
     @property
     def released(self) -> frozenset[str]:
-        """What they show."""
+        """Return what they show."""
         return frozenset({"losses"}) if self.logits is None else frozenset({"labels", "losses", "outputs"})
 
     @property

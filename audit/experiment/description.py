@@ -39,7 +39,7 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
 
 
 def _remarks(models: GameModels) -> list[str]:
-    """What attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
+    """Return what attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
     own = models.insertion.planting.included[models.references]
     remarks = []
     for attack in models.insertion.play.attacks:

@@ -64,7 +64,7 @@ def attack_result(
 
 
 def guess_result(scores: Scores, confidence: float, claim: Claim | None) -> GuessResult:
-    """How often the value with the highest score was the true one, beside what its prior alone gives."""
+    """Return how often the value with the highest score was the true one, beside what its prior alone gives."""
     values, drawn, prior = scores.secrets
     right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
     level = (1 - confidence) / 2

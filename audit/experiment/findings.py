@@ -42,7 +42,7 @@ class BoundTerms:
 
 
 def terms_of(insertion: Insertion, watch: stopping.Watch) -> BoundTerms:
-    """Those of a game with its coins drawn."""
+    """Return the terms of a game with its coins drawn."""
     play = insertion.play
     return BoundTerms(
         name=play.name,
@@ -96,7 +96,7 @@ def _attack(
 def _simulate(
     terms: BoundTerms, stated: StatedClaims, budget: Budget
 ) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
-    """How often the bounds of this game are wrong, and what they would have caught, by simulating it."""
+    """Return how often the bounds of this game are wrong, and what they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
     if not budget.certificates or not bounding_attacks:
         return (), ()

@@ -84,7 +84,7 @@ def conclude(
 
 
 def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> tuple[Check, ...]:
-    """What the trainer measured of itself, held against what the recipe executes."""
+    """Return what the trainer measured of itself, held against what the recipe executes."""
     observed = models.observed
     if observed.executed is None:
         return ()
@@ -107,7 +107,7 @@ class _Looks:
     scores: list[list[Scores]] = field(default_factory=list)
 
     def prove(self, count: int) -> bool:
-        """Whether the first `count` jobs, all of them stored, refute a claim."""
+        """True if the first `count` jobs, all of them stored, refute a claim."""
         last, runs = self.jobs[count - 1], self.insertion.play.runs
         if not self.watch.ends or last.rows.start >= runs:
             return False

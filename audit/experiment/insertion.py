@@ -34,7 +34,7 @@ class Insertion:
 
     @property
     def mechanism(self) -> Event | None:
-        """What is claimed to be run."""
+        """Return what is claimed to be run."""
         return None if self.recipe is None else self.recipe.mechanism
 
     @property

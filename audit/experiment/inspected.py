@@ -134,11 +134,11 @@ def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries
         labels=case.labels,
     )
     attacks, scores, orders = [], [], set()
-    for planned in play.attacks:
-        scores_of_attack = attack.score(models, planned)
+    for attack_plan in play.attacks:
+        scores_of_attack = attack.score(models, attack_plan)
         order = np.unique(scores_of_attack.values, return_inverse=True)[1].tobytes()
-        if order not in orders or settings.scorers is not None or planned.name in (settings.proven_by or ()):
-            attacks.append(planned)
+        if order not in orders or settings.scorers is not None or attack_plan.name in (settings.proven_by or ()):
+            attacks.append(attack_plan)
             scores.append(scores_of_attack)
         orders.add(order)
     insertion = replace(models.insertion, play=replace(play, attacks=tuple(attacks)))

@@ -47,7 +47,7 @@ class Order:
 
     @property
     def models(self) -> int:
-        """How many models it trains."""
+        """Return how many models it trains."""
         return len(self.rows)
 
 

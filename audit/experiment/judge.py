@@ -70,7 +70,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
 
 
 def _outcome(training: Training, games: Sequence[GameOutcome], verdicts: Sequence[Verdict]) -> Outcome | None:
-    """That of the verdicts, unless nothing can be believed or, without any claim, no attack could be played at all."""
+    """Return the outcome of the verdicts, unless nothing can be believed or, without a claim, no attack could be played."""
     if training.doubt:
         return Outcome.INVALID
     if not any(game.result.attacks for game in games):
@@ -129,7 +129,7 @@ def judge(
 
 
 def outside_families(checks: Sequence[Check]) -> bool:
-    """Whether a failed check shows that no member of a family is what was run; noise of another size is another member's."""
+    """True if a failed check shows that no member of a family is what was run; noise of another size is another member's."""
     return any(check.status is Status.FAILED and check.code != "noise" for check in checks)
 
 
@@ -160,14 +160,14 @@ def worst(outcomes: Sequence[Outcome | None]) -> Outcome | None:
 
 
 def exit_code(outcome: Outcome | None, policy_holds: bool) -> int:
-    """What the command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
+    """Return what the command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
     if outcome is Outcome.VIOLATED or not policy_holds:
         return 1
     return 3 if outcome in (Outcome.OUT_OF_REACH, Outcome.INVALID) else 0
 
 
 def _above(claim: Claim, bound: LowerBound) -> str:
-    """What a bound above the claim shows; inside a family that is the claimed curve refuted, not an epsilon proved."""
+    """Return what a bound above the claim shows; inside a family that is the claimed curve refuted, not an epsilon proved."""
     if bound.family is None:
         return (
             f"{bound.estimator} proves epsilon of at least {_down(bound.epsilon)} at confidence {bound.confidence:.6g}, "

@@ -142,7 +142,7 @@ def by_group(result: LeaveOneOut, groups: Array) -> dict[str, Spread]:
 
 
 def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) -> tuple[int, tuple[Spread, ...]]:
-    """How many units `column` `(m,)` names, and AUC and TPR over targets for an adversary who judges a unit's records at once.
+    """Return the number of units in `column` `(m,)`, and AUC and TPR over targets for an adversary who judges them as wholes.
 
     In each target the records of a unit that the coins took in and those that they left out are two sets of records of one
     unit: one that was trained on, one that was not. A set's score is the mean over its records. Coins decide record by record,
@@ -169,7 +169,7 @@ def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) ->
 
 
 def calibrate(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrated:
-    """What a threshold set on the non-members of all other models realises on each target.
+    """Return what a threshold set on the non-members of all other models realises on each target.
 
     The scores of those models come from the same leave-one-out, so the target was among their references.
 

@@ -51,7 +51,7 @@ class LeaveOneOutModels:
 
 
 def evaluate(models: GameModels) -> Evaluation | None:
-    """What all models of a game that stayed finite say of its attacks on records, each of them once the target."""
+    """Return what all models of a game that stayed finite say of its attacks on records, each of them once the target."""
     insertion, finite = models.insertion, np.flatnonzero(~models.observed.diverged)
     signals = {key: value[finite] for key, value in models.observed.signals.items()}
     everyone = LeaveOneOutModels(
@@ -115,7 +115,7 @@ def describe(
 
 
 def _targets(models: int, canaries: int) -> Array:
-    """Which models are targets: all where that is affordable, else evenly spread ones."""
+    """Return which models are targets: all where that is affordable, else evenly spread ones."""
     target_count = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
     return np.unique(np.linspace(0, models - 1, target_count).round().astype(int))
 

@@ -57,7 +57,7 @@ class GameModels:
 
     @property
     def are_classified(self) -> bool:
-        """Whether canaries are records of classes, or of losses alone."""
+        """True if canaries are records of classes, or of losses alone."""
         if self.insertion.planting.canaries.records is None:
             return False
         return self.labels is None or self.labels.dtype.kind in "iu"

@@ -35,7 +35,7 @@ def provenance(*, command: str, seed: int, config_sha256: str, device: str, thre
 
 
 def of_settings(settings: Settings, config: str) -> Provenance:
-    """That of an audit whose settings are `config` as canonical text."""
+    """Return the provenance of an audit whose settings are `config` as canonical text."""
     return provenance(
         command=settings.command,
         seed=settings.seed,

@@ -54,7 +54,7 @@ def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTabl
 
 
 def absences(table: RecordTable) -> list[str]:
-    """What the tables of groups cannot show, in words: a sentence for each column with values that no canary has."""
+    """Return what the tables of groups cannot show, in words: a sentence for each column with values that no canary has."""
     sentences = []
     for column, values in table.absent.items():
         if values:

@@ -52,7 +52,7 @@ class Rehearsal:
     references: int
 
     def failure(self, planned_attack: PlannedAttack, included: Array) -> str:
-        """Why an attack cannot score the canaries with these coins of references `(references, m)`; "" where it can."""
+        """Return why an attack cannot score the canaries with these coins of references `(references, m)`; "" where it can."""
         coins = np.concatenate([np.zeros((1, included.shape[1]), dtype=bool), included])
         planting = replace(self.insertion.planting, canaries=self.canaries, included=coins, runs=1)
         play = replace(self.insertion.play, runs=1)
@@ -110,7 +110,7 @@ def _playable(insertion: Insertion, models: Any) -> Insertion:
 
 
 def rehearse(insertion: Insertion, steps: int, models: Any) -> Rehearsal:
-    """What the signals of a few untrained models look like, for as many models as the game trains.
+    """Return what the signals of a few untrained models look like, for as many models as the game trains.
 
     Raises:
         ConfigError: the model does not fit the data.
@@ -237,7 +237,7 @@ class _Repeating:
         return _repeated(self.ensemble.gradient_norms(_first(records)), records.inputs)
 
     def representations(self, records: Records) -> _Inside | None:
-        """What the last linear layer makes of the records."""
+        """Return what the last linear layer makes of the records."""
         inside = self.ensemble.representations(_first(records))
         if inside is None:
             return None
@@ -281,7 +281,7 @@ def _repeat(count: int) -> Array:
 
 
 def _executed() -> Executed:
-    """Nothing was executed and nothing measured."""
+    """Return the record of a training in which nothing was executed and nothing measured."""
     unknown = np.full(MODELS, np.nan)
     return Executed(
         steps=0,

@@ -92,7 +92,7 @@ def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
 
 
 def data_summary(dataset: Dataset) -> DataSummary:
-    """What was read, in one row."""
+    """Return what was read, in one row."""
     shape = dataset.train.inputs.shape[1:]
     return DataSummary(
         name=dataset.name,

@@ -20,7 +20,7 @@ from audit.experiment.utility import utility
 def run(
     experiment: Experiment, store: Store, progress: Progress
 ) -> tuple[tuple[MechanismResult, ...], tuple[GameOutcome, ...]]:
-    """What the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
+    """Return what the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     design, material, budget, execution = experiment.design, experiment.material, experiment.budget, experiment.execution
     dataset, delta = material.dataset, budget.delta
     stated = {recipe.name: hypothesis.state(recipe, delta) for recipe in design.recipes}

@@ -95,7 +95,7 @@ class Settings:
 
     @property
     def names(self) -> RecordKey:
-        """What names records in the report."""
+        """Return what names records in the report."""
         return self._key
 
     @property
@@ -127,7 +127,7 @@ class Settings:
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
 
     def timestamp(self) -> str:
-        """When the audit was started."""
+        """Return when the audit was started."""
         if self.created is not None:
             return self.created
         epoch = os.environ.get("SOURCE_DATE_EPOCH")

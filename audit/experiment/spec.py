@@ -58,7 +58,7 @@ class Recipe:
 
     @property
     def run_event(self) -> Event:
-        """What the trainer executes."""
+        """Return what the trainer executes."""
         return self.mechanism if self.executed is None else self.executed
 
 
@@ -112,13 +112,13 @@ class Play:
         return self.access if self.recorded is None else self.recorded
 
     def signals(self, source_names: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
-        """What is read off every model of which so much is released: all that attacks need, and signals for other figures."""
+        """Return the signals to read of models of which so much is released: those of attacks and of other figures."""
         needs = {signal for attack in self.attacks for signal in attack.attack.needs.of(source_names) or ()}
         return tuple(sorted(needs | self.party_signals | besides, key=lambda signal: signal.key))
 
     @property
     def bounds(self) -> int:
-        """How many bounds the game has for one recipe."""
+        """Return how many bounds the game has for one recipe."""
         return len(self.estimators) if self.stops else sum(len(attack.estimators) for attack in self.attacks)
 
     @property
@@ -136,7 +136,7 @@ class Play:
         return [part[start : start + size] for part in parts for start in range(0, len(part), size)]
 
     def looks(self, size: int) -> int:
-        """How often the game can end: once, or after each job of targets."""
+        """Return how often the game can end: once, or after each job of targets."""
         return -(-self.runs // size) if self.stops else 1
 
 
@@ -167,17 +167,17 @@ class AuditDesign:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the cover says of trainings that are not the same to all parties."""
+        """Return what the cover says of trainings that are not the same to all parties."""
         return tuple(dict.fromkeys(f"{recipe.trained_as}: {recipe.remark}." for recipe in self.recipes if recipe.remark))
 
     @property
     def stops(self) -> bool:
-        """Whether training may end early, so that all numbers are the most there can be."""
+        """True if training may end early, so that all numbers are the most there can be."""
         return any(play.stops for play in self.plays)
 
     @property
     def bounds(self) -> int:
-        """How many bounds share the error."""
+        """Return how many bounds share the error."""
         return sum(play.bounds for _, play in self.pairs)
 
     @property

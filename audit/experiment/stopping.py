@@ -53,11 +53,11 @@ class Watch:
 
     @property
     def ends(self) -> bool:
-        """Whether the game can end before all of its runs are trained."""
+        """True if the game can end before all of its runs are trained."""
         return bool(self.estimators)
 
     def proves(self, scores: Sequence[Scores]) -> bool:
-        """Whether the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
+        """True if the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
         _, evidence = self._process(scores)
         return any(row.proved is not None for row in evidence)
 
@@ -82,7 +82,7 @@ class Watch:
         return tuple(bound for bound, _ in watches), tuple(item for _, evidence in watches for item in evidence)
 
     def _control(self, scores: Sequence[Scores], seed: Seed) -> NegativeControl:
-        """How often the same bets on fresh coins, the same for all attacks, prove leakage; see `measure.negative_control`.
+        """Return how often the same bets prove leakage on fresh coins, shared by all attacks; see `measure.negative_control`.
 
         Trials are shuffled as well, so that pairs are exchangeable whatever ended the sample.
         """
@@ -97,7 +97,7 @@ class Watch:
 
 
 def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> Watch:
-    """What a game is asked while its target runs finish: nothing where it does not stop."""
+    """Return what a game is asked while its target runs finish: nothing where it does not stop."""
     return Watch(
         estimators=anytime(play.estimators) if play.stops else (),
         claims=claims,

@@ -42,7 +42,7 @@ def scores_parquet(report: AuditReport, outcomes: Sequence[GameOutcome]) -> byte
 
 
 def environment(report: AuditReport, seconds: float) -> bytes:
-    """What the run ran on and how long it took; kept apart from the report, which must not depend on either."""
+    """Return what the run ran on and how long it took; kept apart from the report, which must not depend on either."""
     value = {
         "packages": dict(report.provenance.packages),
         "python": report.provenance.python,

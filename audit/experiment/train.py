@@ -87,7 +87,7 @@ def spread_over(steps: int) -> tuple[int, ...]:
 
 
 def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_enough: Callable[[int], bool]) -> int:
-    """How many of the jobs count, from the first: all, or as many as were enough.
+    """Return how many of the jobs count, from the first: all, or as many as were enough.
 
     Jobs that the store holds are not run again, others are stored as they finish. `is_enough` is asked in the order of jobs,
     so where it ends does not depend on which finished first, or in which process: a job that finished ahead of its turn
@@ -127,7 +127,7 @@ class _InOrder:
     count: int = 0
 
     def advance(self) -> bool:
-        """Whether the jobs that count are known."""
+        """True if the jobs that count are known."""
         while self.count < len(self.keys) and self.keys[self.count] not in self.lacking:
             self.count += 1
             if self.is_enough(self.count):

@@ -85,8 +85,8 @@ def _r2(labels: Array, logits: Array) -> float:
 
 def _perplexity(labels: Array, log_probabilities: Array) -> float:
     """Exponential of the mean loss over all predicted tokens."""
-    predicted = texts.supervised(labels)
-    return float(np.exp(-log_probabilities[predicted].mean())) if predicted.any() else float("nan")
+    is_target = texts.supervised(labels)
+    return float(np.exp(-log_probabilities[is_target].mean())) if is_target.any() else float("nan")
 
 
 CLASSIFICATION: dict[str, Callable[[Array, Array], float]] = {"accuracy": _accuracy, "macro-F1": _macro_f1, "AUC": _auc}

@@ -82,7 +82,7 @@ class Federated:
 
     @property
     def remark(self) -> str:
-        """Who is protected from whom, in a sentence for the cover."""
+        """Return who is protected from whom, in a sentence for the cover."""
         return REMARKS[self.noise]
 
     def event(self, setting: MechanismSetting) -> Event:
@@ -131,7 +131,7 @@ class Federated:
         if noisy is None:
             return (Observer(access=Access.EACH_UPDATE, event=event),)
 
-        def seen(access: Access, multiplier: float) -> Observer:
+        def observer(access: Access, multiplier: float) -> Observer:
             steps = dp_sgd(
                 noise_multiplier=multiplier, clip_norm=noisy.clip_norm, sample_rate=1.0, steps=noisy.steps, unit="client"
             )
@@ -142,9 +142,9 @@ class Federated:
             return Observer(access=Access.RELEASED_MODELS, event=event), Observer(access=Access.EACH_UPDATE, event=bare)
         if self.noise == "distributed":
             share = noisy.noise_multiplier / math.sqrt(self.replies)
-            return Observer(access=Access.SECURE_SUM, event=event), seen(Access.EACH_UPDATE, share)
-        own = seen(Access.EACH_UPDATE, noisy.noise_multiplier)
-        return seen(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients)), own
+            return Observer(access=Access.SECURE_SUM, event=event), observer(Access.EACH_UPDATE, share)
+        client_update = observer(Access.EACH_UPDATE, noisy.noise_multiplier)
+        return observer(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients)), client_update
 
 
 PLUGIN = Federated

@@ -154,19 +154,19 @@ class Adapter:
         )
         try:
             with seeded_stream(seed):
-                adapted: nn.Module = library.get_peft_model(module, config)
+                adapter_model: nn.Module = library.get_peft_model(module, config)
         except ValueError as error:
             names = sorted({path.rpartition(".")[2] for path, layer in _linear_layers(module)})
             raise ConfigError(
                 f"language_model.adapter.layers {list(self.layers)}: {error}. The model has: {', '.join(names)}"
             ) from error
-        return adapted
+        return adapter_model
 
 
 def takes_positions(module: nn.Module) -> bool:
     """Return whether the model can be given the positions of tokens, one row for each record."""
-    adapted: Any = module
-    bare = adapted.get_base_model() if hasattr(module, "get_base_model") else adapted
+    adapter_model: Any = module
+    bare = adapter_model.get_base_model() if hasattr(module, "get_base_model") else adapter_model
     return "position_ids" in inspect.signature(bare.forward).parameters
 
 

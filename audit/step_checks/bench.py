@@ -95,7 +95,7 @@ class Bench:
 
     @cached_property
     def random(self) -> bool:
-        """Whether the step is random without noise, as dropout makes it."""
+        """True if the step is random without noise, as dropout makes it."""
         batch, setting = rows(self.sample, slice(0, 5)), self.quiet()
         if not self.adjusts("noise_multiplier"):
             return False
@@ -104,7 +104,7 @@ class Bench:
 
     @cached_property
     def repeatable(self) -> bool:
-        """Whether equal calls give equal releases, so that a difference of releases is due to the records."""
+        """True if equal calls give equal releases, so that a difference of releases is due to the records."""
         batch, setting = rows(self.sample, slice(0, 5)), self.quiet()
         return distance(self.release(batch, setting), self.release(batch, setting)) <= self.tolerance(setting, batch)
 

@@ -17,9 +17,9 @@ def refuse_bomb(entries: Sequence[zipfile.ZipInfo], size: int, name: str) -> Non
 
     Packed entries say how much they unpack to, and are read no further. Entries that are stored as they are may overlap.
     """
-    packed = sum(entry.file_size for entry in entries if entry.compress_type != zipfile.ZIP_STORED)
-    if packed > MOST_PACKED:
-        raise DataError(f"{name} is refused: it unpacks to {packed:,} bytes; expected at most {MOST_PACKED:,} that are packed")
+    packed_bytes = sum(entry.file_size for entry in entries if entry.compress_type != zipfile.ZIP_STORED)
+    if packed_bytes > MOST_PACKED:
+        raise DataError(f"{name} is refused: it unpacks to {packed_bytes:,} bytes; expected at most {MOST_PACKED:,}")
     stored = sum(entry.file_size for entry in entries if entry.compress_type == zipfile.ZIP_STORED)
     if stored > size:
         raise DataError(f"{name} is refused: its entries say that they hold {stored:,} bytes, in a file of {size:,}")

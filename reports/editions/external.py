@@ -168,7 +168,7 @@ def _roc(curve: RocCurve) -> RocCurve:
 
 
 def _records(curve: RocCurve, start: int, end: int) -> int:
-    """How many records lie between two points."""
+    """Return how many records lie between two points."""
     members = (curve.tpr[end] - curve.tpr[start]) * curve.members
     return round(members + (curve.fpr[end] - curve.fpr[start]) * curve.nonmembers)
 

@@ -27,13 +27,13 @@ def name(mechanism: MechanismResult, game: GameResult) -> str:
 
 
 def blocks(stopping: Watched, drawing: Plan | None) -> list[Block]:
-    """How training went, and the drawing where there is evidence to draw."""
+    """Return how training went, and the drawing where there is evidence to draw."""
     paragraph = Paragraph(text=(Strong(say("evidence.stopping")), sentence(stopping)))
     return [paragraph, *([figure_block(drawing)] if drawing is not None else [])]
 
 
 def sentence(stopping: Watched) -> str:
-    """How training went, in words."""
+    """Return how training went, in words."""
     plan = say("evidence.up_to_were_planned_and", many=many("noun.run", stopping.planned))
     if not stopping.evidence:
         return say("evidence.nothing_is_claimed_that_these", plan=plan)

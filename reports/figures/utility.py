@@ -19,7 +19,7 @@ ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
 
 
 def utility(report: AuditReport) -> Plan:
-    """What each training is good for, side by side."""
+    """Return what each training is good for, side by side."""
     rows = [(mechanism.name, metric) for mechanism in headline.by_gravity(report) for metric in mechanism.utility]
     owners = list(dict.fromkeys(owner for owner, _ in rows))
     panels = _panels(rows)

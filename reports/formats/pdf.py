@@ -99,7 +99,7 @@ def start_time(report: AuditReport) -> datetime:
 
 
 def content(report: AuditReport, pages: Sequence[Section]) -> dict[str, Any]:
-    """What the template is given: every text and every table cell, and no number left to format."""
+    """Return what the template is given: every text and every table cell, and no number left to format."""
     day = start_time(report)
     date = say("date", day=day.day, month=say("date.months").split("|")[day.month - 1], year=day.year)
     words = {key.removeprefix("document."): say(key) for key in TEMPLATE_WORDS}

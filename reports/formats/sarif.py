@@ -49,7 +49,7 @@ class Sarif:
 
 
 def _level(finding: Judgement) -> str:
-    """How grave a finding is to code scanning, "" where it is none."""
+    """Return how grave a finding is to code scanning, "" where it is none."""
     if finding.state is JudgementState.FAILS:
         return "error"
     return "warning" if finding.state is JudgementState.OPEN and finding.rule in ("AU001", "AU002") else ""

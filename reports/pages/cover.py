@@ -61,7 +61,7 @@ def picture(report: AuditReport) -> str:
 
 
 def claim(report: AuditReport, head: Headline | None) -> Text:
-    """How the claim stands; marked as open where a note is."""
+    """Return how the claim stands; marked as open where a note is."""
     if head is None:
         return (Strong(f"{say('verdict.none')}{say('separator.sentences')}"), without_claim.reason(report))
     outcome = head.verdict.outcome
@@ -83,14 +83,14 @@ def _in_words(head: Headline) -> str:
 
 
 def _refutation(bound: LowerBound | None) -> str:
-    """What a refuted claim means: for a bound inside a family the curve that was claimed, not an epsilon of the run."""
+    """Return what a refuted claim means: for a bound inside a family the curve that was claimed, not an epsilon of the run."""
     if bound is None or bound.family is None:
         return say("cover.the_attacks_prove_more_than")
     return say("cover.the_scores_refute_the_claimed", family=named.family(bound.family))
 
 
 def _assumptions(mechanism: MechanismResult) -> str:
-    """How many of the assumptions stand on a test, so that a good verdict cannot hide those that do not."""
+    """Return how many of the assumptions stand on a test, so that a good verdict cannot hide those that do not."""
     stand = Counter(check.status for check in mechanism.checks)
     words = {
         Status.FAILED: say("status.failed"),
@@ -206,7 +206,7 @@ def _capital(text: str) -> str:
 
 
 def unprotected_blocks(report: AuditReport, head: Headline) -> tuple[Block, ...]:
-    """What trainings without a claim give away, beside the one the cover speaks of."""
+    """Return what trainings without a claim give away, beside the one the cover speaks of."""
     blocks: list[Block] = []
     for mechanism in headline.without_claims(report):
         best = headline.free(mechanism) or headline.in_family(mechanism)
@@ -246,7 +246,7 @@ def _rate(mechanism: MechanismResult, name: str) -> str | None:
 
 
 def identity(report: AuditReport) -> Table:
-    """What was audited, on which data, when and by which version."""
+    """Return what was audited, on which data, when and by which version."""
     words = {
         "run": say("cover.trained_and_audited_here"),
         "model": say("cover.a_trained_model_as_given"),
@@ -277,7 +277,7 @@ def identity(report: AuditReport) -> Table:
 
 
 def _engagement(report: AuditReport) -> list[tuple[Text, ...]]:
-    """What the owner declares of the audit; the release context is named as missing where nobody states it."""
+    """Return what the owner declares of the audit; the release context is named as missing where nobody states it."""
     engagement = report.engagement or Engagement()
     statements = {
         say("cover.system"): engagement.system,

@@ -66,7 +66,7 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
 
 
 def summary(report: AuditReport) -> Section:
-    """What was claimed, tried, found and left out, without a formula."""
+    """Return what was claimed, tried, found and left out, without a formula."""
     games = [game for mechanism in report.mechanisms for game in mechanism.games]
     attacks = sorted({attack.scorer for game in games for attack in game.attacks})
     has_claims = any(mechanism.claims for mechanism in report.mechanisms)
@@ -180,7 +180,7 @@ def _claim_in_words(mechanism: MechanismResult) -> str:
 
 
 def _allows(mechanism: MechanismResult) -> str:
-    """What the tightest claim leaves an attack, so that a large epsilon cannot look like much."""
+    """Return what the tightest claim leaves an attack, so that a large epsilon cannot look like much."""
     claim = headline.tightest(mechanism)
     if claim is None:
         return ""
@@ -273,7 +273,7 @@ def ledger(report: AuditReport) -> tuple[Section, ...]:
 
 
 def utility(report: AuditReport) -> Section:
-    """What the trainings are good for."""
+    """Return what the trainings are good for."""
     drawing = figures.planned(report).get("utility")
     blocks = or_missing(
         drawing,
@@ -326,7 +326,7 @@ def _limit(mechanism: MechanismResult, check: Check) -> Text:
 
 
 def reproduce(report: AuditReport) -> Section:
-    """How to get the same report again and how to check this copy."""
+    """Return how to get the same report again and how to check this copy."""
     provenance = report.provenance
     packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(provenance.packages))
     rows: list[tuple[Text, ...]] = [
@@ -369,7 +369,7 @@ def reproduce(report: AuditReport) -> Section:
 
 
 def _origins(report: AuditReport) -> list[Block]:
-    """Where the settings came from: the file in a sentence, whatever overrode it in a table."""
+    """Return where the settings came from: the file in a sentence, whatever overrode it in a table."""
     sources = [source for _, source in report.origins if source != "default"]
     if not sources:
         return []

@@ -108,7 +108,7 @@ def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
 
 
 def policy(report: AuditReport) -> Text:
-    """Whether the gates of the release policy hold; those that do not by name."""
+    """Return whether the gates of the release policy hold; those that do not by name."""
     if not report.policy:
         return say("policy.none")
     failures = [gate for gate in report.policy if not gate.met]
@@ -127,7 +127,7 @@ def policy(report: AuditReport) -> Text:
 
 
 def trust(report: AuditReport) -> Text:
-    """Whether the split can be trusted."""
+    """Return whether the split can be trusted."""
     basis = answer.trust(report)
     lines = [say("trust.coins" if basis.by_coins else "trust.split")]
     if basis.by_coins:
@@ -142,7 +142,7 @@ def trust(report: AuditReport) -> Text:
 
 
 def stronger_audit(report: AuditReport) -> str:
-    """What would make the answer stronger, in numbers."""
+    """Return what would make the answer stronger, in numbers."""
     requirement = answer.stronger(report)
     if requirement is None:
         return ""

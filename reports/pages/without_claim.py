@@ -46,7 +46,7 @@ def finest(mechanism: MechanismResult) -> Finest | None:
 
 
 def reason(report: AuditReport) -> str:
-    """Why the cover has no verdict."""
+    """Return why the cover has no verdict."""
     if headline.has_coins(report):
         return say("unclaimed.nobody_stated_an_so_nothing")
     return say("unclaimed.the_figures_say_how_well")

@@ -76,7 +76,7 @@ def spreads(evaluation: Evaluation) -> Table:
 
 
 def thresholds(evaluation: Evaluation) -> Table:
-    """What thresholds realise that an adversary sets without the target."""
+    """Return what thresholds realise that an adversary sets without the target."""
     rows: list[tuple[Text, ...]] = [
         (
             target(threshold.nominal_fpr),
@@ -161,7 +161,7 @@ def units(evaluation: Evaluation) -> Table:
 
 
 def _targets_text(evaluation: Evaluation) -> str:
-    """Which models were targets, as the beginning of a sentence."""
+    """Return which models were targets, as the beginning of a sentence."""
     if not evaluation.spared:
         return say("models.each_of", many=many("noun.trained_model", evaluation.targets))
     return say(
@@ -172,7 +172,7 @@ def _targets_text(evaluation: Evaluation) -> str:
 
 
 def _again(evaluation: Evaluation) -> str:
-    """Whether targets agree on who is exposed, in a sentence."""
+    """Return whether targets agree on who is exposed, in a sentence."""
     if evaluation.reproducibility is None or evaluation.chance is None:
         return say("models.no_record_was_found_at", percent=percent(evaluation.at_fpr))
     return say(

@@ -117,7 +117,7 @@ def _record(mechanism: Event) -> str:
 
 
 def mechanism_table(mechanism: MechanismResult) -> Table | None:
-    """What happens to the data, or None where the training is not known."""
+    """Return what happens to the data, or None where the training is not known."""
     if mechanism.mechanism is None:
         return None
     return Table(

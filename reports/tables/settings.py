@@ -8,7 +8,7 @@ from reports.words.language import say
 
 
 def settings(report: AuditReport) -> Table | None:
-    """What differs from the defaults, or None where the report does not say."""
+    """Return what differs from the defaults, or None where the report does not say."""
     parts: dict[str, list[tuple[str, str]]] = {}
     for path, value in report.settings:
         part, key = _split(path)

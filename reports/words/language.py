@@ -106,7 +106,7 @@ def many(key: str, number: int) -> str:
 
 
 def recorded(text: str) -> str:
-    """What a report records in English, in the language of the document; what nobody translated stays as it is.
+    """Return what a report records in English, in the language of the document; what nobody translated stays as it is.
 
     >>> recorded("add or remove one record")
     'add or remove one record'

@@ -43,42 +43,42 @@ def _or_as_given(prefix: str, name: str, words: str = "") -> str:
 
 
 def verdict_title(outcome: Outcome) -> str:
-    """What became of a claim, as a heading."""
+    """Return what became of a claim, as a heading."""
     return say(f"verdict.{outcome.value}")
 
 
 def outcome_word(outcome: Outcome) -> str:
-    """What became of a claim, inside a sentence."""
+    """Return what became of a claim, inside a sentence."""
     return say(f"outcome.{outcome.value}")
 
 
 def outcome_mark(outcome: Outcome | None) -> Mark:
-    """What became of a claim, in a table."""
+    """Return what became of a claim, in a table."""
     return Mark(say("outcome.none"), Tone.PLAIN) if outcome is None else Mark(outcome_word(outcome), OUTCOME_TONES[outcome])
 
 
 def status_mark(status: Status) -> Mark:
-    """How an assumption stands."""
+    """Return how an assumption stands."""
     return Mark(say(f"status.{status.value}"), _STATUS_TONES[status])
 
 
 def coverage_mark(status: str) -> Mark:
-    """Whether a class of attack was run."""
+    """Return whether a class of attack was run."""
     return Mark(coverage_word(status), _COVERAGE_TONES.get(status, Tone.PLAIN))
 
 
 def coverage_word(status: str) -> str:
-    """Whether a class of attack was run, inside a sentence."""
+    """Return whether a class of attack was run, inside a sentence."""
     return _or_as_given("coverage", status.replace(" ", "_"))
 
 
 def adjacency(relation: Adjacency) -> str:
-    """What may differ between neighbouring data sets."""
+    """Return what may differ between neighbouring data sets."""
     return say(f"adjacency.{relation.value}")
 
 
 def sees(access: Access) -> str:
-    """What an adversary with this access sees, after "the"."""
+    """Return what an adversary with this access sees, after "the"."""
     return _or_as_given("sees", access.name, access.words)
 
 
@@ -94,7 +94,7 @@ def question(access: Access) -> str:
 
 
 def assumption(assume: Assumption) -> str:
-    """What a bound takes for granted."""
+    """Return what a bound takes for granted."""
     return say(f"assumption.{assume.value}")
 
 
@@ -109,7 +109,7 @@ def gate(name: str) -> str:
 
 
 def utility_basis(kind: str) -> str:
-    """What utility figures of a kind of report are measured on."""
+    """Return what utility figures of a kind of report are measured on."""
     return say("utility.of_run" if kind == "run" else "utility.of_records")
 
 
@@ -169,7 +169,7 @@ def _runs(rules: Game) -> str:
 
 
 def _own_models(references: int) -> str:
-    """What the attacker trained."""
+    """Return what the attacker trained."""
     if references == 0:
         return ""
     return say("game.one_reference") if references == 1 else say("game.references", references=count(references))

@@ -40,7 +40,7 @@ def _spoken(text: str) -> str:
 
 
 def not_measured() -> str:
-    """What stands in the place of a number that there is not."""
+    """Return what stands in the place of a number that there is not."""
     return say("number.not_measured")
 
 

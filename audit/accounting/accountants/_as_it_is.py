@@ -48,7 +48,7 @@ def add_remove_only(name: str, adjacency: Adjacency) -> None:
 
 
 def opacus(kind: str, mechanism: Event, *, delta: float, adjacency: Adjacency, note: str = NOTE) -> Claim:
-    """What Opacus' accountant `kind` states for a history of (noise multiplier, sample rate, steps)."""
+    """Return what Opacus' accountant `kind` states for a history of (noise multiplier, sample rate, steps)."""
     add_remove_only("Opacus", adjacency)
     history = list(phases(mechanism))
     class_name = {"RDP": "RDPAccountant", "PRV": "PRVAccountant", "GDP": "GaussianAccountant"}[kind]

@@ -35,7 +35,7 @@ _ALLOWANCE = 1e-6  # relative: what both computations may differ by through roun
 
 
 def contradiction(event: Event, delta: float, adjacency: Adjacency, bracket: tuple[float, float]) -> str:
-    """Why a bracket cannot be right, "" where nothing speaks against it."""
+    """Return why a bracket cannot be right, "" where nothing speaks against it."""
     low, high = bracket
     if not low <= high:
         return f"its ends are {low:g} and {high:g}"

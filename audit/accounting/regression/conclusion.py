@@ -72,7 +72,7 @@ class Conclusion:
 
 
 def conclude(results: Sequence[Result], *, minimum: int = 1, baseline: Mapping[str, str] | None = None) -> Conclusion:
-    """What the results of one accountant amount to; `baseline` is the finding of each case that is known and let pass."""
+    """Return the conclusion from one accountant's results; `baseline` is the finding of each case that is let pass."""
     baselines = baseline or {}
     wrong = [result for result in results if result.finding is CaseFinding.WRONG]
     fresh = tuple(result for result in wrong if baselines.get(result.case.id) != result.finding)
@@ -102,7 +102,7 @@ def shortfall(result: Result) -> float:
 
 
 def is_informative(result: Result) -> bool:
-    """Whether a case of a bracket was answered by a claim that is neither 0 nor infinite."""
+    """True if a case of a bracket was answered by a claim that is neither 0 nor infinite."""
     return result.case.kind == "bracket" and math.isfinite(result.epsilon) and result.epsilon > 0
 
 

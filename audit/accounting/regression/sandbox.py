@@ -16,7 +16,7 @@ class TooLongError(Exception):
 
 @contextmanager
 def limits(seconds: float, *, more_bytes: int) -> Iterator[None]:
-    """So many seconds of CPU, and so much more memory than is in use; what goes beyond either raises.
+    """Limit CPU seconds, and memory beyond what is in use; what exceeds either raises.
 
     Works on the main thread only; elsewhere, and where the system has no such timer, there are no limits.
 

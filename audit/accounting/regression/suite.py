@@ -154,7 +154,7 @@ def run(
     seconds: float = SECONDS,
     progress: Callable[[Result], None] | None = None,
 ) -> tuple[Result, ...]:
-    """What every case says about the accountant; a case that takes more than `seconds` of CPU is a CRASH.
+    """Return what every case says about the accountant; a case that takes more than `seconds` of CPU is a CRASH.
 
     The limits on time and memory work on the main thread only (elsewhere there are none).
     """
@@ -167,7 +167,7 @@ def run(
 
 
 def judge(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Result:
-    """What one case says about the accountant."""
+    """Return what one case says about the accountant."""
     return settle(case, ask(accountant, case, seconds=seconds), side_of(accountant))
 
 
@@ -192,7 +192,7 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Case
 
 
 def settle(case: Case, answer: CaseAnswer, side: Side) -> Result:
-    """What an answer says about whoever gave it, whose figures claim to lie on that side of the truth."""
+    """Return what an answer says about whoever gave it, whose figures claim to lie on that side of the truth."""
     if not answer.failure:
         return dataclasses.replace(verdict(case, answer.epsilons, side=side), seconds=answer.seconds)
     finding = CaseFinding.UNSUPPORTED if answer.failure == "unsupported" else CaseFinding.CRASH
@@ -202,7 +202,7 @@ def settle(case: Case, answer: CaseAnswer, side: Side) -> Result:
 
 
 def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> Result:
-    """What stated epsilons say, without asking anybody.
+    """Return what stated epsilons say, without asking anybody.
 
     An estimate is judged like an upper bound, since people will use it as one. A lower bound is WRONG above the bracket
     instead of below. A relation that fails is only LOOSE where both claims are proven to be safe, or claim a lower bound.

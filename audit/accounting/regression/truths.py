@@ -32,12 +32,12 @@ class Truth:
 
     @property
     def is_point(self) -> bool:
-        """Whether the method knows the very epsilon."""
+        """True if the method knows the very epsilon."""
         return self.low == self.high
 
 
 def agrees(case: Case, truth: Truth) -> bool:
-    """Whether a bracket and what is known of the truth have a point in common, up to the judge's own rounding."""
+    """True if a bracket and what is known of the truth have a point in common, up to the judge's own rounding."""
     return truth.low <= case.upper * (1 + ROUNDING) + 1e-12 and case.lower <= truth.high * (1 + ROUNDING) + 1e-12
 
 
@@ -51,11 +51,11 @@ def read(folder: Path, cases: Sequence[Case]) -> dict[str, Truth]:
     if not path.exists():
         return {}
     try:
-        stored = json.loads(path.read_text())
+        file_rows = json.loads(path.read_text())
         return {
             case.id: Truth(method=row["method"], low=float(number(row["low"])), high=float(number(row["high"])))
             for case in cases
-            if "method" in (row := stored.get(case.id, {})) and row["question"] == question(case)
+            if "method" in (row := file_rows.get(case.id, {})) and row["question"] == question(case)
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
@@ -66,15 +66,15 @@ def read(folder: Path, cases: Sequence[Case]) -> dict[str, Truth]:
 def section(cases: Sequence[Case], truths: Mapping[str, Truth]) -> list[str]:
     """The part of the page that says who judged the judge."""
     brackets = [case for case in cases if case.kind == "bracket"]
-    judged = [case for case in brackets if case.id in truths]
-    against = [case.id for case in judged if not agrees(case, truths[case.id])]
-    counts = Counter((truths[case.id].method, truths[case.id].is_point) for case in judged)
+    judged_cases = [case for case in brackets if case.id in truths]
+    against = [case.id for case in judged_cases if not agrees(case, truths[case.id])]
+    counts = Counter((truths[case.id].method, truths[case.id].is_point) for case in judged_cases)
     outcome = f"these were CONTRADICTED: {', '.join(against)}" if against else "none was contradicted"
     lines = [
         "## Who judges the brackets",
         "",
         "That our reference is EXACT says nothing: the brackets are its own. They were held against methods that share no code "
-        f"with it (`tests/accounting/truths`): {len(judged)} of {len(brackets)} brackets were judged, and "
+        f"with it (`tests/accounting/truths`): {len(judged_cases)} of {len(brackets)} brackets were judged, and "
         f"{outcome}. The slow suite computes them again, and the composed sampled Gaussian at fifty digits.",
         "",
         "| method | what it knows | cases |",

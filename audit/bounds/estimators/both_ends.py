@@ -54,7 +54,7 @@ class BothEnds:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether one of the tests refutes (epsilon, delta)-DP."""
+        """True if one of the tests refutes (epsilon, delta)-DP."""
         ranking = _ranking(scores, delta, confidence)
         return both_ends.refutes(ranking, epsilon, delta, 1 - confidence)
 

@@ -46,7 +46,7 @@ class ClopperPearson:
 
     @property
     def nested_in_delta(self) -> bool:
-        """Whether whatever refutes one delta refutes less: not where the threshold is chosen for one delta."""
+        """True if whatever refutes one delta refutes less: not where the threshold is chosen for one delta."""
         return self.threshold_by != "split"
 
     @property

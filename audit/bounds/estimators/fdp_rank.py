@@ -85,7 +85,7 @@ class FdpRank:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
+        """True if the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
         ranking, mechanism, significance = _ranking(scores, delta, confidence), _mechanism(scores), 1 - confidence
         signal = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
         if math.isinf(signal):

@@ -80,7 +80,7 @@ class Gaussian:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether the statistic refutes the mu-GDP that has `epsilon` at `delta`."""
+        """True if the statistic refutes the mu-GDP that has `epsilon` at `delta`."""
         ranking = _ranking(scores, delta, confidence)
         significance, members = 1 - confidence, int(ranking.sum())
         by_simulation = self._affords_simulation(members, len(ranking) - members, significance)

@@ -73,7 +73,7 @@ class OneRun:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether one of the registered counts refutes (epsilon, delta)-DP."""
+        """True if one of the registered counts refutes (epsilon, delta)-DP."""
         guesses, correct = self._counts(scores, delta, confidence)
         coins, significance = len(scores.values), 1 - confidence
         if self.calibration == "joint":

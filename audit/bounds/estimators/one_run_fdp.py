@@ -81,7 +81,7 @@ class OneRunFdp:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
+        """True if one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
         mechanism = self._mechanism(scores)
         guesses, correct = self._counts(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta)

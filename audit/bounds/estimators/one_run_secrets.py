@@ -74,7 +74,7 @@ class OneRunSecrets:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether the registered counts refute (epsilon, delta)-DP."""
+        """True if the registered counts refute (epsilon, delta)-DP."""
         walk = self._walk(scores)
         converted, delta_converted = self._pairs(scores.game, delta)(epsilon)
         claim = SecretWalk(

@@ -84,7 +84,7 @@ class ProductChannel:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
+        """True if one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
         guesses, correct = self._counts(scores, delta, confidence)
         curve = _Family(name=self.family, mechanism=_mechanism(self.family, scores), delta=delta)
         at = curve.with_epsilon(epsilon)
@@ -132,7 +132,7 @@ class _Family:
 
     @property
     def largest(self) -> float:
-        """Where a search ends."""
+        """Return where a search ends."""
         return 1 / dp_sgd_curve.LEAST_NOISE if self.mechanism is not None else 60.0
 
     def epsilon(self, parameter: float) -> float:
@@ -149,14 +149,14 @@ class _Family:
         return tradeoff.mu_of_gdp(epsilon, self.delta) if self.name == "gdp" else epsilon
 
     def parameter(self, parameter: float) -> float | None:
-        """What a report names: mu, the noise multiplier, or nothing."""
+        """Return what a report names: mu, the noise multiplier, or nothing."""
         if self.mechanism is not None:
             return self.mechanism.parameter(parameter)
         return parameter if self.name == "gdp" else None
 
     @property
     def family(self) -> str | None:
-        """What a report names: the family, None for any mechanism."""
+        """Return what a report names: the family, None for any mechanism."""
         if self.mechanism is not None:
             return self.mechanism.family
         return None if self.name == "any" else self.name

@@ -75,7 +75,7 @@ class RankExact:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether one of the tests refutes `epsilon` at `delta` (inside the family "gdp": the mu that has it)."""
+        """True if one of the tests refutes `epsilon` at `delta` (inside the family "gdp": the mu that has it)."""
         ranking = self._ranking(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta) if self.family == "gdp" else epsilon
         tests = rank_exact.precedence_tests(ranking, self.ratio)

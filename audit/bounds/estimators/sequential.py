@@ -74,7 +74,7 @@ class Sequential:
         return replace(bound, selected=description if bound.epsilon > 0 else "")
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """Whether `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
+        """True if `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
         against = self._alone(scores, epsilon, delta)
         return against is not None and _ever(sequential.follow(against, *_permutation(scores)), confidence)
 
@@ -91,7 +91,7 @@ class Sequential:
         return bound.epsilon, bound.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
-        """Whether all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
+        """True if all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
         against = self._alone(scores[0], epsilon, delta)
         return against is not None and _ever(_follow(against, scores), confidence)
 
@@ -151,7 +151,7 @@ class Sequential:
         return betting_claims.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
 
     def _parameter(self, parameter: float, mechanism: NoisySteps | None) -> float | None:
-        """What a report names: mu, the noise multiplier, or nothing."""
+        """Return what a report names: mu, the noise multiplier, or nothing."""
         if mechanism is not None:
             return mechanism.parameter(1 / parameter)
         return None if self.family == "any" else parameter

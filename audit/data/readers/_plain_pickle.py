@@ -46,7 +46,7 @@ class _PlainUnpickler(pickle.Unpickler):
     """Containers, numbers, text and byte arrays; any other name that a pickle asks for is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """What stands in for `module.name`; nothing is ever imported."""
+        """Return what stands in for `module.name`; nothing is ever imported."""
         try:
             return _ALLOW_LIST[module, name]
         except KeyError:

@@ -139,7 +139,7 @@ def _run(job: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _shared(path: str) -> tuple[Any, tuple[Any, ...]]:
-    """What all jobs have in common, read with the first job: an error in code that it imports is that job's error."""
+    """Return what all jobs have in common, read with the first job: an error in code that it imports is that job's error."""
     with open(path, "rb") as file:
         shared: tuple[Any, tuple[Any, ...]] = pickle.load(file)  # written by the process that started this one
     return shared

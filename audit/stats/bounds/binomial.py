@@ -54,7 +54,7 @@ def epsilon_of_rates(fpr_upper: ArrayLike, fnr_upper: ArrayLike, delta: float) -
 
 
 def separation_ceiling(members: int, nonmembers: int, delta: float, significance: float) -> float:
-    """What the Clopper-Pearson rectangle proves at one threshold that separates both sides perfectly.
+    """Return what the Clopper-Pearson rectangle proves at one threshold that separates both sides perfectly.
 
     >>> round(separation_ceiling(100, 100, 0.0, 0.05), 3)
     3.281

@@ -118,7 +118,7 @@ def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]],
 
 
 def refutes(ranking: Memberships, epsilon: float, delta: float, significance: float) -> bool:
-    """Whether one of the tests of `bound` refutes (epsilon, delta)-DP; less delta is refuted wherever more is."""
+    """True if one of the tests of `bound` refutes (epsilon, delta)-DP; less delta is refuted wherever more is."""
     design = Design.of(ranking)
     edges = ladder(design)
     if epsilon >= edges[-1]:
@@ -156,7 +156,7 @@ def _limits(design: Design, right: Counts, steps: range) -> Counts:
 
 
 def _rejects(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
-    """Whether it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
+    """True if it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
     exceedances: list[int] = []
     for block in range(_blocks(level)):
         exceedances.append(int(_exceedance_mask(design, pair, limits, block).sum()))
@@ -170,7 +170,7 @@ def _blocks(level: float) -> int:
 
 
 def _significant(exceedances: list[int], level: float) -> bool:
-    """Whether so many draws of each block are few enough.
+    """True if so many draws of each block are few enough.
 
     More blocks refute only what the first of them refutes at the finest level that it serves: tests are nested.
     """
@@ -180,7 +180,7 @@ def _significant(exceedances: list[int], level: float) -> bool:
 
 
 def _exceedance_mask(design: Design, pair: tuple[float, float], limits: Counts, block: int) -> Rows:
-    """Which draws have one of so many right guesses."""
+    """Return which draws have one of so many right guesses."""
     return np.asarray((simulate(design, *pair, block) >= limits).any(axis=1))
 
 
@@ -197,7 +197,7 @@ def ladder(design: Design) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def counts(scores: int) -> Counts:
-    """How many scores are guessed at either end: about `COUNTS` numbers in geometric progression from one
+    """Return how many scores are guessed at either end: about `COUNTS` numbers in geometric progression from one
     score in 200 to half of them, fewer of few scores.
 
     >>> counts(12).tolist()
@@ -246,7 +246,7 @@ def simulate(design: Design, epsilon: float, delta: float, block: int) -> Counts
 
 
 def _right_guesses(design: Design, epsilon: float, delta: float, block: int, rows: Counts | None) -> Counts:
-    """Those of all draws of a block, or of some."""
+    """Return the right guesses of all draws of a block, or of some."""
     members, nonmembers = pair_draws.block(design.members, design.nonmembers, block)
     if rows is not None:
         members, nonmembers = members.only(rows), nonmembers.only(rows)

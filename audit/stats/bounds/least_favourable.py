@@ -45,7 +45,7 @@ class Simulations:
 
 
 def simulations_for(members: int, nonmembers: int, significance: float) -> int:
-    """How many simulations a test at `significance` takes, or 0 where too few fit into the work allowed.
+    """Return how many simulations a test at `significance` takes, or 0 where too few fit into the work allowed.
 
     The same number serves a decade of significances.
     """
@@ -192,7 +192,7 @@ class _PruningTest:
         self.row, self.exceedances = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
 
     def rejects(self, parameter: float) -> bool:
-        """Whether `parameter` is refuted; to be called inside the bracket that earlier answers left."""
+        """True if `parameter` is refuted; to be called inside the bracket that earlier answers left."""
         reaches = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.statistic
         counts = self.exceedances + np.array([int(reaches[self.row < rows].sum()) for rows, _ in self.ranks])
         refutes_claim = all(1 + count <= rank for count, (_, rank) in zip(counts.tolist(), self.ranks, strict=True))

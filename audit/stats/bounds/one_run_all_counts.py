@@ -67,7 +67,7 @@ class Walk:
         return surprise if surprise >= NEVER else _tail(_limit(count, _rate(epsilon), surprise), count, _rate(up_to))
 
     def escape(self, epsilon: float) -> float:
-        """What delta adds to `chance`; falls with epsilon."""
+        """Return what delta adds to `chance`; falls with epsilon."""
         return escape(self.guesses, _rate(epsilon), self.coins, self.delta)
 
     def most_surprising(self, epsilon: float) -> int:
@@ -108,7 +108,7 @@ def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
 
 
 def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
-    """Whether this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
+    """True if this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
 
     An epsilon is refuted where `chance` is at most the error rate less `escape`. Where `escape` would take more than nine
     tenths of it (small epsilons, where coins times delta is large), nine tenths are taken and one of every second count
@@ -196,7 +196,7 @@ def crossing(guesses: Counts, limits: list[int], rate: float) -> float:
 
 
 def escape(guesses: Counts, rate: float, coins: int, delta: float) -> float:
-    """What `delta` adds to the chance of crossing: `coins delta (1 - rate) sum over j of the mean over t < guesses[j] of M(t)`.
+    """Chance of crossing that `delta` adds: `coins delta (1 - rate) sum over j of the mean over t < guesses[j] of M(t)`.
 
     `M(t)` is the largest probability that a Binomial(t, rate) gives to one count, at most `(2 e t rate (1 - rate))^-1/2`. Falls
     as the rate grows.

@@ -60,7 +60,7 @@ def refutes_parameters(
 
 
 def refutes(inverse: Inverse, guesses: Counts, correct: Counts, *, coins: int, significance: float, parameter: float) -> bool:
-    """Whether one of the pre-registered counts refutes the curve of `parameter`.
+    """True if one of the pre-registered counts refutes the curve of `parameter`.
 
     Guarantee: refutes a true curve with probability at most `significance` (Bonferroni over the counts).
     """

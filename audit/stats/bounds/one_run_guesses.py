@@ -46,7 +46,7 @@ def guess_counts(coins: int, fractions: tuple[float, ...]) -> Counts:
 
 
 def refutes(guesses: Counts, correct: Counts, *, coins: int, epsilon: float, delta: float, significance: float) -> bool:
-    """Whether one of the pre-registered counts refutes (epsilon, delta)-DP: `bound_along` at a single pair.
+    """True if one of the pre-registered counts refutes (epsilon, delta)-DP: `bound_along` at a single pair.
 
     Guarantee: refutes a true pair with probability at most `significance` (Bonferroni over the counts).
     """
@@ -99,7 +99,7 @@ def delta_bound(guesses: Counts, correct: Counts, *, coins: int, epsilon: float,
 
 
 def correct_guesses(ranking: Memberships, guesses: Counts) -> Counts:
-    """How many of the `guesses[j] // 2` highest are members plus of the as many lowest are not, for each j.
+    """Return how many of the `guesses[j] // 2` highest are members plus of the as many lowest are not, for each j.
 
     >>> correct_guesses(np.array([True, False, True, False]), np.array([2, 4])).tolist()
     [2, 2]

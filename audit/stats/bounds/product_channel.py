@@ -57,7 +57,7 @@ def error_rate(curve: TradeoffCurve, share: Array) -> Array:
 
 
 def refutes(curve: TradeoffCurve, guesses: Counts, correct: Counts, *, coins: int, significance: float) -> bool:
-    """Whether one of the pre-registered counts refutes `curve`: `bound` at a single parameter.
+    """True if one of the pre-registered counts refutes `curve`: `bound` at a single parameter.
 
     Guarantee: refutes a true curve with probability at most `significance` (Bonferroni over the counts).
     """

@@ -125,7 +125,7 @@ def _turning_rates(count: int, sample: int) -> Array:
 
 
 def refutes(tests: tuple[Precedence, ...], curve: TradeoffCurve, *, significance: float) -> bool:
-    """Whether one of `tests` refutes `curve` at `significance / len(tests)`: `bound` at a single parameter.
+    """True if one of `tests` refutes `curve` at `significance / len(tests)`: `bound` at a single parameter.
 
     Guarantee: refutes a curve that the mechanism satisfies with probability at most `significance`.
     """

@@ -68,7 +68,7 @@ def _cells(law: ScoreLaw) -> tuple[Array, Array]:
 def _refutes(
     member: Array, nonmember: Array, epsilon: float, delta: float, *, sizes: tuple[int, int], significance: float
 ) -> bool:
-    """Whether the likelihood-ratio test of the true pair against the clipped one has at least an even chance."""
+    """True if the likelihood-ratio test of the true pair against the clipped one has at least an even chance."""
     near = _clip(member, nonmember, _clip_for(member, nonmember, epsilon, delta))
     lead = variance = 0.0
     for count, true, close in zip(sizes, (member, nonmember), near, strict=True):

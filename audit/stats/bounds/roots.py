@@ -75,7 +75,7 @@ def last_significant(
     largest: float = 1e4,
     resolution: float = RESOLUTION,
 ) -> float:
-    """As `last_rejected` with `p_value(x) <= level`, in fewer steps: the next point is where a line through log p crosses.
+    """Return `last_rejected` with `p_value(x) <= level`, in fewer steps: the next point is where a line through log p crosses.
 
     Ends on a grid of binary fractions that does not depend on `p_value`, so nested tests have ordered results.
 
@@ -128,7 +128,7 @@ def _excess(p_value: float, level: float) -> float:
 
 
 def _between(low: tuple[float, float], high: tuple[float, float], resolution: float, *, halve: bool, from_below: bool) -> float:
-    """Where a line crosses zero, a little off so that the next answer closes the bracket from that side; else the middle."""
+    """Return where a line crosses zero, moved so that the next answer closes the bracket from that side; else the middle."""
     (left, below), (right, above) = low, high
     if halve or math.isinf(below):
         return (left + right) / 2

@@ -132,7 +132,7 @@ class SecretWalk:
         return min(1.0, crossing(high, limits) + NEGLIGIBLE)
 
     def escape(self, epsilon: float, up_to: float | None = None) -> float:
-        """What delta adds to `chance`, at most, for any epsilon from `epsilon` to `up_to`."""
+        """Return what delta adds to `chance`, at most, for any epsilon from `epsilon` to `up_to`."""
         if self.delta == 0:
             return 0.0
         low = self.rates(epsilon)
@@ -143,7 +143,7 @@ class SecretWalk:
 
     @property
     def equal(self) -> bool:
-        """Whether all values guessed had one prior."""
+        """True if all values guessed had one prior."""
         return bool((self.odds == self.odds[0]).all())
 
 
@@ -190,7 +190,7 @@ def bound_along(walk: SecretWalk, pairs: Pairs, significance: float) -> float:
 
 
 def refutes(walk: SecretWalk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
-    """Whether this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
+    """True if this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
 
     Where delta would take more than nine tenths of the error rate nine tenths are taken, and one of every second count alone
     has to refute too, at the whole error rate, which is valid by itself; that test needs equal priors.
@@ -207,7 +207,7 @@ def refutes(walk: SecretWalk, epsilon: float, significance: float, *, up_to: flo
 
 
 def _refuted_by_one_count(walk: SecretWalk, epsilon: float, significance: float) -> bool:
-    """Whether one of every second count refutes epsilon by itself, and so each smaller one."""
+    """True if one of every second count refutes epsilon by itself, and so each smaller one."""
     rate, escapes = float(walk.rates(epsilon)[0]), walk.secrets * walk.delta
     pairs = list(zip(walk.correct.tolist(), walk.counts.tolist(), strict=True))[::-1][::2]
     return any(one_count.p_value(*pair, rate, escapes=escapes) <= significance / len(pairs) for pair in pairs)

@@ -65,7 +65,7 @@ def joint(log_wealth: Array, stakes: int) -> Array:
 
 
 def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5, stakes: int | None = None) -> Wealth:
-    """Nothing seen yet by any attack; `stakes` as in `Wealth`, one for each attack unless given."""
+    """Return the wealth before any observation, one per attack; `stakes` as in `Wealth`, one for each attack unless given."""
     claims, divided = len(against.epsilons), attacks if stakes is None else stakes
     if divided < attacks:
         raise ValueError(f"{attacks} attacks bet from {divided} stakes; each needs its own")
@@ -222,7 +222,7 @@ def follow(
 
 
 def perfect(against: Hypotheses, trials: int, significance: float, chance: float = 0.5) -> int | None:
-    """What so many trials refute when every member scores higher than every nonmember; an index as of `largest_refuted`.
+    """Return what so many trials refute when every member scores higher than every nonmember; an index as of `largest_refuted`.
 
     Memberships come in turn, as often as the coins make them on average.
     """
@@ -234,7 +234,7 @@ def perfect(against: Hypotheses, trials: int, significance: float, chance: float
 
 
 def groups(trials: int) -> list[slice]:
-    """How a finished set of trials is passed on: one by one at first, later in groups of a fortieth of the past.
+    """Return how a finished set of trials is passed on: one by one at first, later in groups of a fortieth of the past.
 
     Groups do not depend on how many trials will follow, but for the last one, which ends where the trials do.
 

@@ -62,7 +62,7 @@ class _Problem:
 
     @property
     def _below(self) -> float:
-        """How far the grid goes below 0, in epsilons."""
+        """Return how far the grid goes below 0, in epsilons."""
         return min(self.count, 4 + 6 * math.sqrt(self.count))
 
     @property
@@ -132,7 +132,7 @@ def _last_beyond(problem: _Problem, delta: float, high: float) -> float:
 
 
 def _first_within(budgets: Array, worst: Array, delta: float, reach: float) -> float:
-    """Where the chord of the worst delta falls to `delta`."""
+    """Return where the chord of the worst delta falls to `delta`."""
     if worst[0] <= delta:
         return 0.0
     sufficient = np.flatnonzero(worst <= delta)

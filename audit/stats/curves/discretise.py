@@ -170,7 +170,7 @@ def _settle(index: Indices, merged_losses: Array, mass: Array, step: float, shif
 
 
 def _can_take(points: list[list[float]], point: float, excess: float, step: float, shift: float) -> bool:
-    """Whether the outcomes settled below `point` have mass enough to bring the excess down to it."""
+    """True if the outcomes settled below `point` have mass enough to bring the excess down to it."""
     for place, amount in reversed(points):
         excess -= amount * math.expm1(min(max(point - (place + shift) * step, 0.0), _FARTHEST))
         if excess <= 0:

@@ -71,7 +71,7 @@ def _hull(fpr: Array, tpr: Array) -> tuple[Array, Array]:
 
 
 def _is_left_turn(first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]) -> bool:
-    """Whether the middle point lies on or below the line between the outer two."""
+    """True if the middle point lies on or below the line between the outer two."""
     return (second[0] - first[0]) * (third[1] - first[1]) >= (second[1] - first[1]) * (third[0] - first[0])
 
 

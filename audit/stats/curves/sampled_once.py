@@ -29,7 +29,7 @@ def sampled_once_epsilon(mu: float, rate: float, delta: float) -> float:
 
 
 def _sampled_remove(mu: float, rate: float, delta: float) -> float:
-    """Where `rate * delta_gdp(log(1 + (exp(epsilon) - 1) / rate))` is `delta`."""
+    """Return where `rate * delta_gdp(log(1 + (exp(epsilon) - 1) / rate))` is `delta`."""
     if delta >= rate:
         return 0.0
     whole = tradeoff.epsilon_of_gdp(mu, delta / rate)
@@ -37,7 +37,7 @@ def _sampled_remove(mu: float, rate: float, delta: float) -> float:
 
 
 def _sampled_add(mu: float, rate: float, delta: float) -> float:
-    """Where `kept * delta_gdp(epsilon + log(rate / kept))` is `delta`, `kept` being `1 - exp(epsilon) (1 - rate)`."""
+    """Return where `kept * delta_gdp(epsilon + log(rate / kept))` is `delta`, `kept` being `1 - exp(epsilon) (1 - rate)`."""
 
     def excess(epsilon: float) -> float:
         retention = -math.expm1(epsilon + math.log1p(-rate))

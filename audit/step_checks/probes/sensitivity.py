@@ -110,7 +110,7 @@ def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
 
 
 def _reach(bench: Bench) -> Finding:
-    """Whether some record was clipped at all: a clip norm that no record reaches is not tested."""
+    """Return whether some record was clipped at all: a clip norm that no record reaches is not tested."""
     check = "clip.reached"
     largest = max(bench.single(record, bench.quiet()) for record in bench.records.values())
     share = largest / bench.claimed.clip_norm

@@ -39,7 +39,7 @@ class Finding:
 
     @property
     def is_unsafe(self) -> bool:
-        """Whether a claim lies on the wrong side of the truth, and does not only break a relation."""
+        """True if a claim lies on the wrong side of the truth, and does not only break a relation."""
         return self.result.finding is CaseFinding.WRONG
 
 
@@ -142,7 +142,7 @@ def _is_bad(result: Result) -> bool:
 
 
 def _result(accountant: Accountant, drawn: Drawn, stratum: str) -> Result | None:
-    """What a question says about the accountant; the bracket, which costs most, is computed only where there is an answer."""
+    """Return what a question says about the accountant; the costly bracket is computed only where there is an answer."""
     question = unproved(drawn)
     answer = suite.ask(accountant, question, seconds=_SECONDS_PER_QUESTION)
     case = question if answer.failure else case_of(drawn, stratum)
@@ -168,7 +168,7 @@ def _finding(accountant: Accountant, stratum: str, drawn: Drawn, kind: CaseFindi
 
 
 def _is_idle(candidate: Drawn) -> bool:
-    """Whether two questions have become the same, so that a comparison says nothing."""
+    """True if two questions have become the same, so that a comparison says nothing."""
     return isinstance(candidate, Comparison) and candidate.first == candidate.second
 
 

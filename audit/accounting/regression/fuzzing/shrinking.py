@@ -67,7 +67,7 @@ def _simpler(question: Question) -> Iterator[Question]:
 
 
 def _simpler_pairs(question: Comparison) -> Iterator[Any]:
-    """What both questions share is changed in both."""
+    """Return what both questions share is changed in both."""
     first, second = question.first, question.second
     if first.delta == second.delta:
         for delta in _smaller_deltas(first.delta):
