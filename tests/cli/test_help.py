@@ -25,6 +25,7 @@ VERBS = {
     "Record",
     "Render",
     "Run",
+    "Search",
 }
 VERBS |= {"Change", "Import", "Start", "Test", "Write"}
 FRAGMENT = re.compile(r"^(Of|With|That|Which|Whether|After|Who|Where|How|The same|Ask|Most|Fewest)\b")
