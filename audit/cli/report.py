@@ -68,7 +68,7 @@ def report(
     for name, content in files_by_name.items():
         _write(folder, name, content)
     if sums is not None or key is not None:
-        _refresh_sums(folder, sums or {}, rendered)
+        _refresh_sums(folder, sums or {}, files_by_name)
     if key is not None:
         signature.sign(folder, key)
     elif (folder / store.SIGNATURE).is_file():
