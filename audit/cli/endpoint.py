@@ -28,7 +28,7 @@ def endpoint(
     coins: Annotated[
         bool,
         typer.Option(
-            help="Whether coins decided the memberships. With --no-coins no epsilon is stated, and a classifier that reads the "
+            help="Coins decided the memberships. With --no-coins no epsilon is stated, and a classifier that reads the "
             "texts alone says whether members differ from nonmembers."
         ),
     ] = True,
