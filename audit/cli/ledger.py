@@ -127,7 +127,7 @@ def show(
     book = ledger.summary(ledger_database.load(file))
     if plot is not None:
         from audit.accounting.regression import files
-        from reports.figures.ledger import trajectory
+        from reports.figures._ledger import trajectory
 
         files.write_figure(plot, trajectory(book))
     return _say(book, as_json)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from audit.core.results import AuditReport
 from reports import headline
-from reports.figures import _plots, bounds, evidence, ledger, scores, utility
+from reports.figures import _bounds, _evidence, _ledger, _plots, _scores, _utility
 from reports.figures._plots import Drawing, Plan
 from reports.words.language import current
 from reports.words.translation import translated
@@ -57,22 +57,22 @@ def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
 def plans(report: AuditReport) -> Iterator[Plan]:
     """The figures in the order of the pages."""
     if any(game.bounds for mechanism in report.mechanisms for game in mechanism.games):
-        yield bounds.overview(report)
+        yield _bounds.overview(report)
     for mechanism in report.mechanisms:
         if mechanism.trajectories:
-            yield bounds.budget(report, mechanism)
+            yield _bounds.budget(report, mechanism)
         if len(headline.levels(mechanism)) > 1:
-            yield bounds.access(mechanism)
+            yield _bounds.access(mechanism)
         for game in mechanism.games:
             if game.watched is not None and game.watched.evidence:
-                yield evidence.evidence(mechanism, game, game.watched)
+                yield _evidence.evidence(mechanism, game, game.watched)
             if game.attacks:
-                yield scores.roc(mechanism, game)
-                yield scores.scores(mechanism, game)
+                yield _scores.roc(mechanism, game)
+                yield _scores.scores(mechanism, game)
     if any(mechanism.utility for mechanism in report.mechanisms):
-        yield utility.utility(report)
+        yield _utility.utility(report)
     if report.ledger is not None:
-        yield ledger.plan(report.ledger)
+        yield _ledger.plan(report.ledger)
 
 
 PLUGIN = Figures

@@ -10,8 +10,7 @@ from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import headline, outliers
-from reports.figures import _plots, evidence
-from reports.figures import ledger as ledger_figure
+from reports.figures import _evidence, _ledger, _plots
 from reports.formats import figures
 from reports.pages import simulation, terms
 from reports.pages.blocks import (
@@ -208,7 +207,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
         return Section(title=title, blocks=(*blocks, Missing(what=say("page.attacks_in_this_game_none"))), level=2)
     images = figures.planned(report)
     if game.watched is not None:
-        blocks += evidence.blocks(game.watched, images.get(evidence.name(mechanism, game)))
+        blocks += _evidence.blocks(game.watched, images.get(_evidence.name(mechanism, game)))
     blocks += [*_bounds(game), *simulation.blocks(game)]
     curve = images[_plots.file_name("roc", mechanism.name, game.name)]
     blocks += [figure_block(curve)] if curve.name != picture(report) else [Paragraph(text=say("page.the_roc_of_this_game"))]
@@ -268,8 +267,8 @@ def ledger(report: AuditReport) -> tuple[Section, ...]:
     """The budget of the data over all releases; none where no ledger was given."""
     if report.ledger is None:
         return ()
-    drawing = figures.planned(report)[ledger_figure.NAME]
-    return (Section(title=say("page.budget_of_these_data"), blocks=ledger_figure.blocks(report.ledger, drawing)),)
+    drawing = figures.planned(report)[_ledger.NAME]
+    return (Section(title=say("page.budget_of_these_data"), blocks=_ledger.blocks(report.ledger, drawing)),)
 
 
 def utility(report: AuditReport) -> Section:

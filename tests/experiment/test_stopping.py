@@ -41,7 +41,7 @@ from audit.experiment import report as summary
 from audit.experiment.spec import Experiment, PlannedAttack
 from audit.experiment.train import Resources
 from audit.stats.bounds.score_distributions import ScoreLaw
-from reports.figures import evidence
+from reports.figures import _evidence as evidence
 from reports.formats import figures
 from reports.formats import json as report_json
 from tests.reports import sample

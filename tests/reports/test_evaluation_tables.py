@@ -11,7 +11,7 @@ from audit.core.results import AuditReport, MechanismResult
 from audit.experiment.report import _weak
 from reports import headline
 from reports.editions.external import external
-from reports.figures import bounds
+from reports.figures import _bounds as bounds
 from reports.formats import figures
 from reports.formats.json import from_json, to_json
 from reports.pages.blocks import Paragraph, Table

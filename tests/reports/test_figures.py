@@ -117,7 +117,7 @@ def test_alt_texts_carry_the_numbers(report: AuditReport) -> None:
 def test_the_limit_is_the_lower_of_the_claim_and_the_mechanism() -> None:
     from dataclasses import replace
 
-    from reports.figures.scores import _limit
+    from reports.figures._scores import _limit
 
     dp = sample.dp_sgd()
     tight = tuple(replace(claim, epsilon=0.1) for claim in dp.claims)

@@ -424,8 +424,8 @@ SENTENCES = {
     "curve.and": "{many} and {many_2}",
     "curve.at_false_positives_it_finds": "at {rate} false positives it finds {rate_2} of the members",
     "curve.attack_on_left_roc_on": "{name}, {name_2}: attack {scorer} on {size}. Left: ROC on log axes, cut at one false "
-    "positive; the band holds for all points at once with {confidence} confidence ({band}). Right: the same as a trade-off "
-    "between the two errors.{limit}",
+    "positive; the band holds for all points at once with {confidence} confidence ({band}). Dashed: chance, as many members "
+    "as false positives. Right: the same as a trade-off between the two errors.{limit}",
     "curve.thin": " Thin: {many}.",
     "curve.two_charts_of_attack_with": "Two charts of attack {scorer} with AUC {near} on {size}: {join}.{limit}",
     "curve.the_claimed_mechanism_itself": "the claimed mechanism itself ({source})",

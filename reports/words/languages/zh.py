@@ -394,7 +394,8 @@ SENTENCES = {
     "curve.and": "{many}和 {many_2}",
     "curve.at_false_positives_it_finds": "在假阳性率 {rate} 时找出 {rate_2} 的成员",
     "curve.attack_on_left_roc_on": "{name}，{name_2}：攻击 {scorer}，{size}。左：对数坐标的 ROC，截止于一个假阳性；带状区域"
-    "以 {confidence} 的置信水平对所有点同时成立（{band}）。右：同一结果表示为两类错误的权衡。{limit}",
+    "以 {confidence} 的置信水平对所有点同时成立（{band}）。虚线：随机水平，找出的成员与假阳性一样多。右：同一结果表示为两类"
+    "错误的权衡。{limit}",
     "curve.thin": "细线：{many}。",
     "curve.two_charts_of_attack_with": "攻击 {scorer} 的两幅图，AUC 为 {near}，{size}：{join}。{limit}",
     "curve.the_claimed_mechanism_itself": "所声明的机制本身（{source}）",
