@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # from the ground up; a module imports modules of lower floors and of its own room, nothing else
 FLOORS = [
     ["audit.core", "audit.stats"],
-    ["audit.plugins"],
+    ["audit.event_curves", "audit.plugins"],
     ["audit.config", "audit.data", "audit.models", "audit.optimizers", "audit.execution", "attacks.signals"],
     [
         "audit.engine",

@@ -17,14 +17,14 @@ from audit.core import checks
 from audit.core.claims import DeltaBound, LowerBound
 from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
-from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.core.game import Game
 from audit.core.protocols import Estimator, PathEstimator, Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.event_curves import curves_of
 from audit.stats.bounds import roots
-from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.curves import tradeoff
 
 LEAST_DELTA = 1e-15  # deltas below are not told apart from 0
 FAR = 1e300  # a score beyond every threshold
@@ -136,12 +136,12 @@ def _delta_inside(family: str, parameter: float | None, mechanism: Event | None,
     """Delta at `epsilon` of the member of a family with this parameter (mu, or the noise multiplier), from below."""
     if family == "gdp":
         return tradeoff.delta_of_gdp(parameter or 0.0, epsilon)
-    step_noise = noisy_steps(mechanism)
-    if family != "dp_sgd" or step_noise is None or parameter is None:
+    curves = curves_of(mechanism)
+    if curves is None or curves.family != family or parameter is None:
         raise UnsupportedMechanism(f"the delta of the family '{family}' is not known; bound epsilon instead")
 
     def above(log_delta: float) -> bool:
-        return dp_sgd_curve.epsilon_floor(parameter, step_noise.sample_rate, step_noise.steps, math.exp(log_delta)) > epsilon
+        return curves.epsilon(parameter, math.exp(log_delta)) > epsilon
 
     lowest = math.log(LEAST_DELTA)
     if not above(lowest):

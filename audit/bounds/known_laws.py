@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.data import Array
-from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
+from audit.event_curves import curves_of
 from audit.stats.bounds import score_distributions
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.score_distributions import ScoreLaw
-from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.curves import tradeoff
 
 FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
 SIGNAL = 1.0  # mu of a record on the law of Gaussian differential privacy
@@ -53,10 +53,9 @@ def laws_to_try(families: Collection[str | None], mechanism: Event | None, copie
         laws.append(
             KnownLaw(name=f"Gaussian, mu {gaussian.parameter:g}", epsilon=truth, families=(None, "gdp"), draw=gaussian.draw)
         )
-    step_noise = noisy_steps(mechanism)
-    if "dp_sgd" in families and step_noise is not None and copies == 1:
-        settings = step_noise.noise_multiplier, step_noise.sample_rate, step_noise.steps
-        draw = functools.partial(score_distributions.of_curve, dp_sgd_curve.sgd(*settings))
-        truth = dp_sgd_curve.epsilon_floor(*settings, delta)
+    curves = curves_of(mechanism)
+    if "dp_sgd" in families and curves is not None and copies == 1:
+        draw = functools.partial(score_distributions.of_curve, curves.at(curves.noise_multiplier))
+        truth = curves.epsilon(curves.noise_multiplier, delta)
         laws.append(KnownLaw(name="DP-SGD as claimed", epsilon=truth, families=("dp_sgd",), draw=draw))
     return laws

@@ -8,7 +8,6 @@ depends on the state of its run, and so on all earlier steps: only bets on the s
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -27,8 +26,8 @@ from audit.core.events import Event, dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.event_curves import curves_of
 from audit.stats.bounds import binomial
-from audit.stats.curves import dp_sgd_curve
 
 FALSE_ALARM = 1e-6  # of the test of participations against the claimed rate
 FAR = 1e300  # a score beyond every threshold
@@ -131,19 +130,16 @@ class StepScores:
 
 def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confidence: float, seed: Seed) -> StepBound:
     """The noise of one step, composed over all steps of `mechanism`; arguments and errors as `audit.step_bound`."""
-    mechanism = noisy_steps(event)
-    if mechanism is None:
+    mechanism, curves = noisy_steps(event), curves_of(event)
+    if mechanism is None or curves is None:
         raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {event}; build the mechanism by dp_sgd(...)")
     options = {"delta": delta, "confidence": confidence}
     members = steps.took_part if steps.took_part is not None else steps.held if isinstance(steps, StepProducts) else None
     checks.both_sides(np.asarray(members), "step_bound")
     noise_bound = steps.bound(steps.values, mechanism, **options, seed=seed)
     perfect = steps.bound(np.where(members, FAR, -FAR), mechanism, **options, seed=seed)
-    compose = functools.partial(
-        dp_sgd_curve.epsilon_floor, sample_rate=mechanism.sample_rate, steps=mechanism.steps, delta=delta
-    )
     noise = _noise(noise_bound)
-    epsilon, ceiling = compose(noise), compose(_noise(perfect))
+    epsilon, ceiling = curves.epsilon(noise, delta), curves.epsilon(_noise(perfect), delta)
     return StepBound(
         epsilon=epsilon,
         delta=delta,
@@ -152,8 +148,8 @@ def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confi
         comparisons=noise_bound.comparisons,
         ceiling=max(epsilon, ceiling),
         assumes=noise_bound.assumes,
-        family=mechanism.family,
-        parameter=mechanism.parameter(1 / noise),
+        family=curves.family,
+        parameter=curves.parameter(1 / noise),
         selected=f"{noise_bound.selected or 'nothing'}; composed over {mechanism.steps} steps",
         seed=noise_bound.seed,
         game=f"{len(steps.values)} single steps, each a trial: {steps.describe()}; the adversary sees every noisy step",

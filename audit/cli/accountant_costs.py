@@ -204,15 +204,16 @@ def _draw_steps(path: Path, accountants: Sequence[str], event: Event, delta: flo
     from audit.accounting import resolve
     from audit.accounting.calibration import trajectory
     from audit.accounting.regression import files
-    from audit.core.events import Repeated
+    from audit.core.event_reading import repetition
     from reports.figures.accountants import epsilon_over_steps
 
-    if not isinstance(event, Repeated):
+    training = repetition(event)
+    if training is None:
         raise ConfigError(f"--over steps needs a repeated mechanism; this is {event}")
     curves = {}
     for name in accountants:
         try:
-            curve = trajectory(resolve.subject(name), event, delta=delta, adjacency=relation, points=25)
+            curve = trajectory(resolve.subject(name), training, delta=delta, adjacency=relation, points=25)
         except UnsupportedMechanism:
             continue  # the table says so
         curves[name] = (curve.steps, curve.epsilon)

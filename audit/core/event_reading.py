@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -47,25 +46,6 @@ class NoisySteps:
         if not self.steps >= 0:  # also where it is NaN
             raise ConfigError(f"steps is {self.steps}; expected a count of at least 0")
 
-    @property
-    def family(self) -> str:
-        """The trade-off family of this sample rate and number of steps: without sampling it is that of a Gaussian.
-
-        >>> NoisySteps(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4).family
-        'gdp'
-        """
-        return "gdp" if self.sample_rate == 1 else "dp_sgd"
-
-    def parameter(self, signal: float) -> float:
-        """Return what names the family's member with noise 1 / `signal`: mu of Gaussian DP, else the noise multiplier.
-
-        >>> NoisySteps(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4).parameter(0.5)
-        1.0
-        """
-        if self.family == "gdp":
-            return signal * math.sqrt(self.steps)
-        return 1 / signal if signal > 0 else math.inf
-
 
 def parts(event: Event) -> tuple[Event, ...]:
     """Return the events right below this one, () for a leaf: its field `mechanism` or `parts`, of whatever kind it is."""
@@ -101,6 +81,23 @@ def kinds(event: Event) -> frozenset[type]:
     ['Gaussian', 'Repeated']
     """
     return frozenset({type(event)}).union(*(kinds(part) for part in parts(event)))
+
+
+def shape(event: Event) -> tuple[type, ...]:
+    """Return the classes of the event and of all that is below it, from the root down.
+
+    >>> [kind.__name__ for kind in shape(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3))]
+    ['Repeated', 'Gaussian']
+    """
+    return tuple(type(node) for node in nodes(event))
+
+
+def repetition(event: Event) -> Repeated | None:
+    """Return the event where it repeats one mechanism; None for any other."""
+    match event:
+        case Repeated():
+            return event
+    return None
 
 
 def releases(event: Event) -> Iterator[ReleaseEvent]:
@@ -154,7 +151,7 @@ def sample_rate(event: Event) -> float | None:
 def is_non_private(event: Event) -> bool:
     """Return whether every release shows what it was computed from, so that there is nothing to account for."""
     leaves = list(releases(event))
-    return bool(leaves) and all(isinstance(leaf, NonPrivate) for leaf in leaves)
+    return bool(leaves) and {type(leaf) for leaf in leaves} == {NonPrivate}
 
 
 def noisy_steps(event: Event | None) -> NoisySteps | None:

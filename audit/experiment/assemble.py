@@ -16,7 +16,7 @@ from audit.core.claims import DECLARED, Claim
 from audit.core.data import Dataset
 from audit.core.errors import ConfigError
 from audit.core.event_forms import encode
-from audit.core.event_reading import noisy_steps, unit
+from audit.core.event_reading import unit
 from audit.core.events import Event
 from audit.core.game import Assumption
 from audit.core.observers import Observer
@@ -31,6 +31,7 @@ from audit.core.protocols import (
     Trainer,
 )
 from audit.core.seeds import Seed
+from audit.event_curves import curves_of
 from audit.execution.code import foreign_modules
 from audit.experiment import sizes, stopping
 from audit.experiment.naming import RecordKey, new_key
@@ -164,9 +165,9 @@ def _recipe(
                 f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
             )
         family: str | None = spec.claim.family
-        noisy = noisy_steps(mechanism)
-        if family == "dp_sgd" and noisy is not None:
-            family = noisy.family
+        curves = curves_of(mechanism)
+        if family == "dp_sgd" and curves is not None:
+            family = curves.family
         source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"
         declarations = (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=source, family=family),)
     recipe = Recipe(

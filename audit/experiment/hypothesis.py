@@ -11,11 +11,11 @@ import numpy as np
 from audit.accounting import calibration
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.event_reading import is_non_private, noisy_steps, unit
-from audit.core.events import Event, Repeated
+from audit.core.event_reading import is_non_private, repetition, unit
+from audit.core.events import Event
 from audit.core.results import LimitCurve, Trajectory
+from audit.event_curves import curves_of
 from audit.experiment.spec import Recipe
-from audit.stats.curves import dp_sgd_curve
 
 LEAST_FPR = 1e-5
 LIMIT_POINTS = 200
@@ -52,20 +52,21 @@ def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:
     It is the curve of one record's presence; the add direction is the same test with the roles exchanged, and a record that is
     zeroed out gives the same two laws of the sum.
     """
-    mechanism = noisy_steps(event)
-    if mechanism is None or mechanism.noise_multiplier == 0 or adjacency is Adjacency.REPLACE_ONE:
+    curves = curves_of(event)
+    if curves is None or curves.noise_multiplier == 0 or adjacency is Adjacency.REPLACE_ONE:
         return None
     fpr = np.concatenate([[0.0], np.geomspace(LEAST_FPR, 1, LIMIT_POINTS - 1)])
-    tpr = dp_sgd_curve.sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps).tpr(fpr)
+    tpr = curves.at(curves.noise_multiplier).tpr(fpr)
     source = "privacy-loss distribution of the claimed noise, sampling and steps"
     return LimitCurve(fpr=tuple(fpr.tolist()), tpr=tuple(tpr.tolist()), source=source)
 
 
 def charged(recipe: Recipe, claims: Sequence[Claim], delta: float) -> tuple[Trajectory, ...]:
     """Return what each accountant charges over the steps; nothing for a mechanism without a guarantee."""
-    if not isinstance(recipe.mechanism, Repeated) or is_non_private(recipe.mechanism) or not claims:
+    training = repetition(recipe.mechanism)
+    if training is None or is_non_private(training) or not claims:
         return ()
     return tuple(
-        calibration.trajectory(accountant, recipe.mechanism, delta=delta, adjacency=claims[0].adjacency)
+        calibration.trajectory(accountant, training, delta=delta, adjacency=claims[0].adjacency)
         for accountant in recipe.accountants
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from audit.core.errors import DataError
 from audit.core.event_forms import decode, encode
-from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
+from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, shape, steps, unit
 from audit.core.events import Event, PoissonSampled, Repeated, dp_sgd, sgd
 
 
@@ -67,7 +67,7 @@ WrittenForm = DpSgd | NonPrivate | OtherEvent
 def written_form(event: Event) -> WrittenForm:
     """Return the form in which report.json holds an event."""
     noisy, rate = noisy_steps(event), sample_rate(event)
-    plain = isinstance(event, Repeated) and isinstance(event.mechanism, PoissonSampled) and is_non_private(event)
+    plain = shape(event)[:2] == (Repeated, PoissonSampled) and is_non_private(event)
     if unit(event) == "example" and noisy is not None:
         return DpSgd(
             noise_multiplier=noisy.noise_multiplier,

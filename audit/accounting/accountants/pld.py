@@ -16,9 +16,10 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.event_reading import NoisySteps, is_non_private, noisy_steps, phases
+from audit.core.event_reading import NoisySteps, is_non_private, phases
 from audit.core.events import Event
 from audit.core.protocols import Side
+from audit.event_curves import curves_of
 
 _RELATIONS = {
     Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -77,8 +78,8 @@ class Pld:
         if delta < smallest:
             raise UnsupportedMechanism(_round_off(delta, smallest))
         epsilon = self._dp_sgd(parts, float(delta), adjacency)
-        steps = noisy_steps(mechanism)
-        family = None if steps is None else steps.family
+        curves = curves_of(mechanism)
+        family = None if curves is None else curves.family
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
 
     def _dp_sgd(self, parts: list[NoisySteps], delta: float, adjacency: Adjacency) -> float:

@@ -14,9 +14,10 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.event_forms import decode, encode
-from audit.core.event_reading import kinds, noisy_steps
+from audit.core.event_reading import kinds
 from audit.core.events import Concentrated, Event, Exponential
 from audit.core.version import __version__
+from audit.event_curves import curves_of
 from audit.stats.curves import pld
 
 
@@ -50,13 +51,13 @@ class Reference:
             UnsupportedMechanism: no proof is implemented for the mechanism under this adjacency.
         """
         (low, high), doubt = self.explain(mechanism, delta=delta, adjacency=adjacency)
-        steps = noisy_steps(mechanism)
+        curves = curves_of(mechanism)
         return Claim(
             epsilon=high,
             delta=float(delta),
             adjacency=adjacency,
             source=f"epsilon-audit {__version__} reference",
-            family=None if steps is None else steps.family,
+            family=None if curves is None else curves.family,
             note=doubt or f"the true value is at least {low:.6g}",
         )
 

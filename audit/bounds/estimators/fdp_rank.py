@@ -12,17 +12,16 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
 from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores
+from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
 from audit.stats.bounds import least_favourable, rank_exact, ranks, roots
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
-from audit.stats.curves import dp_sgd_curve, tradeoff_curves
+from audit.stats.curves import tradeoff_curves
 
 STATISTICS = ("likelihood", "auc", "rank")
-MOST_SIGNAL = 1 / dp_sgd_curve.LEAST_NOISE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ class FdpRank:
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """True if the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
         ranking, mechanism, significance = _ranking(scores, delta, confidence), _mechanism(scores), 1 - confidence
-        signal = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        signal = mechanism.signal_of(epsilon, delta)
         if math.isinf(signal):
             return False
         sides = int(ranking.sum()), int((~ranking).sum())
@@ -103,7 +102,7 @@ class FdpRank:
     def _simulations(self, sides: tuple[int, int], significance: float) -> bool:
         return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
 
-    def _rank_scores(self, sides: tuple[int, int], mechanism: NoisySteps) -> Counts:
+    def _rank_scores(self, sides: tuple[int, int], mechanism: EventCurves) -> Counts:
         if self.statistic == "auc":
             return least_favourable.auc_scores(sum(sides))
         return _likelihood_scores(mechanism, *sides)
@@ -116,15 +115,15 @@ def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
     return ranks.by_rank(scores.values, scores.included)
 
 
-def _mechanism(scores: Scores) -> NoisySteps:
-    step_noise = noisy_steps(scores.mechanism)
-    if step_noise is None:
+def _mechanism(scores: Scores) -> EventCurves:
+    curves = curves_of(scores.mechanism)
+    if curves is None:
         raise UnsupportedMechanism(
             f"fdp_rank needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use rank_exact or gaussian"
         )
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
-    return step_noise
+    return curves
 
 
 def _description(description: str, signal: float) -> str:
@@ -133,17 +132,16 @@ def _description(description: str, signal: float) -> str:
     return f"{description}; refuted is DP-SGD of this sampling with any noise: the scores fit no member of the family"
 
 
-def _curve(mechanism: NoisySteps) -> tradeoff_curves.Family:
+def _curve(mechanism: EventCurves) -> tradeoff_curves.Family:
     """Curves by signal, the inverse of the noise multiplier."""
-    return lambda signal: dp_sgd_curve.sgd(1 / signal if signal > 0 else math.inf, mechanism.sample_rate, mechanism.steps)
+    return lambda signal: mechanism.at(noise_of(signal))
 
 
-def _epsilon(signal: float, mechanism: NoisySteps, delta: float) -> float:
-    noise = 1 / signal if signal > 0 else math.inf
-    return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
+def _epsilon(signal: float, mechanism: EventCurves, delta: float) -> float:
+    return mechanism.epsilon(noise_of(signal), delta)
 
 
-def _search(estimator: FdpRank, ranking: Memberships, mechanism: NoisySteps, significance: float) -> tuple[float, str, int]:
+def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
     sides, family = (int(ranking.sum()), int((~ranking).sum())), _curve(mechanism)
     if not estimator._simulations(sides, significance):
@@ -167,16 +165,16 @@ def _search(estimator: FdpRank, ranking: Memberships, mechanism: NoisySteps, sig
 
 
 @functools.lru_cache(maxsize=64)
-def _likelihood_scores(mechanism: NoisySteps, members: int, nonmembers: int) -> Counts:
+def _likelihood_scores(mechanism: EventCurves, members: int, nonmembers: int) -> Counts:
     """Scores that tell the claimed mechanism best from one that leaks nothing; the claim is known before the scores are."""
     family = _curve(mechanism)
-    step_noise = family(1 / max(mechanism.noise_multiplier, dp_sgd_curve.LEAST_NOISE))
-    return least_favourable.likelihood_scores(step_noise, family(0.0), members, nonmembers)
+    largest = family(1 / max(mechanism.noise_multiplier, 1 / MOST_SIGNAL))
+    return least_favourable.likelihood_scores(largest, family(0.0), members, nonmembers)
 
 
 @functools.lru_cache(maxsize=256)
 def _critical(
-    estimator: FdpRank, sides: tuple[int, int], at: tuple[NoisySteps, float], significance: float, stream: Seed
+    estimator: FdpRank, sides: tuple[int, int], at: tuple[EventCurves, float], significance: float, stream: Seed
 ) -> int:
     """The largest sum that does not refute a mechanism with a signal; kept for simulated audits, which share one stream."""
     mechanism, signal = at
@@ -199,7 +197,7 @@ def _guess(ranking: Memberships, family: tradeoff_curves.Family, significance: f
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: NoisySteps, confidence: float) -> float:
+def _ceiling(estimator: FdpRank, sides: tuple[int, int], mechanism: EventCurves, confidence: float) -> float:
     """The signal refuted by perfect separation."""
     members, nonmembers = sides
     perfect = np.arange(members + nonmembers) < members

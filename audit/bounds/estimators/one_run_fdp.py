@@ -12,13 +12,13 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
 from audit.stats.bounds import one_run_fdp, one_run_guesses, ranks
 from audit.stats.bounds.validation import Counts
-from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.curves import tradeoff
 
 FAMILIES = ("gdp", "dp_sgd")
 
@@ -86,23 +86,23 @@ class OneRunFdp:
         guesses, correct = self._counts(scores, delta, confidence)
         at = tradeoff.mu_of_gdp(epsilon, delta)
         if mechanism is not None:
-            at = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+            at = mechanism.signal_of(epsilon, delta)
         return math.isfinite(at) and one_run_fdp.refutes(
             _inverse(mechanism), guesses, correct, coins=len(scores.values), significance=1 - confidence, parameter=at
         )
 
-    def _mechanism(self, scores: Scores) -> NoisySteps | None:
+    def _mechanism(self, scores: Scores) -> EventCurves | None:
         if self.family != "dp_sgd":
             return None
-        step_noise = noisy_steps(scores.mechanism)
-        if step_noise is None:
+        curves = curves_of(scores.mechanism)
+        if curves is None:
             raise UnsupportedMechanism(
                 f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got "
                 f"{scores.mechanism or 'no mechanism'}; use family 'gdp' or one_run"
             )
         if scores.game.adjacency is Adjacency.REPLACE_ONE:
             raise UnsupportedMechanism("one_run_fdp knows DP-SGD under adding or removing a record, not under replacing one")
-        return step_noise
+        return curves
 
     def _counts(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
@@ -114,39 +114,35 @@ class OneRunFdp:
         return guesses, one_run_guesses.correct_guesses(ranking, guesses)
 
 
-def _inverse(mechanism: NoisySteps | None) -> one_run_fdp.Inverse:
+def _inverse(mechanism: EventCurves | None) -> one_run_fdp.Inverse:
     """Of the curves by mu, or by signal (inverse noise)."""
     if mechanism is None:
         return one_run_fdp.gdp_inverse
-    rate, steps = mechanism.sample_rate, mechanism.steps
-    return one_run_fdp.curve_inverse(
-        lambda signal: dp_sgd_curve.symmetric_sgd(1 / signal if signal > 0 else math.inf, rate, steps)
-    )
+    return one_run_fdp.curve_inverse(lambda signal: mechanism.symmetric(noise_of(signal)))
 
 
 def _search(
-    mechanism: NoisySteps | None, guesses: Counts, correct: Counts, coins: int, significance: float
+    mechanism: EventCurves | None, guesses: Counts, correct: Counts, coins: int, significance: float
 ) -> tuple[float, int]:
     """The largest mu or signal (inverse noise) refuted, and the index of the count that does it."""
-    inverse, largest = _inverse(mechanism), 40.0 if mechanism is None else 1 / dp_sgd_curve.LEAST_NOISE
+    inverse, largest = _inverse(mechanism), 40.0 if mechanism is None else MOST_SIGNAL
     return one_run_fdp.bound(inverse, guesses, correct, coins=coins, significance=significance, largest=largest)
 
 
-def _epsilon(parameter: float, mechanism: NoisySteps | None, delta: float) -> float:
+def _epsilon(parameter: float, mechanism: EventCurves | None, delta: float) -> float:
     if mechanism is None:
         return tradeoff.epsilon_of_gdp(parameter, delta)
-    noise = 1 / parameter if parameter > 0 else math.inf
-    return dp_sgd_curve.epsilon_floor(noise, mechanism.sample_rate, mechanism.steps, delta)
+    return mechanism.epsilon(noise_of(parameter), delta)
 
 
-def _parameter(parameter: float, mechanism: NoisySteps | None) -> float:
+def _parameter(parameter: float, mechanism: EventCurves | None) -> float:
     if mechanism is None:
         return parameter
     return mechanism.parameter(parameter)
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(mechanism: NoisySteps | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+def _ceiling(mechanism: EventCurves | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
     counts = np.array(guesses)
     return _search(mechanism, counts, counts, coins, 1 - confidence)[0]
 

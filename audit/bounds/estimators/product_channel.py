@@ -12,13 +12,13 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
 from audit.stats.bounds import one_run_guesses, product_channel, ranks
 from audit.stats.bounds.validation import Counts
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff, tradeoff_curves
 
 ASSUMES = frozenset({Assumption.INDEPENDENT_COINS, Assumption.INDEPENDENT_TRIALS})
 FAMILIES = ("any", "gdp", "dp_sgd")
@@ -102,14 +102,14 @@ class ProductChannel:
         return guesses, one_run_guesses.correct_guesses(ranking, guesses)
 
 
-def _mechanism(family: str, scores: Scores) -> NoisySteps | None:
+def _mechanism(family: str, scores: Scores) -> EventCurves | None:
     if family != "dp_sgd":
         return None
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("product_channel knows DP-SGD under adding or removing a record, not under replacing one")
-    step_noise = noisy_steps(scores.mechanism)
-    if step_noise is not None:
-        return step_noise
+    curves = curves_of(scores.mechanism)
+    if curves is not None:
+        return curves
     raise UnsupportedMechanism(
         f"product_channel with family 'dp_sgd' needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; "
         "use family 'gdp' or 'any'"
@@ -121,31 +121,29 @@ class _Family:
     """Symmetric curves by a parameter: epsilon, mu, or the inverse of the noise multiplier."""
 
     name: str
-    mechanism: NoisySteps | None
+    mechanism: EventCurves | None
     delta: float
 
     def __call__(self, parameter: float) -> tradeoff_curves.TradeoffCurve:
         if self.mechanism is not None:
-            noise = 1 / parameter if parameter > 0 else math.inf
-            return dp_sgd_curve.symmetric_sgd(noise, self.mechanism.sample_rate, self.mechanism.steps)
+            return self.mechanism.symmetric(noise_of(parameter))
         return tradeoff_curves.gdp(parameter) if self.name == "gdp" else tradeoff_curves.epsilon_delta(parameter, self.delta)
 
     @property
     def largest(self) -> float:
         """Return where a search ends."""
-        return 1 / dp_sgd_curve.LEAST_NOISE if self.mechanism is not None else 60.0
+        return MOST_SIGNAL if self.mechanism is not None else 60.0
 
     def epsilon(self, parameter: float) -> float:
         """The epsilon at delta of the curve."""
         if self.mechanism is not None:
-            noise = 1 / parameter if parameter > 0 else math.inf
-            return dp_sgd_curve.epsilon_floor(noise, self.mechanism.sample_rate, self.mechanism.steps, self.delta)
+            return self.mechanism.epsilon(noise_of(parameter), self.delta)
         return tradeoff.epsilon_of_gdp(parameter, self.delta) if self.name == "gdp" else parameter
 
     def with_epsilon(self, epsilon: float) -> float:
         """The parameter whose curve has this epsilon at delta."""
         if self.mechanism is not None:
-            return dp_sgd_curve.signal_of(epsilon, self.mechanism.sample_rate, self.mechanism.steps, self.delta)
+            return self.mechanism.signal_of(epsilon, self.delta)
         return tradeoff.mu_of_gdp(epsilon, self.delta) if self.name == "gdp" else epsilon
 
     def parameter(self, parameter: float) -> float | None:

@@ -14,14 +14,14 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
 from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.evidence import Evidence, Stake
 from audit.core.game import Assumption
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores
+from audit.event_curves import EventCurves, curves_of
 from audit.stats.bounds import betting_claims, ranks, sequential
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff, tradeoff_curves
 
 FAMILIES = ("any", "gdp", "dp_sgd")
 MOST_POINTS = 300
@@ -103,10 +103,10 @@ class Sequential:
         if self.family == "gdp":
             return betting_claims.alone(tradeoff_curves.gdp(tradeoff.mu_of_gdp(epsilon, delta)), epsilon)
         mechanism = _dp_sgd(like)
-        signal = dp_sgd_curve.signal_of(epsilon, mechanism.sample_rate, mechanism.steps, delta)
+        signal = mechanism.signal_of(epsilon, delta)
         if math.isinf(signal):
             return None
-        return betting_claims.alone(dp_sgd_curve.sgd(1 / signal, mechanism.sample_rate, mechanism.steps), epsilon)
+        return betting_claims.alone(mechanism.at(1 / signal), epsilon)
 
     def _check(self, delta: float) -> None:
         (checks.probability if self.family == "any" else checks.open_probability)(delta, "delta of sequential")
@@ -147,10 +147,9 @@ class Sequential:
             return betting_claims.any_mechanism(delta, claims)
         if self.family == "gdp":
             return betting_claims.gaussian(delta, claims)
-        mechanism = _dp_sgd(scores)
-        return betting_claims.dp_sgd(mechanism.noise_multiplier, mechanism.sample_rate, mechanism.steps, delta)
+        return _dp_sgd(scores).hypotheses(delta)
 
-    def _parameter(self, parameter: float, mechanism: NoisySteps | None) -> float | None:
+    def _parameter(self, parameter: float, mechanism: EventCurves | None) -> float | None:
         """Return what a report names: mu, the noise multiplier, or nothing."""
         if mechanism is not None:
             return mechanism.parameter(1 / parameter)
@@ -182,14 +181,14 @@ class Sequential:
         )
 
 
-def _dp_sgd(scores: Scores) -> NoisySteps:
-    step_noise = noisy_steps(scores.mechanism)
-    if step_noise is None or scores.game.adjacency is Adjacency.REPLACE_ONE:
+def _dp_sgd(scores: Scores) -> EventCurves:
+    curves = curves_of(scores.mechanism)
+    if curves is None or scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism(
             f"sequential with the family 'dp_sgd' needs scores of DP-SGD under adding or removing a record, got "
             f"{scores.mechanism or 'no mechanism'} under '{scores.game.adjacency.value}'; use the family 'any'"
         )
-    return step_noise
+    return curves
 
 
 def _permutation(scores: Scores) -> tuple[Array, Array]:
