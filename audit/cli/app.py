@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.exceptions import TyperException
@@ -70,7 +70,14 @@ def _common(
 
 
 class StopSignal(BaseException):
-    """A signal asked the program to end; no `except Exception` on the way stops it, and every `finally` runs."""
+    """A signal asked the program to end; no `except Exception` on the way stops it, and every `finally` runs.
+
+    Attributes:
+        received: the number of the signal once there was one. Python and libraries may put another error in the place of
+            whatever is raised while they run.
+    """
+
+    received: ClassVar[int | None] = None
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -89,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_DFL)  # asked twice, the program ends at once
+    StopSignal.received = number
     raise StopSignal(number)
 
 
@@ -105,10 +113,12 @@ def answer(arguments: Sequence[str]) -> int:
         return int(usage.exit_code)
     except (typer.Abort, StopSignal) as stop:
         return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
-    except AuditError as error:
-        print_error(error)
-        return error.exit_code
     except Exception as error:
+        if StopSignal.received is not None:
+            return _interrupt(arguments, StopSignal.received)
+        if isinstance(error, AuditError):
+            print_error(error)
+            return error.exit_code
         logging.getLogger("audit").debug("unexpected error", exc_info=True)
         return _report_bug(error)
 

@@ -36,6 +36,18 @@ def nonnegative(value: float, name: str) -> float:
     return value
 
 
+def noise(value: float, name: str) -> float:
+    """`value` itself, or `ConfigError` unless it is 0 or a number above it whose powers can still be computed.
+
+    >>> noise(0.0, "noise_multiplier")
+    0.0
+    """
+    nonnegative(value, name)
+    if value > 0 and not 1e-100 <= value <= 1e100:
+        raise ConfigError(f"{name} is {value}; expected 0, or a number from 1e-100 to 1e100")
+    return value
+
+
 def confidence(value: float) -> float:
     """`value` itself, or `ConfigError` unless it lies in (0, 1) and is not an error rate by its looks.
 

@@ -51,7 +51,7 @@ class Gaussian(ReleaseEvent):
     clip_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.noise(self.noise_multiplier, "noise_multiplier")
         checks.positive(self.clip_norm, "clip_norm")
 
 
@@ -63,7 +63,7 @@ class Laplace(ReleaseEvent):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.noise(self.noise_multiplier, "noise_multiplier")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

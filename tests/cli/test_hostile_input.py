@@ -228,3 +228,17 @@ def test_a_thousand_games_are_planned_soon(tiny: Path, capsys: pytest.CaptureFix
     changes = ["mechanisms=[{name: plain, kind: non_private}]", f"games=[{games}]"]
     assert answer(["run", str(tiny), "--dry-run", "--json", *[word for change in changes for word in ("--set", change)]]) == 0
     capsys.readouterr()
+
+
+HONEST = {"--noise": "1", "--rate": "0.01", "--steps": "10", "--delta": "1e-5"}
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e308", "1e-308", "1e400", "x", ""])
+def test_numbers_that_no_mechanism_has(value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in HONEST:
+        words = [word for pair in {**HONEST, option: value}.items() for word in pair]
+        with watched(tmp_path):
+            code = answer(["accountant", "epsilon", "--accountant", "rdp", *words])
+        message = capsys.readouterr().err
+        assert "Traceback" not in message and "internal error" not in message, f"{option} {value}: {message}"
+        assert code == 2 or (value == "1e-308" and option in ("--rate", "--delta")), f"{option} {value}: {message}"

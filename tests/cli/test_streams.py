@@ -73,6 +73,27 @@ def test_a_stopped_run_says_how_to_go_on(number: int, tmp_path: Path) -> None:
     assert (tmp_path / "run.partial").is_dir()
 
 
+def test_an_error_that_takes_the_place_of_a_stop_is_a_stop() -> None:
+    """Python 3.11 raises a RuntimeError of its own for whatever is raised while a class is made."""
+    code = """
+import os, signal
+from audit.cli import app, run
+class Descriptor:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGTERM)
+def hears(*arguments, **options):
+    try:
+        type("Any", (), {"field": Descriptor()})
+    except BaseException as error:
+        raise RuntimeError("in its place") from error
+app.app = hears
+app.main(["run"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert done.stderr == "stopped by SIGTERM; finished models are kept, continue with --resume\n"
+
+
 def test_what_nohup_ignores_stays_ignored() -> None:
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from audit.cli import app; app.answer = lambda words: "
     code += "7 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else 8; app.main([])"
