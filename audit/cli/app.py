@@ -114,13 +114,17 @@ def answer(arguments: Sequence[str]) -> int:
     except (typer.Abort, StopSignal) as stop:
         return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
     except Exception as error:
-        if StopSignal.received is not None:
-            return _interrupt(arguments, StopSignal.received)
-        if isinstance(error, AuditError):
-            print_error(error)
-            return error.exit_code
-        logging.getLogger("audit").debug("unexpected error", exc_info=True)
-        return _report_bug(error)
+        return _fail(error, arguments)
+
+
+def _fail(error: Exception, arguments: Sequence[str]) -> int:
+    if StopSignal.received is not None:
+        return _interrupt(arguments, StopSignal.received)
+    if isinstance(error, AuditError):
+        print_error(error)
+        return error.exit_code
+    logging.getLogger("audit").debug("unexpected error", exc_info=True)
+    return _report_bug(error)
 
 
 def _report_bug(error: Exception) -> int:
