@@ -114,16 +114,17 @@ def answer(arguments: Sequence[str]) -> int:
     except (typer.Abort, StopSignal) as stop:
         return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
     except Exception as error:
+        logging.getLogger("audit").debug("failed", exc_info=True)
         return _fail(error, arguments)
 
 
 def _fail(error: Exception, arguments: Sequence[str]) -> int:
+    """The exit code of an error, after its message; one that took the place of a stop is that stop."""
     if StopSignal.received is not None:
         return _interrupt(arguments, StopSignal.received)
     if isinstance(error, AuditError):
         print_error(error)
         return error.exit_code
-    logging.getLogger("audit").debug("unexpected error", exc_info=True)
     return _report_bug(error)
 
 
