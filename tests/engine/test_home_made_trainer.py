@@ -50,6 +50,7 @@ def test_one_replaced_record_moves_the_update_too_far(model: Any, clip: float) -
     assert changes[1] <= 2 + 1e-4
 
 
+@pytest.mark.slow
 def test_the_step_check_refutes_it_and_not_the_right_one(model: Any) -> None:
     sample = (sentences().train.inputs[:10].astype(np.int64),)
     statuses = {}
@@ -61,6 +62,7 @@ def test_the_step_check_refutes_it_and_not_the_right_one(model: Any) -> None:
     assert PropertyStatus.FAILED not in {statuses["RightStep"][check] for check in ("clip.add", "clip.replace")}
 
 
+@pytest.mark.slow
 def test_a_game_of_one_step_trainings_proves_more_than_is_claimed(model: Any) -> None:
     """Replacing one record in a batch of one: what is claimed is a Gaussian mechanism of sensitivity 2 C and noise sigma C."""
     known = torch.from_numpy(sentences().train.inputs[:1].astype(np.int64))

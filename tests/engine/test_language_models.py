@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +233,28 @@ def test_members_are_told_apart_by_what_training_made_likelier() -> None:
     gains = subject.outputs(records.inputs) - subject.initial().outputs(records.inputs)
     secrets = (gains * (records.labels >= 0)).sum(-1)[0]
     assert secrets[job.included[0]].min() > secrets[~job.included[0]].max()
+
+
+def test_nothing_of_the_extra_is_imported_before_it_is_asked_for() -> None:
+    program = (
+        "import sys, audit.cli.app, audit.trainers.language_model, audit.api.canary_audit, audit.data.readers.text, "
+        "audit.engine.canary_callback, audit.endpoint.scoring; "
+        "sys.exit(bool({'transformers', 'peft', 'tokenizers'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_the_quickstart_proves_what_its_page_says(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "audit", "run", "quickstart-language-model", "-o", str(tmp_path / "run")]
+    assert subprocess.run(command, check=False).returncode == 3, "8 is above the ceiling of 500 canaries"
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    bounds = {
+        result["name"]: bound["epsilon"]
+        for result in report["mechanisms"]
+        for game in result["games"]
+        for attack in game["attacks"]
+        for bound in attack["bounds"]
+    }
+    assert bounds["without-dp"] > 3.5 and 0.2 < bounds["dp-sgd"] < 8
+    assert (tmp_path / "run" / "report.pdf").stat().st_size > 10_000
