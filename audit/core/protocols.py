@@ -35,6 +35,9 @@ class Trainer(Protocol):
 class ModelMaker(Trainer, Protocol):
     """A trainer whose models are not those of `audit.models.build`: it makes, counts and rehearses them itself."""
 
+    def identified(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the model of a config with all that decides its weights: jobs are stored under it."""
+
     def parameters(self, model: Mapping[str, Any], dataset: Dataset) -> int:
         """Return the number of trainable parameters of the model that a config describes."""
 

@@ -175,7 +175,7 @@ def _recipe(
         mechanism=mechanism,
         adjacency=adjacency,
         trainer=trainer,
-        model=config.model,
+        model=trainer.identified(config.model) if isinstance(trainer, ModelMaker) else config.model,
         optimizer=training.optimizer,
         accountants=tuple(accountants),
         declared=declarations,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -30,11 +31,13 @@ class LanguageModel:
         architecture: a model type of transformers, such as "gpt2" or "llama", made from its config with random weights.
         options: keys of that config, such as `n_layer` and `n_embd`.
         folder: of config.json and safetensors, in place of `architecture`; read from this machine, code in it is not run.
+        sha256: of the folder's files; where it is set, other files are refused.
     """
 
     architecture: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
+    sha256: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.architecture) == bool(self.folder):
@@ -80,6 +83,24 @@ class LanguageModel:
         module.train()
         return module
 
+    def digest(self) -> str:
+        """Return the hash of the folder's config and weights, "" without a folder.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        if not self.folder:
+            return ""
+        total = hashlib.sha256()
+        place = Path(self.folder).expanduser()
+        try:
+            for file in sorted([*place.glob("*.json"), *place.glob("*.safetensors")]):
+                with file.open("rb") as stream:
+                    total.update(f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+        except OSError as error:
+            raise DataError(f"model.folder {place}: cannot read {error.filename} ({error.strerror})") from error
+        return total.hexdigest()
+
     def _make(self, library: Any, vocabulary: Vocabulary, length: int) -> nn.Module:
         sizes = {"vocab_size": vocabulary.size, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
         positions = {"max_position_embeddings": length} if "max_position_embeddings" not in self.options else {}
@@ -105,6 +126,8 @@ class LanguageModel:
             raise DataError(
                 f"model.folder {place} holds no .safetensors; files that could run code are not read: save with them"
             )
+        if self.sha256 and self.digest() != self.sha256:
+            raise DataError(f"model.folder {place} holds other files than when the run began; start a new run")
         try:
             config = library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             _without_dropout(config)

@@ -65,6 +65,11 @@ class LanguageModelTrainer:
                 raise ConfigError(f"language_model.adapter: unknown key '{key}'.{hint} It takes: {', '.join(allowed_keys)}")
         return Adapter(**self.adapter)
 
+    def identified(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the model of a config, with the hash of the files where it is a folder's."""
+        digest = LanguageModel.of(model).digest()
+        return {**model, "sha256": digest} if digest else model
+
     def parameters(self, model: Mapping[str, Any], dataset: Dataset) -> int:
         """Return the number of trainable parameters."""
         return self._text_model(model, dataset, None, "cpu").layout.parameters

@@ -132,6 +132,7 @@ def text_toy(texts: int = 300, length: int = 9) -> Toy:
             initial_losses=mean_losses(before, labels),
             token_log_probabilities=after,
             token_moments=np.stack([before - 1, np.full(before.shape, 1.5)], axis=-1),
+            secret_ranks_64_0=np.where(included, random.integers(1, 12, texts), random.integers(1, 65, texts)).astype(float),
             compressed_sizes=random.integers(9, 12, texts).astype(float),
             continuations=np.clip(np.round(included * 0.5 + 0.5 * random.random(texts), 1), 0, 1),
         ),
@@ -140,7 +141,7 @@ def text_toy(texts: int = 300, length: int = 9) -> Toy:
     )
 
 
-TEXT_ATTACKS = ("reference_difference", "zlib_ratio", "min_k", "min_k_plus_plus", "extraction")
+TEXT_ATTACKS = ("reference_difference", "zlib_ratio", "min_k", "min_k_plus_plus", "extraction", "exposure")
 GRADIENT_ATTACKS = ("gradient_product", "weight_difference", "update_product", "sum_product", "model_product", "round_spread")
 TOYS = {"records": overfitted_toy(), "gradients": gradient_toy(), "texts": text_toy()}
 

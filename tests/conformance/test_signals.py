@@ -56,7 +56,7 @@ def language_models() -> tuple[Any, Canaries]:
     return trained_texts()
 
 
-TEXTS = {"initial_losses", "token_log_probabilities", "token_moments", "compressed_sizes", "continuations"}
+TEXTS = {"initial_losses", "token_log_probabilities", "token_moments", "compressed_sizes", "continuations", "secret_ranks"}
 FEDERATED = {"update_products", "sum_products", "model_products"}
 SUBJECTS = {gradients: subject(gradients=gradients) for gradients in (False, True)}
 

@@ -21,6 +21,7 @@ from audit.core.seeds import Seed
 from audit.engine.clipping import Clip
 from audit.engine.text_model import Precision, TextModel
 from audit.models.language import Adapter, LanguageModel
+from audit.stats.scoring import texts
 from audit.trainers.language_model import LanguageModelTrainer
 from tests.engine.texts import GPT2, LLAMA, PLAIN, PRIVATE, sentences, text_job, tokens_of
 
@@ -218,6 +219,11 @@ def test_a_local_folder_of_weights_is_read_as_it_is(tmp_path: Path) -> None:
         torch.testing.assert_close(again.state_dict()[name], value)
     subject = LanguageModelTrainer(adapter={"rank": 2, "layers": ["c_attn"]}).fit(text_job(model=spec, models=1), silent)
     assert subject.outputs(dataset.test.inputs).shape == (1, 20, 12)
+    known = LanguageModelTrainer().identified(spec)
+    assert len(known["sha256"]) == 64 and LanguageModelTrainer().identified(GPT2) == GPT2
+    (tmp_path / "weights" / "generation_config.json").write_text("{}")
+    with pytest.raises(DataError, match="other files than when the run began"):
+        LanguageModel.of(known).build(dataset.vocabulary, 12)
     with pytest.raises(DataError, match=r"no config\.json"):
         LanguageModel.of({"kind": "language_model", "folder": str(tmp_path)}).build(dataset.vocabulary, 12)
     next((tmp_path / "weights").glob("*.safetensors")).unlink()
@@ -242,6 +248,19 @@ def test_nothing_of_the_extra_is_imported_before_it_is_asked_for() -> None:
         "sys.exit(bool({'transformers', 'peft', 'tokenizers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_exposure_of_secrets_that_were_never_trained_on_is_that_of_a_uniform_rank() -> None:
+    """A model that knows nothing of random tokens ranks them by chance: the mean is within four errors of the exact one."""
+    from attacks.canaries.random_tokens import RandomTokens
+    from attacks.signals.secret_ranks import SecretRanks
+
+    canaries = RandomTokens(length=3).make(sentences(), 40, 1000, Seed(8))
+    subject = LanguageModelTrainer().untrained(text_job(models=6, canaries=canaries, included=np.zeros((6, 40), dtype=bool)))
+    ranks = SecretRanks(candidates=16).read(subject, canaries)
+    assert ranks is not None and ranks.min() >= 1 and ranks.max() <= 16
+    bits, exact = texts.exposure(ranks, 16), texts.exposure(np.arange(1, 17), 16)
+    assert abs(bits.mean() - texts.mean_null_exposure(16)) < 4 * exact.std() / np.sqrt(bits.size / 6)
 
 
 @pytest.mark.slow

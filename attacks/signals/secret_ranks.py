@@ -1,0 +1,73 @@
+"""The rank of a secret among others that could have stood in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks.signals._texts import texts_of
+from audit.core.data import Array, Canaries
+from audit.core.errors import ConfigError
+from audit.core.protocols import TextModels
+from audit.core.seeds import Seed
+
+_PART = 4096  # texts that a model is asked about at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretRanks:
+    """Rank of each secret by its log-probability among `candidates` drawn by the same law, the secret counted; 1 is the best.
+
+    Ties count against the secret, so for a secret that was never trained on, the rank is uniform or worse.
+
+    Attributes:
+        candidates: compared, the secret among them.
+        seed: of the draw, which is the same for all models.
+    """
+
+    candidates: int = 64
+    seed: int = 0
+
+    source = "token_log_probabilities"
+
+    def __post_init__(self) -> None:
+        if self.candidates < 2:
+            raise ConfigError(f"secret_ranks.candidates is {self.candidates}; expected at least 2")
+
+    @property
+    def key(self) -> str:
+        """Name in a view."""
+        return f"secret_ranks_{self.candidates}_{self.seed}"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return 1
+
+    def read(self, models: TextModels, canaries: Canaries) -> Array | None:
+        """`(N, m)` float32; None for canaries that are no texts, or whose secrets were not drawn token by token."""
+        records = texts_of(canaries)
+        if records is None or canaries.secret_tokens is None:
+            return None
+        secret = records.labels >= 0
+        own = _sums(models, records.inputs, secret)
+        ranks = np.ones_like(own)
+        generator = Seed(self.seed).child("secret ranks").numpy()
+        for _ in range(self.candidates - 1):
+            drawn = generator.integers(*canaries.secret_tokens, size=records.labels.shape)
+            others = np.where(secret, drawn, records.inputs).astype(records.inputs.dtype)
+            same = (others == records.inputs).all(axis=1)
+            ranks += (_sums(models, others, secret) >= own) & ~same
+        return ranks.astype(np.float32)
+
+
+def _sums(models: TextModels, inputs: Array, secret: Array) -> Array:
+    """`(N, m)` log-probability of each secret."""
+    parts = []
+    for start in range(0, len(inputs), _PART):
+        part = slice(start, start + _PART)
+        parts.append((models.outputs(inputs[part]) * secret[part]).sum(axis=-1, dtype=np.float64))
+    return np.concatenate(parts, axis=1)
+
+
+PLUGIN = SecretRanks
