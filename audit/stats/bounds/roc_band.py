@@ -1,0 +1,141 @@
+"""A band on a whole ROC: all pairs of rates that the counts at some threshold leave plausible.
+
+A threshold with i of n0 nonmembers and j of n1 members above it leaves those rates (u, v) plausible for which
+`n0 KL(i / n0, u) + n1 KL(j / n1, v)` is at most a critical value. The band is the union over all thresholds. Critical values
+are simulated for scores that tell nothing and for randomised response; docs/statistics.md, section "Bands on a ROC", says what
+other curves get.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds.validation import Array, Counts, fraction
+
+SIZES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000)  # of the larger side
+LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+CRITICAL = np.array(
+    [
+        (1.39, 1.39, 1.39, 1.39, 1.39, 1.39),
+        (1.00, 1.10, 2.25, 2.25, 2.25, 2.25),
+        (0.86, 1.45, 1.80, 2.22, 2.87, 3.40),
+        (1.25, 1.90, 2.35, 2.80, 3.40, 3.80),
+        (1.58, 2.35, 3.05, 3.85, 4.50, 4.90),
+        (1.77, 2.68, 3.45, 4.30, 5.00, 5.50),
+        (2.00, 3.04, 3.90, 4.80, 5.54, 6.00),
+        (2.25, 3.35, 4.20, 5.10, 5.85, 6.35),
+        (2.50, 3.70, 4.50, 5.40, 6.15, 6.70),
+        (2.95, 4.20, 5.00, 5.90, 6.70, 7.25),
+    ]
+)
+"""`(sizes, levels)`: what the departure of the true curve exceeds with at most the chance of the level, for those two laws.
+Smoothed over sizes from simulations as `python benchmarks/roc_bands.py --critical` makes them."""
+
+THRESHOLDS, PER_ERROR = 4000, 10.0  # that are kept at most: so many, or so many times the root of the number of scores
+NEAR = 4.0  # standard errors of a threshold's rates, beyond which it does not count in `departure`
+HALVINGS = 40  # of the unit interval, for a limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Path:
+    """The counts of nonmembers and members above a falling threshold, `(m,)` each, from none to all of them."""
+
+    false: Counts
+    true: Counts
+
+    @classmethod
+    def of(cls, ranked: Memberships) -> Path:
+        """Return the path of memberships from the highest score down.
+
+        Of many thresholds those are kept whose distances follow the standard error of an empirical distribution.
+
+        >>> Path.of(np.array([True, False])).true.tolist()
+        [0, 1, 1]
+        """
+        true = np.concatenate([[0], np.cumsum(ranked, dtype=np.int64)])
+        kept = kept_thresholds(len(ranked))
+        return cls(false=kept - true[kept], true=true[kept])
+
+    @property
+    def nonmembers(self) -> int:
+        """All of them."""
+        return int(self.false[-1])
+
+    @property
+    def members(self) -> int:
+        """All of them."""
+        return int(self.true[-1])
+
+    def behind(self) -> Path:
+        """Return the path seen from its end, on which members and nonmembers below a threshold are counted."""
+        return Path(false=self.nonmembers - self.false[::-1], true=self.members - self.true[::-1])
+
+
+def kept_thresholds(scores: int) -> Counts:
+    """Numbers of scores above the thresholds that a path keeps; all from 0 to `scores` where they are few."""
+    most = max(THRESHOLDS, math.ceil(PER_ERROR * math.sqrt(scores)))
+    if scores < most:
+        return np.arange(scores + 1)
+    return np.unique(np.rint(scores * np.sin(np.linspace(0, math.pi / 2, most)) ** 2).astype(np.int64))
+
+
+def critical_value(members: int, nonmembers: int, confidence: float) -> float:
+    """The critical value of the band; interpolated between sizes and levels, and beyond them from above.
+
+    Beyond the least level it grows by one for each factor of e, which is more than where it was simulated.
+    """
+    level = 1 - fraction(confidence, "confidence")
+    size, sizes = math.log(max(members, nonmembers)), np.log(SIZES)
+    row = np.array([np.interp(size, sizes, column) for column in CRITICAL.T])
+    row += np.maximum(size - sizes[-1], 0) * (CRITICAL[-1] - CRITICAL[-2]) / (sizes[-1] - sizes[-2])
+    surprise = -math.log(level)
+    inside = float(np.interp(surprise, -np.log(LEVELS), row))
+    return inside + max(0.0, surprise + math.log(LEVELS[-1]))
+
+
+def upper_limits(path: Path, rates: Array, critical: float) -> Array:
+    """`(k,)` the largest true positive rate that is plausible at each false positive rate."""
+    reach = math.sqrt(critical * path.nonmembers / 2)  # further counts are implausible, by Pinsker's inequality
+    first = np.searchsorted(path.false, path.nonmembers * rates - reach, side="left")
+    last = np.searchsorted(path.false, path.nonmembers * rates + reach, side="right") - 1
+    index = np.minimum(first[:, None] + np.arange(int((last - first).max()) + 1), last[:, None])
+    false, true = path.false[index], path.true[index]
+    surprise = divergence(false, path.nonmembers, rates[:, None])
+    inner, outer = np.zeros(len(rates)), np.ones(len(rates))
+    for _ in range(HALVINGS):
+        middle = ((inner + outer) / 2)[:, None]
+        short = np.where(true < path.members * middle, divergence(true, path.members, middle), 0.0)
+        plausible = (surprise + short).min(axis=1) <= critical
+        inner, outer = np.where(plausible, middle[:, 0], inner), np.where(plausible, outer, middle[:, 0])
+    return outer
+
+
+def lower_limits(path: Path, rates: Array, critical: float) -> Array:
+    """`(k,)` the least true positive rate that is plausible at each false positive rate."""
+    return 1 - upper_limits(path.behind(), 1 - rates, critical)
+
+
+def departure(path: Path, fpr: Array, tpr: Array) -> float:
+    """The least critical value whose band holds all of these points of a ROC, or a little more.
+
+    Thresholds whose counts are far from what the rates lead to expect are left out.
+    """
+    scores, kept = path.nonmembers + path.members, path.false + path.true
+    spacing = 1.0 if len(kept) > scores else scores * math.pi / (4 * len(kept))
+    half = math.ceil(NEAR * math.sqrt(scores) / (2 * spacing)) + 6
+    at = np.searchsorted(kept, path.nonmembers * fpr + path.members * tpr)
+    index = np.clip(at[:, None] + np.arange(-half, half + 1), 0, len(kept) - 1)
+    surprise = divergence(path.false[index], path.nonmembers, fpr[:, None])
+    surprise += divergence(path.true[index], path.members, tpr[:, None])
+    return float(surprise.min(axis=1).max())
+
+
+def divergence(counts: Counts, size: int, rates: Array) -> Array:
+    """`size KL(counts / size, rates)`: the relative entropy of two coins, infinite where a rate excludes its count."""
+    shares = counts / size
+    return np.asarray(size * (special.rel_entr(shares, rates) + special.rel_entr(1 - shares, 1 - rates)))
