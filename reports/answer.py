@@ -79,7 +79,7 @@ def _subject(report: AuditReport) -> MechanismResult | None:
 
 
 def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackResult]]:
-    return ((game, attack) for game in mechanism.games for attack in game.attacks)
+    return ((game, attack) for game in mechanism.games if game.game.choices == 1 for attack in game.attacks)
 
 
 def _answer(mechanism: MechanismResult, access: Access, attacks: list[AttackResult]) -> Answer:

@@ -66,7 +66,7 @@ def plans(report: AuditReport) -> Iterator[Plan]:
         for game in mechanism.games:
             if game.watched is not None and game.watched.evidence:
                 yield _evidence.evidence(mechanism, game, game.watched)
-            if game.attacks:
+            if game.attacks and game.game.choices == 1:
                 yield _scores.roc(mechanism, game)
                 yield _scores.scores(mechanism, game)
     if any(mechanism.utility for mechanism in report.mechanisms):

@@ -56,7 +56,12 @@ def picture(report: AuditReport) -> str:
     """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the first game."""
     if any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         return "overview"
-    games = [(mechanism.name, game.name) for mechanism in report.mechanisms for game in mechanism.games if game.attacks]
+    games = [
+        (mechanism.name, game.name)
+        for mechanism in report.mechanisms
+        for game in mechanism.games
+        if game.attacks and game.game.choices == 1
+    ]
     return _plots.file_name("roc", *games[0]) if games else ""
 
 

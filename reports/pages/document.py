@@ -33,6 +33,7 @@ from reports.pages.cover import cover, identity, picture, unprotected_blocks
 from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
+from reports.tables.guesses import guesses
 from reports.tables.settings import settings
 from reports.words import named
 from reports.words.language import many, say
@@ -209,10 +210,10 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     if game.watched is not None:
         blocks += _evidence.blocks(game.watched, images.get(_evidence.name(mechanism, game)))
     blocks += [*_bounds(game), *simulation.blocks(game)]
-    curve = images[_plots.file_name("roc", mechanism.name, game.name)]
-    blocks += [figure_block(curve)] if curve.name != picture(report) else [Paragraph(text=say("page.the_roc_of_this_game"))]
-    blocks.append(game_tables.rates(game, bool(mechanism.claims)))
-    blocks.append(figure_block(images[_plots.file_name("scores", mechanism.name, game.name)]))
+    if game.game.choices > 1:
+        blocks.append(guesses(game))
+    else:
+        blocks += _curves(report, mechanism, game)
     control = game_tables.control(game)
     if control is not None:
         blocks.append(control)
@@ -225,6 +226,17 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     if game.groups:
         blocks += [Heading(text=say("page.groups")), game_tables.groups(game)]
     return Section(title=title, blocks=tuple(blocks), level=2)
+
+
+def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> list[Block]:
+    """The ROC, rates and scores of a game whose canaries are in or out."""
+    images = figures.drawings(report)
+    curve = images[_plots.file_name("roc", mechanism.name, game.name)]
+    drawing: Block = figure_block(curve)
+    if curve.name == picture(report):
+        drawing = Paragraph(text=say("page.the_roc_of_this_game"))
+    rates = game_tables.rates(game, bool(mechanism.claims))
+    return [drawing, rates, figure_block(images[_plots.file_name("scores", mechanism.name, game.name)])]
 
 
 def _records(game: GameResult) -> list[Block]:

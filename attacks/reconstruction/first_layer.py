@@ -1,0 +1,75 @@
+"""What a linear layer gives away exactly: its input is the ratio of two gradients.
+
+References:
+    Geiping et al. 2020, arXiv 2003.14053, proposition 3.1; Fowl et al. 2022, arXiv 2110.13057 (imprint modules).
+"""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError, ObservationError
+
+
+def inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
+    """The inputs `(N, features)` of a linear layer with a bias, each from the gradients of one record.
+
+    The gradient of row j of the weights is the input times the gradient of bias j; the largest of these is divided by.
+
+    Args:
+        weight_gradients: `(N, outputs, features)`.
+        bias_gradients: `(N, outputs)`.
+
+    Raises:
+        ObservationError: all bias gradients of a target are 0: no unit of the layer was active.
+
+    >>> inputs(np.array([[[2.0, 4.0], [0.0, 0.0]]]), np.array([[2.0, 0.0]])).tolist()
+    [[1.0, 2.0]]
+    """
+    largest = np.abs(bias_gradients).argmax(axis=1)
+    rows = np.arange(len(bias_gradients))
+    divisors = bias_gradients[rows, largest]
+    if (divisors == 0).any():
+        target = int(np.flatnonzero(divisors == 0)[0])
+        raise ObservationError(
+            f"target {target}: all bias gradients are 0, so its input cannot be read off; no unit was active"
+        )
+    return np.asarray(weight_gradients[rows, largest] / divisors[:, None])
+
+
+def imprint_layer(brightness: Array, bins: int) -> tuple[Array, Array]:
+    """Weights `(bins, features)` and biases `(bins,)` of a layer that a malicious server puts first.
+
+    Unit i is active for records brighter than the i-th quantile of a normal law fitted to `brightness`, so the difference
+    between the gradients of neighbouring units belongs to the records of one bin. The model is changed: an honest server does
+    not do it.
+
+    Args:
+        brightness: `(n, features)` public records of the same kind, from which mean brightness is estimated.
+        bins: of equal probability.
+    """
+    if bins < 2 or len(brightness) < 2:
+        raise ConfigError(f"{bins} bins from {len(brightness)} public records; expected at least 2 of each")
+    means = brightness.mean(axis=1)
+    law = statistics.NormalDist(float(means.mean()), max(float(means.std()), 1e-12))
+    cuts = np.array([law.inv_cdf((i + 0.5) / (bins + 0.5)) for i in range(bins)])
+    weights = np.full((bins, brightness.shape[1]), 1 / brightness.shape[1])
+    return weights, -cuts
+
+
+def imprinted_inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
+    """The records `(found, features)` that were alone in a bin of `imprint_layer`, from one batch's summed gradients.
+
+    A bin of several records gives an average of them, which is returned too: nothing in the gradients tells it apart.
+
+    Args:
+        weight_gradients: `(bins, features)`.
+        bias_gradients: `(bins,)`.
+    """
+    weights = np.concatenate([weight_gradients[:-1] - weight_gradients[1:], weight_gradients[-1:]])
+    biases = np.concatenate([bias_gradients[:-1] - bias_gradients[1:], bias_gradients[-1:]])
+    filled = np.abs(biases) > 1e-9 * max(float(np.abs(biases).max()), 1e-300)
+    return np.asarray(weights[filled] / biases[filled, None])

@@ -1,0 +1,185 @@
+"""Gradient matching: records are moved until their gradients are those that were seen. Many targets at once, each by itself.
+
+References:
+    Zhu, Liu and Han 2019, arXiv 1906.08935 (deep leakage from gradients); Geiping et al. 2020, arXiv 2003.14053 (inverting
+    gradients).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from audit.core import checks
+from audit.core.errors import ConfigError, ObservationError
+
+Parameters = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """Gradients of N targets with what the adversary knows of them.
+
+    Attributes:
+        model: that the gradients are of, at `weights`.
+        gradients: `(N, parameters)`, flattened in the order of `weights`: of the mean loss over a target's records, clipped and
+            noisy if they were released so.
+        labels: `(N, b)` of the b records of each target; the adversary knows them, or inferred them.
+        shape: of one record.
+        low, high: range of a record's values, which is public.
+    """
+
+    model: nn.Module
+    weights: Parameters
+    gradients: Tensor
+    labels: Tensor
+    shape: tuple[int, ...]
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        size = sum(weight.numel() for weight in self.weights.values())
+        if self.gradients.ndim != 2 or self.gradients.shape[1] != size:
+            raise ConfigError(f"gradients of shape {tuple(self.gradients.shape)} for {size} parameters; expected one row each")
+        if self.labels.ndim != 2 or len(self.labels) != len(self.gradients):
+            raise ConfigError(f"labels of shape {tuple(self.labels.shape)}; expected (targets, records of each)")
+        if not torch.isfinite(self.gradients).all():
+            raise ObservationError("a released gradient is not finite, so there is nothing to match")
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range."""
+        return (self.low + self.high) / 2
+
+
+def flat_gradient(model: nn.Module, weights: Parameters, records: Tensor, labels: Tensor) -> Tensor:
+    """Gradient `(parameters,)` of the mean cross-entropy of records `(b, ...)`, differentiable in the records."""
+
+    def loss(own: Parameters) -> Tensor:
+        return nn.functional.cross_entropy(functional_call(model, dict(own), (records,)), labels)
+
+    return torch.cat([part.reshape(-1) for part in grad(loss)(dict(weights)).values()])
+
+
+def gradients_of(model: nn.Module, weights: Parameters, records: Tensor, labels: Tensor) -> Tensor:
+    """Gradients `(N, parameters)` of targets `(N, b, ...)` with labels `(N, b)`."""
+    return vmap(lambda x, y: flat_gradient(model, weights, x, y))(records, labels).detach()
+
+
+def clip_and_noise(gradients: Tensor, clip_norm: float, noise: float, generator: torch.Generator) -> Tensor:
+    """Gradients clipped to l2 norm `clip_norm`, with normal noise of standard deviation `noise` on each coordinate."""
+    checks.positive(clip_norm, "clip_norm")
+    checks.nonnegative(noise, "noise")
+    norms = gradients.norm(dim=1, keepdim=True)
+    clipped = gradients * torch.clamp(clip_norm / norms, max=1.0)
+    return clipped + noise * torch.randn(clipped.shape, generator=generator)
+
+
+def total_variation(records: Tensor) -> Tensor:
+    """Mean absolute difference between neighbouring pixels of each target `(N, b, channels, rows, columns)`, `(N,)`."""
+    down = (records[..., 1:, :] - records[..., :-1, :]).abs().flatten(1).mean(dim=1)
+    across = (records[..., :, 1:] - records[..., :, :-1]).abs().flatten(1).mean(dim=1)
+    return down + across
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvertingGradients:
+    """Cosine distance of gradients with a penalty on total variation that decays over the run, by plain Adam.
+
+    A fixed small penalty leaves single targets stuck, a fixed large one blurs all of them; one that decays does neither. The
+    records with the least distance of gradients are kept; the truth is never looked at.
+
+    Attributes:
+        iterations: of the optimiser.
+        learning_rate: of Adam at the start; falls to 0 along half a cosine.
+        variation: weight of the total variation at the start, and `variation_end` at the end, geometrically in between.
+    """
+
+    iterations: int = 1000
+    learning_rate: float = 0.1
+    variation: float = 0.05
+    variation_end: float = 5e-5
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise ConfigError(f"iterations is {self.iterations}; expected at least 1")
+        checks.positive(self.learning_rate, "learning_rate")
+        checks.positive(self.variation, "variation")
+        checks.positive(self.variation_end, "variation_end")
+
+    def reconstruct(self, released: Released, generator: torch.Generator) -> Tensor:
+        """Records `(N, b, ...)` in the range of `released`."""
+        targets, batch = released.labels.shape
+        span = released.high - released.low
+        start = torch.randn((targets, batch, *released.shape), generator=generator) * span / 10 + released.middle
+        records = start.clone().requires_grad_(True)
+        optimiser = torch.optim.Adam([records], lr=self.learning_rate * span)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.iterations)
+        best, least = start.clone(), torch.full((targets,), math.inf)
+        distance = cosine_distance(released)
+        for step in range(self.iterations):
+            distances = distance(records)
+            with torch.no_grad():
+                better = distances.detach() < least
+                best[better], least[better] = records[better].detach(), distances.detach()[better]
+            weight = self.variation * (self.variation_end / self.variation) ** (step / self.iterations)
+            penalty = total_variation(records) / span if len(released.shape) == 3 else torch.zeros(targets)
+            optimiser.zero_grad()
+            (distances + weight * penalty).sum().backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+            with torch.no_grad():
+                records.clamp_(released.low, released.high)
+        return best
+
+
+def cosine_distance(released: Released) -> Callable[[Tensor], Tensor]:
+    """One minus the cosine of the gradients of records `(N, b, ...)` with those released, `(N,)`."""
+    directions = released.gradients / released.gradients.norm(dim=1, keepdim=True).clamp_min(1e-30)
+
+    def distance(records: Tensor) -> Tensor:
+        own = vmap(lambda x, y: flat_gradient(released.model, released.weights, x, y))(records, released.labels)
+        cosine: Tensor = (own * directions).sum(dim=1) / own.norm(dim=1).clamp_min(1e-30)
+        return 1 - cosine
+
+    return distance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepLeakage:
+    """Squared distance of gradients by L-BFGS, one target after the other: for smooth activations and small images.
+
+    Attributes:
+        iterations: of L-BFGS, each with a line search.
+    """
+
+    iterations: int = 300
+
+    def reconstruct(self, released: Released, generator: torch.Generator) -> Tensor:
+        """Records `(N, b, ...)`; values outside of the range are cut off at the end."""
+        rows = [self._one_target(released, index, generator) for index in range(len(released.labels))]
+        return torch.stack(rows).clamp(released.low, released.high)
+
+    def _one_target(self, released: Released, index: int, generator: torch.Generator) -> Tensor:
+        labels, seen = released.labels[index], released.gradients[index]
+        scale = seen.square().sum().clamp_min(1e-30)  # so that tolerances mean the same for all models
+        start = torch.randn((len(labels), *released.shape), generator=generator) * (released.high - released.low) / 10
+        records = (start + released.middle).requires_grad_(True)
+        optimiser = torch.optim.LBFGS(
+            [records], max_iter=self.iterations, tolerance_grad=1e-12, tolerance_change=1e-14, line_search_fn="strong_wolfe"
+        )
+
+        def closure() -> Tensor:
+            optimiser.zero_grad()
+            own = flat_gradient(released.model, released.weights, records, labels)
+            loss = (own - seen).square().sum() / scale
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss
+
+        optimiser.step(closure)  # type: ignore[no-untyped-call]
+        return records.detach()
