@@ -549,8 +549,8 @@ SENTENCES = {
     "game_table.each_holds_on_its_own": " Each holds on its own with {confidence} confidence, so that all of them hold "
     "together.",
     "guess_table.caption": "Values guessed right. Success, baseline and the proven ε are three things: an attack may be less "
-    "accurate than an imputer and prove more, since a bound counts each guess against the prior of the value guessed. Baseline: "
-    "naming the likeliest value of each prior without the release, on average; imputed: how often that was right here. The "
+    "accurate than an imputer and prove more, since a bound counts each guess against the prior of the value guessed. "
+    "Baseline: naming the likeliest value of each prior without the release, on average; imputed: how often that was right here. The "
     "interval of the success has {confidence} confidence where releases do not depend on several secrets, and describes this "
     "run elsewhere. Allowed: the most that the tightest claim leaves any guess of that prior.",
     "guess_table.right": "Right",

@@ -510,9 +510,9 @@ SENTENCES = {
     "unclaimed.confidence": "{at_delta}，置信水平 {confidence}",
     "unclaimed.ceiling_attack": "{at}。上限 {down}。攻击：{attack}",
     "game_table.each_holds_on_its_own": "每个界单独以 {confidence} 的置信水平成立，因此所有界同时成立。",
-    "guess_table.caption": "猜对的取值。成功率、基线与已证明的 ε 是三件事：攻击可能不如插补准确，却证明得更多，因为下界按所猜取值的先验"
-    "计算每次猜测。基线：不看发布，只说出每个先验中最可能的取值，取平均；插补：此次这样做对了多少。当一次发布不依赖多个秘密时，成功率的区间"
-    "具有 {confidence} 的置信度，否则只描述此次运行。允许：最严格的声明对这种先验的任何猜测所允许的最大值。",
+    "guess_table.caption": "猜对的取值。成功率、基线与已证明的 ε 是三件事：攻击可能不如插补准确，却证明得更多，"
+    "因为下界按所猜取值的先验计算每次猜测。基线：不看发布，只说出每个先验中最可能的取值，取平均；插补：此次这样做对了多少。"
+    "当一次发布不依赖多个秘密时，成功率的区间具有 {confidence} 的置信度，否则只描述此次运行。允许：最严格的声明对这种先验的任何猜测所允许的最大值。",
     "guess_table.right": "猜对",
     "guess_table.success": "成功率 %",
     "guess_table.interval": "区间 %",
