@@ -230,7 +230,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
 
 def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> list[Block]:
     """The ROC, rates and scores of a game whose canaries are in or out."""
-    images = figures.drawings(report)
+    images = figures.planned(report)
     curve = images[_plots.file_name("roc", mechanism.name, game.name)]
     drawing: Block = figure_block(curve)
     if curve.name == picture(report):

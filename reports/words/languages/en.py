@@ -550,9 +550,9 @@ SENTENCES = {
     "together.",
     "guess_table.caption": "Values guessed right. Success, baseline and the proven ε are three things: an attack may be less "
     "accurate than an imputer and prove more, since a bound counts each guess against the prior of the value guessed. "
-    "Baseline: naming the likeliest value of each prior without the release, on average; imputed: how often that was right here. The "
-    "interval of the success has {confidence} confidence where releases do not depend on several secrets, and describes this "
-    "run elsewhere. Allowed: the most that the tightest claim leaves any guess of that prior.",
+    "Baseline: naming the likeliest value of each prior without the release, on average; imputed: how often that was right "
+    "here. The interval of the success has {confidence} confidence where releases do not depend on several secrets, and "
+    "describes this run elsewhere. Allowed: the most that the tightest claim leaves any guess of that prior.",
     "guess_table.right": "Right",
     "guess_table.success": "Success %",
     "guess_table.interval": "Interval %",

@@ -510,14 +510,16 @@ SENTENCES = {
     "unclaimed.confidence": "{at_delta}，置信水平 {confidence}",
     "unclaimed.ceiling_attack": "{at}。上限 {down}。攻击：{attack}",
     "game_table.each_holds_on_its_own": "每个界单独以 {confidence} 的置信水平成立，因此所有界同时成立。",
-    "guess_table.caption": "猜对的取值。成功率、基线与已证明的 ε 是三件事：攻击可能不如插补准确，却证明得更多，"
-    "因为下界按所猜取值的先验计算每次猜测。基线：不看发布，只说出每个先验中最可能的取值，取平均；插补：此次这样做对了多少。"
-    "当一次发布不依赖多个秘密时，成功率的区间具有 {confidence} 的置信度，否则只描述此次运行。允许：最严格的声明对这种先验的任何猜测所允许的最大值。",
+    "guess_table.caption": "猜对的值。成功率、无发布时的猜对率与已证明的 ε 是三件事："
+    "攻击可能不如不看发布的猜测准确，但证明得更多，因为下界按所猜的值被抽取的概率计算每次猜测。"
+    "无发布：不看发布，只说每个秘密最可能的值，取平均；此次：这样做对了多少。"
+    "当一次发布不依赖多个秘密时，成功率的区间有 {confidence} 的置信度，否则只描述此次运行。"
+    "允许：最严的声明对这样的猜测所允许的最大值。",
     "guess_table.right": "猜对",
     "guess_table.success": "成功率 %",
     "guess_table.interval": "区间 %",
-    "guess_table.baseline": "基线 %",
-    "guess_table.imputed": "插补",
+    "guess_table.baseline": "无发布 %",
+    "guess_table.imputed": "此次",
     "guess_table.allowed": "允许 %",
     "game_table.attack": "攻击",
     "game_table.estimator": "估计方法",
