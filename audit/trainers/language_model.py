@@ -88,7 +88,8 @@ class LanguageModelTrainer:
         """
         if job.noisy is None and not is_non_private(job.mechanism):
             raise UnsupportedMechanism(f"trainer 'language_model' does not execute {job.mechanism}; use mechanism 'dp_sgd'")
-        if job.canaries.are_gradients or job.checkpoints or job.start is not None:
+        records = job.canaries.records
+        if records is None or not records.are_texts or job.checkpoints or job.start is not None:
             raise UnsupportedMechanism(
                 "trainer 'language_model' plants texts and keeps no checkpoints; use the canaries new_token or random_tokens "
                 "with access log_probabilities, token_distributions or generations"

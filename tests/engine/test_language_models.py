@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from audit.core.data import Canaries
+from audit.core.data import Canaries, Records
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, sgd
@@ -182,6 +182,9 @@ def test_what_the_trainer_does_not_do_is_refused() -> None:
     units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
     with pytest.raises(UnsupportedMechanism, match="plants texts"):
         LanguageModelTrainer().fit(text_job(canaries=units), silent)
+    images = Canaries(kind="images", description="no texts", records=Records(inputs=np.zeros((12, 12)), labels=np.zeros(12)))
+    with pytest.raises(UnsupportedMechanism, match="plants texts"):
+        LanguageModelTrainer().fit(text_job(canaries=images), silent)
     with pytest.raises(ConfigError, match="trains models of kind 'language_model'"):
         LanguageModelTrainer().fit(text_job(model={"kind": "mlp"}), silent)
     with pytest.raises(ConfigError, match=re.escape("unknown key 'ranks'. Did you mean 'rank'?")):

@@ -1,0 +1,90 @@
+"""An audit of a language model from its config to its report: every scorer of texts, adapters, references, a run that goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import audit
+from audit.core.errors import ConfigError
+
+pytest.importorskip("transformers", reason="the extra llm is not installed")
+pytest.importorskip("peft", reason="the extra llm is not installed")
+
+SCORERS = [
+    "reference_difference",
+    "loss",
+    "zlib_ratio",
+    "min_k",
+    "min_k_plus_plus",
+    "extraction",
+    {"kind": "exposure", "candidates": 8},
+]
+
+
+def config_file(folder: Path, **game: Any) -> Path:
+    config = {
+        "version": 1,
+        "name": "texts",
+        "certificates": 0,
+        "data": {"kind": "sentences", "count": 140, "length": 16, "unused_tokens": 30, "train": 40, "pool": 60, "test": 20},
+        "model": {"kind": "language_model", "architecture": "gpt2", "options": {"n_layer": 1, "n_embd": 16, "n_head": 2}},
+        "training": {"optimizer": "adamw", "learning_rate": 0.02, "batch_size": 20, "steps": 12},
+        "mechanisms": [
+            {"name": "plain", "kind": "non_private", "trainer": "language_model"},
+            {
+                "name": "adapter",
+                "kind": "dp_sgd",
+                "target_epsilon": 8,
+                "trainer": {"kind": "language_model", "adapter": {"rank": 2, "layers": ["c_attn"]}},
+            },
+        ],
+        "games": [
+            {
+                "name": "texts",
+                "access": "token_distributions",
+                "canaries": "new_token",
+                "count": 30,
+                "scorers": SCORERS,
+                "estimators": ["one_run"],
+                **game,
+            }
+        ],
+        "accountants": ["rdp"],
+        "output": {"formats": ["json"]},
+    }
+    path = folder / "texts.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def test_every_scorer_of_texts_reaches_the_report(tmp_path: Path) -> None:
+    report = audit.run(config_file(tmp_path), output=tmp_path / "run")
+    plain, adapter = report.mechanisms
+    accesses = {attack.scorer: attack.access.name for attack in plain.games[0].attacks}
+    assert len(accesses) == len(SCORERS)
+    assert accesses["extraction"] == "generations" and accesses["min_k_plus_plus"] == "token_distributions"
+    assert accesses["loss"] == accesses["exposure"] == "log_probabilities"
+    assert [metric.name for metric in plain.utility] == ["perplexity"] and plain.utility[0].value > 1
+    statuses = {check.code: check.status.value for check in adapter.checks}
+    assert statuses["steps"] == statuses["noise"] == statuses["clipping"] == "checked"
+    assert "failed" not in statuses.values()
+    assert "mask that real records do not have" in plain.games[0].game.canary
+
+
+def test_references_serve_the_scorers_of_losses(tmp_path: Path) -> None:
+    path = config_file(
+        tmp_path, references=4, scorers=["lira", "offset", "attack_r"], canaries="held_out", access="log_probabilities"
+    )
+    report = audit.run(path, output=tmp_path / "run")
+    assert [attack.scorer for attack in report.mechanisms[0].games[0].attacks] == ["lira", "offset", "attack_r"]
+
+
+def test_what_texts_do_not_show_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="label_only"):
+        audit.run(config_file(tmp_path, access="log_probabilities", scorers=["label_only"]), output=tmp_path / "run")
+    with pytest.raises(ConfigError, match="need class labels"):
+        audit.run(config_file(tmp_path, canaries="mislabelled"), output=tmp_path / "other")
