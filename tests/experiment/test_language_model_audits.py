@@ -1,4 +1,4 @@
-"""An audit of a language model from its config to its report: every scorer of texts, adapters, references, a run that goes on."""
+"""An audit of a language model from its config to its report: every scorer of texts, adapters, references."""
 
 from __future__ import annotations
 
