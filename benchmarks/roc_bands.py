@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from audit.stats.bounds import roc_band
-from audit.stats.bounds.roc_band import LEVELS, SIZES, Path
+from audit.stats.bounds.roc_band import LEVELS, SIZES, ThresholdPath
 from audit.stats.bounds.validation import Array, Counts
 
 POINTS = 3.0  # of the curve that are looked at in each standard error of a rate, besides its corners
@@ -80,7 +80,7 @@ def departures(corners: Corners, members: int, nonmembers: int, draws: int) -> A
     found = []
     for _ in range(draws):
         scores = np.concatenate(sampled(corners, members, nonmembers, draw))
-        found.append(roc_band.departure(Path.of(np.argsort(-scores) < members), fpr, tpr))
+        found.append(roc_band.departure(ThresholdPath.of(np.argsort(-scores) < members), fpr, tpr))
     return np.array(found)
 
 

@@ -174,7 +174,11 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
             for attack in path.attacks
         ]
         costs = sum(_audit_seconds(estimator, path) for attack in taking_part for estimator in attack)
-        count = _affordable(repetitions, costs, FEW_REPETITIONS) if repetitions <= REPETITIONS else _all(repetitions, costs)
+        count = (
+            _affordable(repetitions, costs, FEW_REPETITIONS)
+            if repetitions <= REPETITIONS
+            else _within_limit(repetitions, costs)
+        )
         if any(taking_part) and count:
             certificates.append(_certificate(path, law, taking_part, count))
     return tuple(certificates)
@@ -261,7 +265,7 @@ def _affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budg
     return max((count for count in (repetitions, *choices) if count <= repetitions and count * seconds <= limit), default=0)
 
 
-def _all(repetitions: int, seconds: float) -> int:
+def _within_limit(repetitions: int, seconds: float) -> int:
     """`repetitions` of so many seconds each, where they end within the limit."""
     if repetitions * seconds > MOST_SECONDS:
         raise ConfigError(

@@ -116,8 +116,8 @@ def never(budget: Budget, runs: int) -> Watch:
 
 def join(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
     """The scores over the looks so far, as those of one game with as many runs, of the attacks that the last look has."""
-    scores_list, kept = [], {score.attack for score in looks[-1]}
-    for parts in zip(*([score for score in look if score.attack in kept] for look in looks), strict=True):
+    scores_list, names = [], {score.attack for score in looks[-1]}
+    for parts in zip(*([score for score in look if score.attack in names] for look in looks), strict=True):
         game = replace(parts[0].game, runs=sum(part.game.runs for part in parts))
         values, included = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "included"))
         scores_list.append(replace(parts[0], values=values, included=included, game=game))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from audit.stats.bounds import roc, roc_band
-from audit.stats.bounds.roc_band import Path
+from audit.stats.bounds.roc_band import ThresholdPath
 from audit.stats.bounds.validation import Array
 
 
@@ -52,7 +52,7 @@ def test_a_curve_lies_in_the_band_where_its_departure_is_below_the_critical_valu
     for size in (40, 3000):
         for _ in range(8):
             ranked = draw.permutation(np.arange(2 * size) < size)
-            path, rates = Path.of(ranked), np.sin(np.linspace(0.01, 1.56, 80)) ** 2
+            path, rates = ThresholdPath.of(ranked), np.sin(np.linspace(0.01, 1.56, 80)) ** 2
             departure = roc_band.departure(path, rates, rates)
             for critical in (0.97 * departure, 1.03 * departure):
                 low, high = (limits(path, rates, critical) for limits in (roc_band.lower_limits, roc_band.upper_limits))
@@ -76,7 +76,7 @@ def test_the_band_covers_as_often_as_it_says_and_not_much_more(sides: tuple[int,
     critical = roc_band.critical_value(*sides, 0.95)
     for _ in range(trials):
         scores = np.concatenate([draw.normal(shift, 1, sides[0]), draw.normal(0, 1, sides[1])])
-        path = Path.of(np.argsort(-scores) < sides[0])
+        path = ThresholdPath.of(np.argsort(-scores) < sides[0])
         covered += roc_band.departure(path, fpr, special.ndtr(special.ndtri(fpr) + shift)) <= critical
     low, high = stats.binom.ppf([1e-4, 1 - 1e-4], trials, [0.95, 0.99])
     assert low <= covered <= high, covered / trials

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from audit.stats.bounds import bands, ranks, roc_band
-from audit.stats.bounds.roc_band import Path
+from audit.stats.bounds.roc_band import ThresholdPath
 from audit.stats.bounds.validation import Array, Counts, fraction, side
 
 MOST_RATES = 500  # at which limits are computed; between them they are those of the neighbour on the safe side
@@ -96,11 +96,11 @@ def _least_rate(share: float, pairs: int, level: float) -> float:
         hinge = pairs * rate * before - cuts * at_least
         return bool((hinge / (successes - cuts)).min(initial=np.inf) <= level)
 
-    refuted, kept = 0.0, share
+    lower, upper = 0.0, share
     for _ in range(60):
-        middle = (refuted + kept) / 2
-        refuted, kept = (middle, kept) if surprising(middle) else (refuted, middle)
-    return refuted
+        middle = (lower + upper) / 2
+        lower, upper = (middle, upper) if surprising(middle) else (lower, middle)
+    return lower
 
 
 def curve(members: Array, nonmembers: Array) -> tuple[Array, Array]:
@@ -134,7 +134,7 @@ def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: boo
     Among equal scores the upper limits take members to stand first and the lower limits nonmembers, so ties widen the band.
 
     Args:
-        any_curve: for a level that is proved for every curve; the band is then about 1.7 times as wide.
+        any_curve: for a level that is proved for every curve; the band is then about 1.4 to 1.7 times as wide.
 
     Guarantee: for independent, identically distributed scores on each side the population's curve `R(x)`, the largest TPR of
         any threshold with FPR at most x, lies within the band at every x at once with about probability `confidence` or more
@@ -161,12 +161,12 @@ def _limits(members: Array, nonmembers: Array, confidence: float, rates: Array) 
     critical = roc_band.critical_value(len(members), len(nonmembers), confidence)
     values = np.concatenate([members, nonmembers])
     included = np.arange(len(values)) < len(members)
-    members_last = Path.of(ranks.by_rank(values, included))
-    members_first = Path.of(~ranks.by_rank(values, ~included))
+    members_last = ThresholdPath.of(ranks.by_rank(values, included))
+    members_first = ThresholdPath.of(~ranks.by_rank(values, ~included))
     grid = np.unique(rates)
     if len(grid) > MOST_RATES:
-        kept = np.sin(np.linspace(0, math.pi / 2, MOST_RATES)) ** 2 * (len(grid) - 1)
-        grid = grid[np.unique(np.rint(kept).astype(np.int64))]
+        index = np.sin(np.linspace(0, math.pi / 2, MOST_RATES)) ** 2 * (len(grid) - 1)
+        grid = grid[np.unique(np.rint(index).astype(np.int64))]
     lower = roc_band.lower_limits(members_last, grid, critical)[np.searchsorted(grid, rates, side="right") - 1]
     upper = roc_band.upper_limits(members_first, grid, critical)[np.searchsorted(grid, rates, side="left")]
     return lower, upper

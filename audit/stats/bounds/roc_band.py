@@ -42,24 +42,24 @@ HALVINGS = 40  # of the unit interval, for a limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Path:
+class ThresholdPath:
     """The counts of nonmembers and members above a falling threshold, `(m,)` each, from none to all of them."""
 
     false: Counts
     true: Counts
 
     @classmethod
-    def of(cls, ranked: Memberships) -> Path:
+    def of(cls, ranking: Memberships) -> ThresholdPath:
         """Return the path of memberships from the highest score down.
 
         Of many thresholds those are kept whose distances follow the standard error of an empirical distribution.
 
-        >>> Path.of(np.array([True, False])).true.tolist()
+        >>> ThresholdPath.of(np.array([True, False])).true.tolist()
         [0, 1, 1]
         """
-        true = np.concatenate([[0], np.cumsum(ranked, dtype=np.int64)])
-        kept = kept_thresholds(len(ranked))
-        return cls(false=kept - true[kept], true=true[kept])
+        true = np.concatenate([[0], np.cumsum(ranking, dtype=np.int64)])
+        totals = kept_thresholds(len(ranking))
+        return cls(false=totals - true[totals], true=true[totals])
 
     @property
     def nonmembers(self) -> int:
@@ -71,17 +71,17 @@ class Path:
         """All of them."""
         return int(self.true[-1])
 
-    def behind(self) -> Path:
+    def behind(self) -> ThresholdPath:
         """Return the path seen from its end, on which members and nonmembers below a threshold are counted."""
-        return Path(false=self.nonmembers - self.false[::-1], true=self.members - self.true[::-1])
+        return ThresholdPath(false=self.nonmembers - self.false[::-1], true=self.members - self.true[::-1])
 
 
 def kept_thresholds(scores: int) -> Counts:
     """Numbers of scores above the thresholds that a path keeps; all from 0 to `scores` where they are few."""
-    most = max(THRESHOLDS, math.ceil(PER_ERROR * math.sqrt(scores)))
-    if scores < most:
+    limit = max(THRESHOLDS, math.ceil(PER_ERROR * math.sqrt(scores)))
+    if scores < limit:
         return np.arange(scores + 1)
-    return np.unique(np.rint(scores * np.sin(np.linspace(0, math.pi / 2, most)) ** 2).astype(np.int64))
+    return np.unique(np.rint(scores * np.sin(np.linspace(0, math.pi / 2, limit)) ** 2).astype(np.int64))
 
 
 def critical_value(members: int, nonmembers: int, confidence: float) -> float:
@@ -98,7 +98,7 @@ def critical_value(members: int, nonmembers: int, confidence: float) -> float:
     return inside + max(0.0, surprise + math.log(LEVELS[-1]))
 
 
-def upper_limits(path: Path, rates: Array, critical: float) -> Array:
+def upper_limits(path: ThresholdPath, rates: Array, critical: float) -> Array:
     """`(k,)` the largest true positive rate that is plausible at each false positive rate."""
     reach = math.sqrt(critical * path.nonmembers / 2)  # further counts are implausible, by Pinsker's inequality
     first = np.searchsorted(path.false, path.nonmembers * rates - reach, side="left")
@@ -115,21 +115,21 @@ def upper_limits(path: Path, rates: Array, critical: float) -> Array:
     return outer
 
 
-def lower_limits(path: Path, rates: Array, critical: float) -> Array:
+def lower_limits(path: ThresholdPath, rates: Array, critical: float) -> Array:
     """`(k,)` the least true positive rate that is plausible at each false positive rate."""
     return 1 - upper_limits(path.behind(), 1 - rates, critical)
 
 
-def departure(path: Path, fpr: Array, tpr: Array) -> float:
+def departure(path: ThresholdPath, fpr: Array, tpr: Array) -> float:
     """The least critical value whose band holds all of these points of a ROC, or a little more.
 
     Thresholds whose counts are far from what the rates lead to expect are left out.
     """
-    scores, kept = path.nonmembers + path.members, path.false + path.true
-    spacing = 1.0 if len(kept) > scores else scores * math.pi / (4 * len(kept))
+    scores, totals = path.nonmembers + path.members, path.false + path.true
+    spacing = 1.0 if len(totals) > scores else scores * math.pi / (4 * len(totals))
     half = math.ceil(NEAR * math.sqrt(scores) / (2 * spacing)) + 6
-    at = np.searchsorted(kept, path.nonmembers * fpr + path.members * tpr)
-    index = np.clip(at[:, None] + np.arange(-half, half + 1), 0, len(kept) - 1)
+    at = np.searchsorted(totals, path.nonmembers * fpr + path.members * tpr)
+    index = np.clip(at[:, None] + np.arange(-half, half + 1), 0, len(totals) - 1)
     surprise = divergence(path.false[index], path.nonmembers, fpr[:, None])
     surprise += divergence(path.true[index], path.members, tpr[:, None])
     return float(surprise.min(axis=1).max())

@@ -66,17 +66,17 @@ def joint(log_wealth: Array, stakes: int) -> Array:
 
 def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5, stakes: int | None = None) -> Wealth:
     """Return the wealth before any observation, one per attack; `stakes` as in `Wealth`, one for each attack unless given."""
-    claims, divided = len(against.epsilons), attacks if stakes is None else stakes
-    if divided < attacks:
-        raise ValueError(f"{attacks} attacks bet from {divided} stakes; each needs its own")
+    claims, count = len(against.epsilons), attacks if stakes is None else stakes
+    if count < attacks:
+        raise ValueError(f"{attacks} attacks bet from {count} stakes; each needs its own")
     return Wealth(
         against=against,
         chance=chance,
         members=np.empty((attacks, 0)),
         nonmembers=np.empty((attacks, 0)),
         log_wealth=np.full((attacks, BETTORS, claims), -math.log(BETTORS)),
-        best=np.full(claims, math.log(attacks / divided)),
-        stakes=divided,
+        best=np.full(claims, math.log(attacks / count)),
+        stakes=count,
     )
 
 
