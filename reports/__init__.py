@@ -55,12 +55,12 @@ def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS, language
 def _render(report: AuditReport, name: str, language: str) -> Mapping[str, bytes]:
     """The files of one format; the language stands in the names of those that have words."""
     plugin = renderer(name)
-    with speaking(language) as spoken:
+    with speaking(language) as words:
         files = plugin.render(report)
-    if spoken.tag == ENGLISH or not getattr(plugin, "worded", False):
+    if words.tag == ENGLISH or not getattr(plugin, "worded", False):
         return files
     paths = {path: Path(path) for path in files}
-    return {f"{paths[name].with_suffix('')}-{spoken.tag}{paths[name].suffix}": content for name, content in files.items()}
+    return {f"{paths[name].with_suffix('')}-{words.tag}{paths[name].suffix}": content for name, content in files.items()}
 
 
 def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tuple[dict[str, bytes], list[str]]:

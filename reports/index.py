@@ -24,7 +24,7 @@ VIEWS = ("report.html", "report.pdf", "report-zh.pdf", "report-external.pdf", "a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class IndexRow:
     """One audit of the folder.
 
     Attributes:
@@ -37,7 +37,7 @@ class Entry:
     report: AuditReport
 
 
-def document(entries: Sequence[Entry], unreadable: Mapping[str, str], language: str = "en") -> str:
+def document(entries: Sequence[IndexRow], unreadable: Mapping[str, str], language: str = "en") -> str:
     """The page as text, audits in the order in which they were started.
 
     Args:
@@ -59,7 +59,7 @@ def document(entries: Sequence[Entry], unreadable: Mapping[str, str], language: 
         return html.shell(say("index.title"), "".join(parts))
 
 
-def _rows(entry: Entry) -> Iterator[list[str]]:
+def _rows(entry: IndexRow) -> Iterator[list[str]]:
     """A row for each training of an audit."""
     report = translated(entry.report)
     release = report.engagement.release_context if report.engagement else ""
@@ -86,7 +86,7 @@ def _policy(report: AuditReport) -> Text:
     return Mark(say("policy.met") if met else say("policy.not_met"), Tone.GOOD if met else Tone.BAD)
 
 
-def _links(entry: Entry) -> str:
+def _links(entry: IndexRow) -> str:
     prefix = f"{quote(entry.folder)}/" if entry.folder else ""
     names = [name for name in VIEWS if name in entry.files]
     return " ".join(f'<a href="{escape(prefix + quote(name))}">{escape(name)}</a>' for name in names)
@@ -97,7 +97,7 @@ def _claimed(mechanism: MechanismResult) -> float | None:
     return None if claim is None else claim.epsilon
 
 
-def _trends(ordered: Sequence[Entry]) -> Iterator[str]:
+def _trends(ordered: Sequence[IndexRow]) -> Iterator[str]:
     """A drawing for each training that several audits of the same title speak of."""
     courses: dict[tuple[str, str], list[Point]] = {}
     for entry in ordered:
@@ -105,7 +105,7 @@ def _trends(ordered: Sequence[Entry]) -> Iterator[str]:
         for mechanism in report.mechanisms:
             bound = headline.free(mechanism)
             point = Point(
-                when=report.created[:10],
+                date=report.created[:10],
                 claimed=_claimed(mechanism),
                 proven=None if bound is None else bound.bound.epsilon,
                 ceiling=None if bound is None else bound.bound.ceiling,

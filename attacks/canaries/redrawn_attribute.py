@@ -116,7 +116,9 @@ class RedrawnAttribute:
         if self.prior == "marginal":
             shares = np.tile(np.bincount(of_train, minlength=choices) / len(of_train), (len(rows), 1))
         else:
-            train, pool = (_others(part, columns, dataset.classes, label) for part in (dataset.train, dataset.pool.take(rows)))
+            train, pool = (
+                _other_values(part, columns, dataset.classes, label) for part in (dataset.train, dataset.pool.take(rows))
+            )
             weights = linear_probe.fit(train, of_train, choices)
             shares = pool @ weights[:-1] + weights[-1]
         shares = np.maximum(shares, LEAST_CHANCE)
@@ -127,7 +129,7 @@ def _flat(records: Records) -> Array:
     return records.inputs.reshape(len(records), -1)
 
 
-def _others(records: Records, columns: Array, classes: int, label: bool) -> Array:
+def _other_values(records: Records, columns: Array, classes: int, label: bool) -> Array:
     """Return what is known of a record besides its attribute: the other features, and the label's indicators or value."""
     inputs = np.delete(_flat(records), columns, axis=1).astype(np.float64)
     if label:

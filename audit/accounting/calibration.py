@@ -85,7 +85,7 @@ def _least_noise(
             f"no noise_multiplier up to {_NOISES[1]:g} meets epsilon {target:g}: the claim is still "
             f"{target * math.exp(bracket.excess_high):.4g}; raise the target or delta, or choose an accountant without a floor"
         )
-    bracket = _narrowed(bracket, excess, _TOLERANCE)
+    bracket = _narrower(bracket, excess, _TOLERANCE)
     if bracket.excess_low < math.log1p(-_TOLERANCE):  # above the target in every other bracket
         raise ConfigError(
             f"epsilon {target:g} is more than noise_multiplier {bracket.low:g} costs, the least that is tried: the claim is "
@@ -128,7 +128,7 @@ def delta_bracket(epsilon_at: Callable[[float], float], epsilon: float) -> tuple
         return bracket.high, 1.0
     if bracket.excess_low <= 0:
         return 0.0, bracket.low
-    bracket = _narrowed(bracket, excess, _DELTA_TOLERANCE)
+    bracket = _narrower(bracket, excess, _DELTA_TOLERANCE)
     return bracket.low, bracket.high
 
 
@@ -159,7 +159,7 @@ class _Bracket:
         return _Bracket(argument, self.high, excess, self.excess_high)
 
 
-def _narrowed(bracket: _Bracket, excess: Excess, tolerance: float) -> _Bracket:
+def _narrower(bracket: _Bracket, excess: Excess, tolerance: float) -> _Bracket:
     for turn in range(_EVALUATIONS):
         if bracket.done(tolerance):
             break

@@ -74,7 +74,7 @@ def _value(node: ast.expr) -> Any:
         case ast.Dict(keys=keys, values=values) if all(key is not None for key in keys):
             return {_value(key): _value(value) for key, value in zip(keys, values, strict=True) if key is not None}
         case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _OPERATORS:
-            return _combined(node, _value(left), _value(right))
+            return _combination(node, _value(left), _value(right))
         case ast.Call(func=function, args=positional, keywords=keywords):
             return _call(node, function, positional, keywords)
     raise ConfigError(f"column {node.col_offset + 1}: '{ast.unparse(node)}' is neither an event nor a number")
@@ -87,7 +87,7 @@ def _number(node: ast.expr) -> float:
     return value
 
 
-def _combined(node: ast.BinOp, left: Any, right: Any) -> Any:
+def _combination(node: ast.BinOp, left: Any, right: Any) -> Any:
     """Events composed or repeated, numbers calculated."""
     symbol = type(node.op)
     if isinstance(left, int | float) and isinstance(right, int | float):

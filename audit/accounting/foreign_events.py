@@ -25,17 +25,17 @@ from audit.core.events import (
 )
 
 
-def _concentrated(rho: float, xi: float = 0.0) -> Event:
+def _zero_concentrated(rho: float, xi: float = 0.0) -> Event:
     if xi:
         raise UnsupportedMechanism(f"ZCDpEvent with xi {xi}: (xi, rho)-zCDP has no proof here for xi above 0")
     return Concentrated(rho=rho)
 
 
-def _sampled(sampling_probability: float, event: Event) -> Event:
+def _sampling(sampling_probability: float, event: Event) -> Event:
     return PoissonSampled(mechanism=event, sample_rate=sampling_probability)
 
 
-def _fixed(source_dataset_size: int, sample_size: int, event: Event) -> Event:
+def _fixed_size(source_dataset_size: int, sample_size: int, event: Event) -> Event:
     return SampledWithoutReplacement(mechanism=event, population=source_dataset_size, batch=sample_size)
 
 
@@ -49,9 +49,9 @@ DP_EVENTS: Mapping[str, Callable[..., Event]] = {
     ),
     "ExponentialMechanismDpEvent": lambda epsilon: Exponential(epsilon=epsilon),
     "EpsilonDeltaDpEvent": lambda epsilon, delta: ApproximateDp(epsilon=epsilon, delta=delta),
-    "ZCDpEvent": _concentrated,
-    "PoissonSampledDpEvent": _sampled,
-    "SampledWithoutReplacementDpEvent": _fixed,
+    "ZCDpEvent": _zero_concentrated,
+    "PoissonSampledDpEvent": _sampling,
+    "SampledWithoutReplacementDpEvent": _fixed_size,
     "SelfComposedDpEvent": lambda event, count: Repeated(mechanism=event, count=count),
     "ComposedDpEvent": lambda events: Composed(parts=tuple(events)),
 }

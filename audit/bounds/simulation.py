@@ -99,13 +99,13 @@ class Path:
 
     def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
         """True if a test refutes the epsilon `truth`: in a game that may stop, at any time, so at the worst one."""
-        asked = {"epsilon": truth, "delta": self.delta, "confidence": self.level}
+        question = {"epsilon": truth, "delta": self.delta, "confidence": self.level}
         if self.together:
             anytime = [estimator for estimator in attacks[0] if isinstance(estimator, AnytimeEstimator)]
-            return any(estimator.ever_refutes(views, **asked) for estimator in anytime)
+            return any(estimator.ever_refutes(views, **question) for estimator in anytime)
         pairs = [(estimator, view) for attack, view in zip(attacks, views, strict=True) for estimator in attack]
         return any(
-            claim_test.refutes(estimator, view, **asked, seed=seed.child("bound", index))
+            claim_test.refutes(estimator, view, **question, seed=seed.child("bound", index))
             for index, (estimator, view) in enumerate(pairs)
         )
 
@@ -188,10 +188,10 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
     wrong, above, searches = 0, 0, 0
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.name}", repetition)
-        asked = attacks, _views(law, path, stream), law.epsilon, stream
-        rejected, searched = path.wrong(*asked), repetition % WHOLE == 0 and not path.together
-        overstated = searched and path.above(*asked)
-        wrong, above, searches = wrong + (rejected or overstated), above + overstated, searches + searched
+        question = attacks, _views(law, path, stream), law.epsilon, stream
+        refutes, is_searched = path.wrong(*question), repetition % WHOLE == 0 and not path.together
+        is_above = is_searched and path.above(*question)
+        wrong, above, searches = wrong + (refutes or is_above), above + is_above, searches + is_searched
     counts = [(wrong, repetitions), *([(above, searches)] if searches else [])]
     bounds = sum(len(attack) for attack in (attacks[:1] if path.together else attacks))
     return Certificate(

@@ -35,7 +35,7 @@ def fuzz(
     if not minutes > 0:
         raise ConfigError(f"--minutes is {minutes}; expected a number above 0")
     own_code.add_working_folder([accountant])
-    found = fuzzing.search(
+    result = fuzzing.search(
         resolve.subject(accountant),
         seconds=60 * minutes,
         seed=seed,
@@ -43,23 +43,23 @@ def fuzz(
         progress=None if as_json else _print_finding,
     )
     if cases is not None:
-        fuzzing.append(cases, found.findings)
-    answers = sum(found.questions.values())
-    covered = [name for name, count in found.questions.items() if count and name not in found.refusals]
-    code = 1 if any(finding.is_unsafe for finding in found.findings) else 0 if covered else SILENT
+        fuzzing.append(cases, result.findings)
+    answers = sum(result.questions.values())
+    kinds = [name for name, count in result.questions.items() if count and name not in result.refusals]
+    code = 1 if any(finding.is_unsafe for finding in result.findings) else 0 if kinds else SILENT
     if as_json:
-        print_json({"exit_code": code, "accountant": accountant, "seed": seed, **_summary(found)})
+        print_json({"exit_code": code, "accountant": accountant, "seed": seed, **_summary(result)})
         return code
-    unsafe = sum(finding.is_unsafe for finding in found.findings)
+    unsafe = sum(finding.is_unsafe for finding in result.findings)
     print_plain(
-        f"{accountant}: {answers} questions of {len(covered)} kinds; {unsafe} claims on the wrong side of the truth, "
-        f"{len(found.findings) - unsafe} broken relations between safe claims"
+        f"{accountant}: {answers} questions of {len(kinds)} kinds; {unsafe} claims on the wrong side of the truth, "
+        f"{len(result.findings) - unsafe} broken relations between safe claims"
     )
-    for name, crash in found.crashes.items():
+    for name, crash in result.crashes.items():
         print_plain(f"it raises an error ({name}): {crash}")
-    if found.refusals:
-        print_plain(f"it does not cover: {', '.join(found.refusals)}")
-    if cases is not None and found.findings:
+    if result.refusals:
+        print_plain(f"it does not cover: {', '.join(result.refusals)}")
+    if cases is not None and result.findings:
         print_plain(f"the cases are in {cases}: audit accountant check -a {accountant} --cases {cases}")
     return code
 
@@ -68,11 +68,11 @@ def _print_finding(finding: Any) -> None:
     print_plain(f"{finding.result.finding} ({finding.stratum}): {finding.sentence}")
 
 
-def _summary(found: Any) -> dict[str, Any]:
+def _summary(result: Any) -> dict[str, Any]:
     return {
-        "questions": found.questions,
-        "unsupported": list(found.refusals),
-        "crashes": found.crashes,
+        "questions": result.questions,
+        "unsupported": list(result.refusals),
+        "crashes": result.crashes,
         "findings": [
             {
                 "id": finding.case.id,
@@ -82,6 +82,6 @@ def _summary(found: Any) -> dict[str, Any]:
                 "truth": [finding.case.lower, finding.case.upper],
                 "sentence": finding.sentence,
             }
-            for finding in found.findings
+            for finding in result.findings
         ],
     }

@@ -75,9 +75,9 @@ def endpoint(
     client = Client(settings, cache)
     with bar("scoring (canaries)", len(texts) * (2 if reference else 1), quiet=as_json) as progress:
         if score == scoring.GENERATIONS:
-            served = scoring.generation_scores(client, model, texts, progress)
+            server = scoring.generation_scores(client, model, texts, progress)
         else:
-            served = scoring.log_probability_scores(client, model, texts, progress, reference)
+            server = scoring.log_probability_scores(client, model, texts, progress, reference)
     case = inspection.Settings(
         delta=delta,
         confidence=confidence,
@@ -85,11 +85,11 @@ def endpoint(
         title=f"{model} at an endpoint",
         **deliver.origin("cpu"),
     )
-    print_plain(*served.remarks, file=sys.stderr)
+    print_plain(*server.remarks, file=sys.stderr)
     included = np.array([canary.included for canary in texts])
     if not coins:
         inputs = text_features([canary.text for canary in texts])
-        view = View.of(losses=-served.values)
+        view = View.of(losses=-server.values)
         return deliver.finish(inspection.inspect_outputs(view, included, case, inputs=inputs), output, as_json, USUAL_FORMATS)
-    report = inspection.inspect_scores(served.values, included, case, game="one_run", name=canaries.name)
+    report = inspection.inspect_scores(server.values, included, case, game="one_run", name=canaries.name)
     return deliver.finish(report, output, as_json, USUAL_FORMATS)

@@ -55,8 +55,8 @@ def _tested(client: Client, model: str, way: str) -> Capability:
     longer = ask(client, way, model, f"{PLAIN} ")  # the same beginning: a prefix cache may leave its tokens out
     for scores in (first, longer):
         _complete(scores)
-    if first.generated > 1:
-        raise ObservationError(f"it wrote {first.generated} tokens where 1 was asked for, each of which is paid for")
+    if first.new_tokens > 1:
+        raise ObservationError(f"it wrote {first.new_tokens} tokens where 1 was asked for, each of which is paid for")
     _aligned(first, ask(client, way, model, CHANGED))
     unlikely = ask(client, way, model, UNLIKELY)
     _complete(unlikely)
@@ -81,17 +81,17 @@ def _complete(scores: TokenScores) -> None:
 
 def _aligned(plain: TokenScores, changed: TokenScores) -> None:
     """Refuse values of other tokens than they stand beside: a change at the end changes the end and nothing else."""
-    same = 0
-    while same < min(len(plain.tokens), len(changed.tokens)) and plain.tokens[same] == changed.tokens[same]:
-        same += 1
-    before = [(a, b) for a, b in zip(plain.log_probabilities[:same], changed.log_probabilities[:same], strict=True)]
+    equal = 0
+    while equal < min(len(plain.tokens), len(changed.tokens)) and plain.tokens[equal] == changed.tokens[equal]:
+        equal += 1
+    before = [(a, b) for a, b in zip(plain.log_probabilities[:equal], changed.log_probabilities[:equal], strict=True)]
     moved = [number for number, (a, b) in enumerate(before) if a is not None and b is not None and abs(a - b) > REPEATS]
     if moved:
         raise ObservationError(
             f"the value of token {moved[0]} changes with a later token: values stand beside the wrong tokens (off by one)"
         )
-    if same < min(len(plain.tokens), len(changed.tokens)):
-        a, b = plain.log_probabilities[same], changed.log_probabilities[same]
+    if equal < min(len(plain.tokens), len(changed.tokens)):
+        a, b = plain.log_probabilities[equal], changed.log_probabilities[equal]
         if a is not None and b is not None and a == b:
             raise ObservationError("another token has the same value: values stand beside the wrong tokens, or are constant")
 

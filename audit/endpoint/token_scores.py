@@ -24,7 +24,7 @@ class TokenScores:
 
     tokens: tuple[str, ...]
     log_probabilities: tuple[float | None, ...]
-    generated: int
+    new_tokens: int
 
     @property
     def text(self) -> str:
@@ -62,8 +62,8 @@ def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
     Raises:
         ObservationError: the answer holds none, or they are not those of this prompt.
     """
-    tokens, values, generated = client.completion(request(way, model, prompt), lambda answer: _READERS[way](answer, prompt))
-    return TokenScores(tokens=tuple(tokens), log_probabilities=tuple(values), generated=generated)
+    tokens, values, new_tokens = client.completion(request(way, model, prompt), lambda answer: _READERS[way](answer, prompt))
+    return TokenScores(tokens=tuple(tokens), log_probabilities=tuple(values), new_tokens=new_tokens)
 
 
 def written(client: Client, model: str, prompt: str, tokens: int) -> str:
@@ -107,10 +107,10 @@ def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float |
             )
         tokens.append(str(entries[0].get("decoded_token", "")))
         values.append(_number(entries[0].get("logprob")))
-    joined = "".join(tokens)
-    if not prompt.endswith(joined):
+    text = "".join(tokens)
+    if not prompt.endswith(text):
         raise ObservationError("the tokens of 'prompt_logprobs' are not those of the prompt that was sent")
-    first = prompt[: len(prompt) - len(joined)]
+    first = prompt[: len(prompt) - len(text)]
     return ([first, *tokens], [None, *values], 0) if first else (tokens, values, 0)
 
 

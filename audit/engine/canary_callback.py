@@ -81,18 +81,18 @@ class CanaryCallback:
         for prefix, text in self._texts:
             tokens, start = secret_start(self._encode, prefix, text)
             secrets.append(tokens[start:])
-        lost, silent, stray, repeated = [], [], [], []
-        for number, (count, predicted) in enumerate(places_of(rows, secrets)):
+        losses, silent, stray, repeated = [], [], [], []
+        for number, (count, targets) in enumerate(places_of(rows, secrets)):
             if self._included[number]:
-                lost += [number] * (count == 0)
-                silent += [number] * (count > 0 and predicted == 0)
+                losses += [number] * (count == 0)
+                silent += [number] * (count > 0 and targets == 0)
                 repeated += [number] * (count > 1)
             else:
                 stray += [number] * (count > 0)
         reasons = [
             f"{len(numbers)} {words} (canaries {', '.join(map(str, numbers[:MOST_NAMED]))})"
             for numbers, words in (
-                (lost, "of the included ones are nowhere: truncation, packing or a filter took them"),
+                (losses, "of the included ones are nowhere: truncation, packing or a filter took them"),
                 (silent, "are there without a label: no token of their secret is learnt"),
                 (repeated, "are there more than once, which is a claim about groups"),
                 (stray, "that coins left out are there"),

@@ -28,12 +28,12 @@ def sign(folder: Path, key: Path) -> Path:
     """
     if not key.is_file():
         raise ConfigError(f"there is no key '{key}'; make one with ssh-keygen -t ed25519 -f {key.name}")
-    finished = _run(["-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE], (folder / SUMS).read_bytes())
-    if finished.returncode != 0 or not finished.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
-        raise ConfigError(f"ssh-keygen cannot sign with '{key}': {_words(finished)}; give a private key of OpenSSH")
+    process = _run(["-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE], (folder / SUMS).read_bytes())
+    if process.returncode != 0 or not process.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        raise ConfigError(f"ssh-keygen cannot sign with '{key}': {_words(process)}; give a private key of OpenSSH")
     target = folder / SIGNATURE
     try:
-        target.write_bytes(finished.stdout)
+        target.write_bytes(process.stdout)
     except OSError as error:
         raise OutputError(f"cannot write '{target}': {error.strerror}; choose another folder") from error
     return target
@@ -58,8 +58,8 @@ def problem(folder: Path, public: Path) -> str:
         signers = Path(name) / "allowed_signers"
         signers.write_text(f'{_SIGNER} namespaces="{NAMESPACE}" {" ".join(key.split()[:2])}\n', encoding="ascii")
         options = ["-f", str(signers), "-I", _SIGNER, "-n", NAMESPACE, "-s", str(folder / SIGNATURE)]
-        finished = _run(["-Y", "verify", *options], (folder / SUMS).read_bytes())
-    return "" if finished.returncode == 0 else f"{SIGNATURE}: not by this key over {SUMS} as it is ({_words(finished)})"
+        process = _run(["-Y", "verify", *options], (folder / SUMS).read_bytes())
+    return "" if process.returncode == 0 else f"{SIGNATURE}: not by this key over {SUMS} as it is ({_words(process)})"
 
 
 def _run(arguments: list[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -72,6 +72,6 @@ def _run(arguments: list[str], content: bytes) -> subprocess.CompletedProcess[by
         raise OutputError(f"ssh-keygen gave no answer in {_SECONDS} s; unlock the key with ssh-add first") from error
 
 
-def _words(finished: subprocess.CompletedProcess[bytes]) -> str:
-    lines = (finished.stderr or finished.stdout).decode(errors="replace").split("\n")
-    return " ".join(line.strip() for line in lines if line.strip())[:300] or f"exit code {finished.returncode}"
+def _words(process: subprocess.CompletedProcess[bytes]) -> str:
+    lines = (process.stderr or process.stdout).decode(errors="replace").split("\n")
+    return " ".join(line.strip() for line in lines if line.strip())[:300] or f"exit code {process.returncode}"

@@ -55,14 +55,16 @@ def terms_of(insertion: Insertion, watch: stopping.Watch) -> BoundTerms:
     )
 
 
-def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated: StatedClaims, budget: Budget) -> GameResult:
+def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated_claims: StatedClaims, budget: Budget) -> GameResult:
     """All that follows from the scores alone: figures, bounds and negative controls, and simulations of this very game."""
     watch = terms.watch
     attacks = [
-        _attack(score, () if watch.ends else estimators, stated, budget, (terms.seed.child("bounds", index), watch.looks))
+        _attack(
+            score, () if watch.ends else estimators, stated_claims, budget, (terms.seed.child("bounds", index), watch.looks)
+        )
         for index, (score, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
     ]
-    certificates, detectable = _simulate(terms, stated, budget)
+    certificates, detectable = _simulate(terms, stated_claims, budget)
     return GameResult(
         name=terms.name,
         game=terms.game,
@@ -74,7 +76,7 @@ def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated: StatedClaims
 
 
 def _attack(
-    scores: Scores, estimators: Sequence[Estimator], stated: StatedClaims, budget: Budget, look: tuple[Seed, int]
+    scores: Scores, estimators: Sequence[Estimator], stated_claims: StatedClaims, budget: Budget, look: tuple[Seed, int]
 ) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
     seed, looks = look
@@ -87,14 +89,14 @@ def _attack(
         control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed)
         if estimators
         else None,
-        claim=stated.tightest if by_coins else None,
-        limit=stated.limit if by_coins else None,
+        claim=stated_claims.tightest if by_coins else None,
+        limit=stated_claims.limit if by_coins else None,
     )
     return replace(stopping.pay_looks(result, budget.confidence, looks), access=scores.game.access)
 
 
 def _simulate(
-    terms: BoundTerms, stated: StatedClaims, budget: Budget
+    terms: BoundTerms, stated_claims: StatedClaims, budget: Budget
 ) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
     """Return how often the bounds of this game are wrong, and what they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
@@ -108,4 +110,4 @@ def _simulate(
         level=budget.level,
         together=terms.watch.ends,
     )
-    return simulation.certify(path, budget.certificates), simulation.detectable(path, stated.claims)
+    return simulation.certify(path, budget.certificates), simulation.detectable(path, stated_claims.claims)

@@ -37,7 +37,7 @@ class GameOutcome:
         return self.result.bounds
 
 
-def play(insertion: Insertion, stated: StatedClaims, budget: Budget, resources: Resources) -> GameOutcome:
+def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, resources: Resources) -> GameOutcome:
     """Train the models of a game, as many as it takes, and conclude from them.
 
     An attack that what was trained cannot serve, since references diverged, is left out with the reason.
@@ -51,7 +51,7 @@ def play(insertion: Insertion, stated: StatedClaims, budget: Budget, resources: 
     recipe, game, store, execution = insertion.training, insertion.play, resources.store, resources.execution
     store.private.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": insertion.planting.included})
     jobs = orders(insertion, resources.dataset, execution)
-    watch = stopping.watch_of(game, stated.claims, budget, game.looks(execution.models_per_job))
+    watch = stopping.watch_of(game, stated_claims.claims, budget, game.looks(execution.models_per_job))
     looks = _Looks(insertion=insertion, jobs=jobs, watch=watch, store=store)
     count = train(jobs, insertion.planting.canaries, resources, looks.prove)
     if count < len(jobs):
@@ -60,12 +60,12 @@ def play(insertion: Insertion, stated: StatedClaims, budget: Budget, resources: 
     models = models_of(looks.insertion, jobs[:count], store)
     scores, left_out = attack.attempt_whole_game(models)
     models = replace(models, insertion=models.insertion.without(left_out))
-    outcome = conclude(models, scores, stated, budget, watch)
+    outcome = conclude(models, scores, stated_claims, budget, watch)
     return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
 
 
 def conclude(
-    models: GameModels, scores: Sequence[Scores], stated: StatedClaims, budget: Budget, watch: stopping.Watch
+    models: GameModels, scores: Sequence[Scores], stated_claims: StatedClaims, budget: Budget, watch: stopping.Watch
 ) -> GameOutcome:
     """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
     insertion = models.insertion
@@ -73,7 +73,7 @@ def conclude(
     if insertion.notes:
         name, notes = insertion.play.name, "; ".join(insertion.notes)
         checks = (Check(code=f"left-out-{name}", item="Attacks left out", value=f"game {name}: {notes}", status=Status.GAP),)
-    result = findings.bound_game(scores, findings.terms_of(insertion, watch), stated, budget)
+    result = findings.bound_game(scores, findings.terms_of(insertion, watch), stated_claims, budget)
     return GameOutcome(
         result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),
         scores=tuple(scores),

@@ -89,13 +89,13 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
     )
-    stated = StatedClaims(claims=settings.claims)
-    outcome = game.conclude(models, scores, stated, budget, stopping.watch_of(play, stated.claims, budget))
+    stated_claims = StatedClaims(claims=settings.claims)
+    outcome = game.conclude(models, scores, stated_claims, budget, stopping.watch_of(play, stated_claims.claims, budget))
     guard = _guard(case, settings)
     training = judge.Training(
         name=settings.title or case.evidence.name,
         mechanism=None,
-        stated=stated,
+        stated_claims=stated_claims,
         utility=utility.of_sides(models),
         checks=(case.membership, guard.check, *_of_references(references)),
         doubt=BIAS_CHECK if guard.has_bias else "",

@@ -31,7 +31,7 @@ class Training:
 
     name: str
     mechanism: Event | None
-    stated: StatedClaims
+    stated_claims: StatedClaims
     trajectories: tuple[Trajectory, ...] = ()
     utility: tuple[Metric, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -48,7 +48,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
     inside = not outside_families(checks)
     verdicts = tuple(
         judge(claim, bounds, evidence_valid=evidence_valid, execution_valid=execution_valid, inside=inside)
-        for claim in training.stated.claims
+        for claim in training.stated_claims.claims
     )
     by_coins = any(game.result.game.inclusion is Inclusion.COINS for game in games)
     reason = training.doubt or ("" if by_coins else OF_A_SPLIT)
@@ -56,7 +56,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
     return MechanismResult(
         name=training.name,
         mechanism=training.mechanism,
-        claims=training.stated.claims,
+        claims=training.stated_claims.claims,
         trajectories=training.trajectories,
         bound_trajectories=tuple(curve for game in games for family, curve in game.trajectories if inside or family is None),
         games=tuple(game.result if inside else game.result.for_any_mechanism() for game in games),
@@ -65,7 +65,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
         utility=training.utility,
         checks=checks,
         models=sum(game.result.models for game in games) if training.counted else 0,
-        limit=training.stated.limit,
+        limit=training.stated_claims.limit,
     )
 
 

@@ -23,21 +23,21 @@ def run(
     """Return what the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     design, material, budget, execution = experiment.design, experiment.material, experiment.budget, experiment.execution
     dataset, delta = material.dataset, budget.delta
-    stated = {recipe.name: hypothesis.state(recipe, delta) for recipe in design.recipes}
+    stated_claims = {recipe.name: hypothesis.state(recipe, delta) for recipe in design.recipes}
     games = playable(insertions(design, material, delta), dataset, execution.device)
     resources = Resources(dataset=dataset, execution=execution, store=store, progress=progress)
     outcomes: dict[str, list[GameOutcome]] = {recipe.name: [] for recipe in design.recipes}
     for insertion in games:
         name = insertion.training.name
-        outcomes[name].append(game.play(insertion, stated[name], budget, resources))
+        outcomes[name].append(game.play(insertion, stated_claims[name], budget, resources))
     results, trainings = [], set[str]()
     for recipe in design.recipes:
         own = outcomes[recipe.name]
         training = judge.Training(
             name=recipe.name,
             mechanism=recipe.mechanism,
-            stated=stated[recipe.name],
-            trajectories=hypothesis.charged(recipe, stated[recipe.name].claims, delta),
+            stated_claims=stated_claims[recipe.name],
+            trajectories=hypothesis.charged(recipe, stated_claims[recipe.name].claims, delta),
             utility=utility([outcome.observed for outcome in own if outcome.observed is not None], dataset),
             counted=recipe.trained_as not in trainings,
         )

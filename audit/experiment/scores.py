@@ -62,9 +62,9 @@ def inspect_scores(
         seed=settings.stream,
         watch=stopping.never(budget, rules.runs),
     )
-    stated = StatedClaims(claims=settings.claims)
-    outcome = GameOutcome(result=findings.bound_game(tables, terms, stated, budget), scores=tuple(tables))
-    training = judge.Training(name=name, mechanism=None, stated=stated, checks=(_declaration(game), *odd))
+    stated_claims = StatedClaims(claims=settings.claims)
+    outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))
+    training = judge.Training(name=name, mechanism=None, stated_claims=stated_claims, checks=(_declaration(game), *odd))
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
         kind="scores",

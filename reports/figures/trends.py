@@ -24,7 +24,7 @@ class Point:
         proven, ceiling: of the largest bound for any mechanism; None where there is none.
     """
 
-    when: str
+    date: str
     claimed: float | None
     proven: float | None
     ceiling: float | None
@@ -35,23 +35,23 @@ def trend(points: Sequence[Point], alt: str) -> str:
     finite = [value for point in points for value in (point.claimed, point.proven, point.ceiling) if _finite(value)]
     top = max((value for value in finite if value is not None), default=1.0) * 1.08 or 1.0
     lines = (
-        (CEILING, "4 3", say("game_table.ceiling"), [(point.when, point.ceiling) for point in points], down),
-        (CLAIMED, "", say("table.claimed"), [(point.when, point.claimed) for point in points], up),
-        (PROVEN, "", say("unclaimed.proven"), [(point.when, point.proven) for point in points], down),
+        (CEILING, "4 3", say("game_table.ceiling"), [(point.date, point.ceiling) for point in points], down),
+        (CLAIMED, "", say("table.claimed"), [(point.date, point.claimed) for point in points], up),
+        (PROVEN, "", say("unclaimed.proven"), [(point.date, point.proven) for point in points], down),
     )
     axes = "".join(
         f'<path d="M{LEFT:g},{_y(value, top)}H{WIDTH - RIGHT:g}" stroke="#d9dee3"/>'
         f'<text x="{LEFT - 6:g}" y="{_y(value, top) + 4}" text-anchor="end">{value:g}</text>'
         for value in _ticks(top)
     )
-    dates = "".join(
-        f'<text x="{_x(place, len(points))}" y="{HEIGHT - 12:g}" text-anchor="middle">{escape(points[place].when)}</text>'
+    date = "".join(
+        f'<text x="{_x(place, len(points))}" y="{HEIGHT - 12:g}" text-anchor="middle">{escape(points[place].date)}</text>'
         for place in sorted({0, len(points) - 1})
     )
     drawn = "".join(_line(line, place, top) for place, line in enumerate(lines))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(alt)}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" '
-        f'width="{WIDTH:g}" font-size="12" font-family="sans-serif" fill="#1b2733">{axes}{dates}{drawn}</svg>'
+        f'width="{WIDTH:g}" font-size="12" font-family="sans-serif" fill="#1b2733">{axes}{date}{drawn}</svg>'
     )
 
 
@@ -59,14 +59,14 @@ def _line(line: tuple[str, str, str, list[tuple[str, float | None]], object], pl
     colour, dash, name, values, words = line
     runs: list[list[str]] = [[]]
     spots = ""
-    for index, (when, value) in enumerate(values):
+    for index, (date, value) in enumerate(values):
         if value is None or not _finite(value):
             runs.append([])
             continue
         x, y = _x(index, len(values)), _y(value, top)
         runs[-1].append(f"{x},{y}")
-        told = escape(f"{when}: {name} {words(value)}" if callable(words) else name)
-        spots += f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"><title>{told}</title></circle>'
+        texts = escape(f"{date}: {name} {words(value)}" if callable(words) else name)
+        spots += f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"><title>{texts}</title></circle>'
     path = "".join(f"M{'L'.join(run)}" for run in runs if run)
     label = f'<text x="{WIDTH - RIGHT + 12:g}" y="{TOP + 14 + 18 * place:g}" fill="{colour}">{escape(name)}</text>'
     return f'<path d="{path}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}" fill="none"/>{spots}{label}'

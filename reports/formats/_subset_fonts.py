@@ -32,7 +32,7 @@ def common() -> str:
     return "".join(code.decode("gb2312", errors="ignore") for code in codes)
 
 
-def spoken() -> str:
+def texts() -> str:
     """Every character of the Chinese sentences."""
     return "".join((*zh.SENTENCES.values(), *zh.RECORDED.values()))
 
@@ -56,5 +56,5 @@ def cut(collection: bytes, characters: str) -> bytes:
 if __name__ == "__main__":
     for weight in WEIGHTS:
         source = (Path(sys.argv[1]) / f"NotoSerifCJK-{weight}.ttc").read_bytes()
-        wanted = common() + spoken() if weight == "Regular" else spoken()
+        wanted = common() + texts() if weight == "Regular" else texts()
         (FONTS / f"NotoSerifCJKsc-{weight}.otf").write_bytes(cut(source, wanted))

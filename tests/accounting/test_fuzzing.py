@@ -18,7 +18,7 @@ from audit.accounting.regression import suite
 from audit.accounting.regression.fuzzing import search as fuzzing
 from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.fuzzing.shrinking import complexity
-from audit.accounting.regression.fuzzing.strata import STRATA, Comparison
+from audit.accounting.regression.fuzzing.strata import STRATA, QuestionPair
 from audit.accounting.resolve import FunctionAccountant
 from audit.cli.accountant_fuzz import fuzz
 from audit.core.adjacency import Adjacency
@@ -202,7 +202,7 @@ def test_there_are_forty() -> None:
     assert len(BUGS) >= 40
 
 
-def _finds(name: str) -> fuzzing.Finding:
+def _finds(name: str) -> fuzzing.FuzzFinding:
     found = fuzzing.search(BUGS[name], seconds=120, seed=1, most=1)
     assert found.findings, f"{name}: nothing in {found.questions}, crashes {found.crashes}"
     return found.findings[0]
@@ -248,9 +248,9 @@ def test_every_stratum_draws_questions_with_an_answer() -> None:
     for name, stratum in STRATA.items():
         draws = Draws(np.random.Generator(np.random.PCG64(3)))
         for drawn in (stratum(draws) for _ in range(40)):
-            asks = (drawn.first, drawn.second) if isinstance(drawn, Comparison) else (drawn,)
+            asks = (drawn.first, drawn.second) if isinstance(drawn, QuestionPair) else (drawn,)
             assert all(0 < ask.delta < 1 for ask in asks), name
-            assert not isinstance(drawn, Comparison) or drawn.first != drawn.second, name
+            assert not isinstance(drawn, QuestionPair) or drawn.first != drawn.second, name
 
 
 def test_the_same_seed_asks_the_same() -> None:

@@ -116,10 +116,10 @@ def test_a_link_is_not_followed(runs: Path, tmp_path: Path) -> None:
 
 def test_a_course_with_gaps_and_infinite_claims_is_drawn() -> None:
     points = [
-        Point(when="2026-01-01", claimed=float("inf"), proven=None, ceiling=None),
-        Point(when="2026-02-01", claimed=8.0, proven=0.0, ceiling=5.8),
-        Point(when="2026-03-01", claimed=8.0, proven=1.5, ceiling=5.8),
+        Point(date="2026-01-01", claimed=float("inf"), proven=None, ceiling=None),
+        Point(date="2026-02-01", claimed=8.0, proven=0.0, ceiling=5.8),
+        Point(date="2026-03-01", claimed=8.0, proven=1.5, ceiling=5.8),
     ]
     drawing = trend(points, "alt")
     assert drawing.count("<circle") == 6 and "2026-02-01" not in re.sub(r"<title>.*?</title>", "", drawing)
-    assert trend([Point(when="2026", claimed=None, proven=None, ceiling=None)], "nothing").count("<circle") == 0
+    assert trend([Point(date="2026", claimed=None, proven=None, ceiling=None)], "nothing").count("<circle") == 0

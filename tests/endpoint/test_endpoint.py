@@ -193,7 +193,7 @@ def _numbers(value: Any, key: str) -> list[float]:
 def test_a_token_that_spans_the_prefix_counts_with_the_secret() -> None:
     from audit.endpoint.token_scores import TokenScores
 
-    scores = TokenScores(tokens=("ab", "cd", "ef"), log_probabilities=(None, -1.0, -2.0), generated=0)
+    scores = TokenScores(tokens=("ab", "cd", "ef"), log_probabilities=(None, -1.0, -2.0), new_tokens=0)
     assert scores.from_character(3) == -3.0 and scores.from_character(4) == -2.0
     with pytest.raises(ObservationError, match="no finite"):
         scores.from_character(1)

@@ -65,7 +65,7 @@ def test_accountant(accountant_case): accountant_case()
 """
 
 
-def render(runs: Sequence[Run], judged: Mapping[str, Truth]) -> str:
+def render(runs: Sequence[Run], truth_by_case: Mapping[str, Truth]) -> str:
     """The page as Markdown; `judged` is what other methods say of the brackets, by case."""
     cases = suite.load()
     present = [run for run in runs if not run.absent]
@@ -77,7 +77,7 @@ def render(runs: Sequence[Run], judged: Mapping[str, Truth]) -> str:
     if behind:
         lines += ["Not asked about the newest cases yet; their rows are of the cases that were asked:", ""]
         lines += [f"- {run.name} (`{run.spec}`): {len(run.results)} of {len(cases)} cases" for run in behind] + [""]
-    lines += truths.section(cases, judged)
+    lines += truths.section(cases, truth_by_case)
     for run in present:
         lines += _findings(run)
     return "\n".join([*lines, *_known_defects(cases, {run.spec: run.results for run in present})]) + "\n"

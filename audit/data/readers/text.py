@@ -84,12 +84,12 @@ class Text:
 
 def _within(part: Part, vocabulary: Vocabulary, name: str) -> Part:
     """Return the part without texts that have fewer than two tokens, which predict nothing."""
-    enough = (part.inputs >= 0).sum(axis=1) >= 2
-    if not enough.any():
+    is_enough = (part.inputs >= 0).sum(axis=1) >= 2
+    if not is_enough.any():
         raise DataError(f"{name}: no text has two tokens; is 'column' the right one?")
     if part.inputs.max() >= vocabulary.ordinary:
         raise DataError(f"{name}: the tokenizer gives token {int(part.inputs.max())} of {vocabulary.ordinary}")
-    rows = np.flatnonzero(enough)
+    rows = np.flatnonzero(is_enough)
     return Part(inputs=part.inputs[rows], labels=part.labels[rows])
 
 

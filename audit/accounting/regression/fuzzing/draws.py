@@ -23,18 +23,18 @@ class Draws:
         digits = int(self.generator.choice(_DIGITS))
         return min(max(float(f"{value:.{digits - 1}e}"), low), high)
 
-    def count(self, most: int, least: int = 1) -> int:
+    def count(self, maximum: int, minimum: int = 1) -> int:
         """A whole number, small ones as likely as large ones; odd where it is large, every second time."""
-        value = round(math.exp(self.generator.uniform(math.log(least), math.log(most + 0.5))))
+        value = round(math.exp(self.generator.uniform(math.log(minimum), math.log(maximum + 0.5))))
         if value > 100 and self.generator.random() < 0.5:
             value |= 1
-        return int(min(max(value, least), most))
+        return int(min(max(value, minimum), maximum))
 
     def noise(self) -> float:
         return self.log_uniform(0.3, 50.0)
 
-    def rate(self, least: float = 1e-8) -> float:
-        return self.log_uniform(least, 1.0)
+    def rate(self, minimum: float = 1e-8) -> float:
+        return self.log_uniform(minimum, 1.0)
 
     def delta(self) -> float:
         return self.log_uniform(1e-12, 0.2)

@@ -7,7 +7,7 @@ import hashlib
 import json
 
 from audit.accounting.accountants.reference import Reference
-from audit.accounting.regression.fuzzing.strata import Comparison, Drawn
+from audit.accounting.regression.fuzzing.strata import Drawn, QuestionPair
 from audit.accounting.regression.suite import Case, ClaimQuestion
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import encode, plain
@@ -28,14 +28,14 @@ def ends(question: ClaimQuestion) -> tuple[float, float] | None:
 
 def unproved(drawn: Drawn) -> Case:
     """Return what is asked, without any bracket."""
-    asks = (drawn.first, drawn.second) if isinstance(drawn, Comparison) else (drawn,)
-    kind = "relation" if isinstance(drawn, Comparison) else "bracket"
+    asks = (drawn.first, drawn.second) if isinstance(drawn, QuestionPair) else (drawn,)
+    kind = "relation" if isinstance(drawn, QuestionPair) else "bracket"
     return Case(id="unproved", group="fuzz", kind=kind, asks=asks, reason="nothing yet", catches="nothing yet")
 
 
 def case_of(drawn: Drawn, stratum: str) -> Case | None:
     """Return the case that a question makes, None where nothing is proved about it."""
-    if isinstance(drawn, Comparison):
+    if isinstance(drawn, QuestionPair):
         return _comparison(drawn, stratum)
     bracket = ends(drawn)
     if bracket is None:
@@ -52,7 +52,7 @@ def case_of(drawn: Drawn, stratum: str) -> Case | None:
     )
 
 
-def _comparison(drawn: Comparison, stratum: str) -> Case | None:
+def _comparison(drawn: QuestionPair, stratum: str) -> Case | None:
     first, second = ends(drawn.first), ends(drawn.second)
     if first is None or second is None:
         return None

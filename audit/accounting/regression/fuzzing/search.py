@@ -16,7 +16,7 @@ from audit.accounting.regression import files, suite
 from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.fuzzing.questions import case_of, unproved
 from audit.accounting.regression.fuzzing.shrinking import shrunk
-from audit.accounting.regression.fuzzing.strata import STRATA, Comparison, Drawn
+from audit.accounting.regression.fuzzing.strata import STRATA, Drawn, QuestionPair
 from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion, Result
 from audit.accounting.resolve import side_of
 from audit.core.errors import ConfigError
@@ -29,7 +29,7 @@ _SECONDS_PER_QUESTION = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class FuzzFinding:
     """What a search found: a small case, what the accountant says in it, and the sentence of a bug report."""
 
     stratum: str
@@ -53,7 +53,7 @@ class Search:
         crashes: the first error of each stratum that had one.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[FuzzFinding, ...]
     questions: dict[str, int]
     refusals: tuple[str, ...]
     crashes: dict[str, str]
@@ -79,7 +79,7 @@ def search(
     seconds: float,
     seed: int = 0,
     most: int | None = None,
-    progress: Callable[[Finding], None] | None = None,
+    progress: Callable[[FuzzFinding], None] | None = None,
 ) -> Search:
     """Look for questions that an accountant answers wrongly, until `seconds` of CPU are over.
 
@@ -93,7 +93,7 @@ def search(
         raise ConfigError(f"a search of {seconds:g} seconds for {most} findings; expected some time and at least one finding")
     lanes = [_Lane(name, Draws(np.random.Generator(np.random.PCG64([seed, place])))) for place, name in enumerate(STRATA)]
     end = time.process_time() + seconds
-    findings: list[Finding] = []
+    findings: list[FuzzFinding] = []
     while time.process_time() < end and (most is None or len(findings) < most):
         candidates = [lane for lane in lanes if lane.is_open]
         if not candidates:
@@ -114,7 +114,7 @@ def search(
     )
 
 
-def _ask(accountant: Accountant, lane: _Lane) -> Finding | None:
+def _ask(accountant: Accountant, lane: _Lane) -> FuzzFinding | None:
     """One question of a stratum; the finding, where it is one."""
     drawn = STRATA[lane.name](lane.draws)
     result = _result(accountant, drawn, lane.name)
@@ -149,7 +149,7 @@ def _result(accountant: Accountant, drawn: Drawn, stratum: str) -> Result | None
     return None if case is None else suite.settle(case, answer, side_of(accountant))
 
 
-def _finding(accountant: Accountant, stratum: str, drawn: Drawn, kind: CaseFinding) -> Finding | None:
+def _finding(accountant: Accountant, stratum: str, drawn: Drawn, kind: CaseFinding) -> FuzzFinding | None:
     """The finding made small; None where it does not stay one when the bracket is computed anew."""
     end = time.process_time() + _SHRINKING
 
@@ -164,12 +164,12 @@ def _finding(accountant: Accountant, stratum: str, drawn: Drawn, kind: CaseFindi
     if case is None:
         return None
     result = suite.judge(accountant, case, seconds=_SECONDS_PER_QUESTION)
-    return Finding(stratum=stratum, case=case, result=result, sentence=sentence(result)) if _is_bad(result) else None
+    return FuzzFinding(stratum=stratum, case=case, result=result, sentence=sentence(result)) if _is_bad(result) else None
 
 
 def _is_idle(candidate: Drawn) -> bool:
     """True if two questions have become the same, so that a comparison says nothing."""
-    return isinstance(candidate, Comparison) and candidate.first == candidate.second
+    return isinstance(candidate, QuestionPair) and candidate.first == candidate.second
 
 
 def sentence(result: Result) -> str:
@@ -196,10 +196,10 @@ def _text(ask: ClaimQuestion) -> str:
 
 
 def _question_text(drawn: Drawn) -> str:
-    return _text(drawn.first if isinstance(drawn, Comparison) else drawn)
+    return _text(drawn.first if isinstance(drawn, QuestionPair) else drawn)
 
 
-def append(path: Path, findings: Sequence[Finding]) -> int:
+def append(path: Path, findings: Sequence[FuzzFinding]) -> int:
     """Add the cases of findings to a file that the battery reads, each once; return how many the file has.
 
     Raises:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from audit.accounting.regression.fuzzing.strata import Comparison, Drawn
+from audit.accounting.regression.fuzzing.strata import Drawn, QuestionPair
 from audit.core.errors import ConfigError
 from audit.core.event_reading import nodes, rebuilt
 from audit.core.events import Composed, Event, Grouped, Parallel, PoissonSampled, Repeated
@@ -36,7 +36,7 @@ def shrunk(question: Question, fails: Callable[[Drawn], bool], *, evaluations: i
 
 def complexity(question: Drawn) -> tuple[int, int, float]:
     """Return how much there is to read: parts of the event, digits, and the size of its numbers."""
-    if isinstance(question, Comparison):
+    if isinstance(question, QuestionPair):
         first, second = complexity(question.first), complexity(question.second)
         return first[0] + second[0], first[1] + second[1], first[2] + second[2]
     numbers = [question.delta, *(value for node in nodes(question.event) for _, value in _numbers(node))]
@@ -57,7 +57,7 @@ def _numbers(node: Event) -> Iterator[tuple[str, float]]:
 
 
 def _simpler(question: Question) -> Iterator[Question]:
-    if isinstance(question, Comparison):
+    if isinstance(question, QuestionPair):
         yield from _simpler_pairs(question)
         return
     for event in _simpler_events(question.event):
@@ -66,7 +66,7 @@ def _simpler(question: Question) -> Iterator[Question]:
         yield dataclasses.replace(question, delta=delta)
 
 
-def _simpler_pairs(question: Comparison) -> Iterator[Any]:
+def _simpler_pairs(question: QuestionPair) -> Iterator[Any]:
     """Return what both questions share is changed in both."""
     first, second = question.first, question.second
     if first.delta == second.delta:
@@ -76,18 +76,19 @@ def _simpler_pairs(question: Comparison) -> Iterator[Any]:
     shared = {item for node in nodes(first.event) for item in _numbers(node)}
     shared &= {item for node in nodes(second.event) for item in _numbers(node)}
     for name, value in sorted(shared):
-        for other in _rounder(value):
+        for simpler_number in _rounder(value):
             try:
-                asks = [dataclasses.replace(ask, event=_with_value(ask.event, name, value, other)) for ask in (first, second)]
+                events = (_with_value(ask.event, name, value, simpler_number) for ask in (first, second))
+                asks = [dataclasses.replace(ask, event=next(events)) for ask in (first, second)]
             except ConfigError:
                 continue
             yield dataclasses.replace(question, first=asks[0], second=asks[1])
 
 
-def _with_value(event: Event, name: str, value: float, other: float) -> Event:
+def _with_value(event: Event, name: str, value: float, simpler_number: float) -> Event:
     def edit(node: Event) -> Event:
         is_it = any(item == (name, value) for item in _numbers(node))
-        return dataclasses.replace(node, **{name: other}) if is_it else node  # type: ignore[type-var]
+        return dataclasses.replace(node, **{name: simpler_number}) if is_it else node  # type: ignore[type-var]
 
     return rebuilt(event, edit)
 
@@ -105,16 +106,16 @@ def _simpler_events(event: Event) -> Iterator[Event]:
             for simpler in _simpler_events(inner):
                 yield dataclasses.replace(event, mechanism=simpler)
     for name, value in _numbers(event):
-        for other in _rounder(value):
+        for simpler_number in _rounder(value):
             try:
-                yield dataclasses.replace(event, **{name: other})  # type: ignore[type-var]
+                yield dataclasses.replace(event, **{name: simpler_number})  # type: ignore[type-var]
             except ConfigError:
                 continue
 
 
 def _smaller_deltas(delta: float) -> Iterator[float]:
     """Deltas of fewer digits, and the one that everybody uses."""
-    yield from (rounded for rounded in (*_rounder(delta), 1e-5) if 0 < rounded < 1 and rounded != delta)
+    yield from (short_value for short_value in (*_rounder(delta), 1e-5) if 0 < short_value < 1 and short_value != delta)
 
 
 def _rounder(value: float) -> Iterator[float]:
@@ -123,6 +124,6 @@ def _rounder(value: float) -> Iterator[float]:
         yield from sorted({1, 2, 3, value // 10, value // 2, value - 1} & set(range(1, value)))
         return
     if value > 0:
-        yield from (rounded for digits in _ROUNDINGS if (rounded := float(f"{value:.{digits - 1}e}")) != value)
+        yield from (short_value for digits in _ROUNDINGS if (short_value := float(f"{value:.{digits - 1}e}")) != value)
         if value != 1:
             yield 1.0

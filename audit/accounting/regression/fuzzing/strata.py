@@ -30,7 +30,7 @@ _MONOTONE = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class QuestionPair:
     """Two questions, and what their claims have to do with each other.
 
     Attributes:
@@ -48,7 +48,7 @@ class Comparison:
     differ: bool = False
 
 
-Drawn = ClaimQuestion | Comparison
+Drawn = ClaimQuestion | QuestionPair
 Stratum = Callable[[Draws], Drawn]
 
 
@@ -70,7 +70,7 @@ def _releases(draws: Draws) -> Event:
     return Repeated(mechanism=PoissonSampled(mechanism=_release(draws), sample_rate=1.0), count=draws.count(100_000))
 
 
-def _sampled_once(draws: Draws) -> ClaimQuestion:
+def _one_sampling(draws: Draws) -> ClaimQuestion:
     """One step, at deltas at which a small rate is not yet free."""
     rate = draws.rate(1e-10)
     event = dp_sgd(noise_multiplier=draws.log_uniform(0.2, 5.0), clip_norm=1.0, sample_rate=rate, steps=1)
@@ -145,12 +145,12 @@ def _mixture(draws: Draws) -> ClaimQuestion:
     return ClaimQuestion(event=Composed(parts=parts[: draws.count(3, 2)]), delta=delta, adjacency=ADD_REMOVE)
 
 
-def _replaced(draws: Draws) -> ClaimQuestion:
+def _replacement(draws: Draws) -> ClaimQuestion:
     event: Event = _releases(draws) if draws.chance(0.5) else _training(draws, most_steps=100, least_rate=1e-2)
     return _ask(draws, event, REPLACE_ONE)
 
 
-def _zeroed(draws: Draws) -> ClaimQuestion:
+def _zeroing(draws: Draws) -> ClaimQuestion:
     return _ask(draws, _releases(draws), ZERO_OUT)
 
 
@@ -160,7 +160,7 @@ def _fixed_batches(draws: Draws) -> ClaimQuestion:
     return _ask(draws, Repeated(mechanism=step, count=draws.count(50)), REPLACE_ONE)
 
 
-def _concentrated(draws: Draws) -> ClaimQuestion:
+def _zero_concentrated_claim(draws: Draws) -> ClaimQuestion:
     return _ask(draws, Repeated(mechanism=Concentrated(rho=draws.log_uniform(1e-4, 1.0)), count=draws.count(100)))
 
 
@@ -177,23 +177,23 @@ def _sampled_together(draws: Draws) -> ClaimQuestion:
 # ---- comparisons ------------------------------------------------------------------------------------------------------
 
 
-def _more(draws: Draws) -> Comparison:
+def _dearer_pair(draws: Draws) -> QuestionPair:
     """One argument changed by a little, in the direction that costs more."""
     noise, rate, steps = draws.log_uniform(0.4, 5.0), draws.log_uniform(1e-5, 0.5), draws.count(10_000)
     delta = draws.log_uniform(1e-9, 1e-3)
-    other = (noise, rate, steps, delta)
-    which = draws.count(4) - 1
-    if which == 0:
-        other = (draws.close_to(noise), rate, steps, delta)
-    elif which == 1:
-        other = (noise, min(draws.close_to(rate), 1.0), steps, delta)
-    elif which == 2:
-        other = (noise, rate, steps + draws.count(max(steps // 10, 1)), delta)
+    dearer = (noise, rate, steps, delta)
+    argument = draws.count(4) - 1
+    if argument == 0:
+        dearer = (draws.close_to(noise), rate, steps, delta)
+    elif argument == 1:
+        dearer = (noise, min(draws.close_to(rate), 1.0), steps, delta)
+    elif argument == 2:
+        dearer = (noise, rate, steps + draws.count(max(steps // 10, 1)), delta)
     else:
-        other = (noise, rate, steps, draws.close_to(delta))
-    name = ("less noise", "a higher rate", "more steps", "a smaller delta")[which]
-    cheap, dear = (other, (noise, rate, steps, delta)) if which in (0, 3) else ((noise, rate, steps, delta), other)
-    return Comparison(
+        dearer = (noise, rate, steps, draws.close_to(delta))
+    name = ("less noise", "a higher rate", "more steps", "a smaller delta")[argument]
+    cheap, dear = (dearer, (noise, rate, steps, delta)) if argument in (0, 3) else ((noise, rate, steps, delta), dearer)
+    return QuestionPair(
         first=_of_numbers(*cheap),
         second=_of_numbers(*dear),
         low=1.0,
@@ -209,9 +209,9 @@ def _of_numbers(noise: float, rate: float, steps: int, delta: float) -> ClaimQue
     return ClaimQuestion(event=event, delta=delta, adjacency=ADD_REMOVE)
 
 
-def _scaled(draws: Draws) -> Comparison:
+def _scaling(draws: Draws) -> QuestionPair:
     noise, steps, delta = draws.noise(), draws.count(10_000, 2), draws.delta()
-    return Comparison(
+    return QuestionPair(
         first=_of_numbers(noise, 1.0, steps, delta),
         second=_of_numbers(noise / steps**0.5, 1.0, 1, delta),
         low=1.0,
@@ -221,11 +221,11 @@ def _scaled(draws: Draws) -> Comparison:
     )
 
 
-def _split(draws: Draws) -> Comparison:
+def _split(draws: Draws) -> QuestionPair:
     training, ask = _training(draws, most_steps=300, least_rate=1e-3), draws.delta()
     first = draws.count(training.count)
     parts = tuple(Repeated(mechanism=training.mechanism, count=count) for count in (first, training.count - first) if count)
-    return Comparison(
+    return QuestionPair(
         first=ClaimQuestion(event=training, delta=ask, adjacency=ADD_REMOVE),
         second=ClaimQuestion(event=Composed(parts=parts), delta=ask, adjacency=ADD_REMOVE),
         low=1.0,
@@ -235,11 +235,11 @@ def _split(draws: Draws) -> Comparison:
     )
 
 
-def _nothing_added(draws: Draws) -> Comparison:
+def _nothing_added(draws: Draws) -> QuestionPair:
     training, delta = _training(draws, most_steps=300, least_rate=1e-3), draws.delta()
     idle = Repeated(mechanism=PoissonSampled(mechanism=_release(draws), sample_rate=0.0), count=draws.count(100))
     parts = (training, idle) if draws.chance(0.5) else (idle, training)
-    return Comparison(
+    return QuestionPair(
         first=ClaimQuestion(event=training, delta=delta, adjacency=ADD_REMOVE),
         second=ClaimQuestion(event=Composed(parts=parts), delta=delta, adjacency=ADD_REMOVE),
         low=1.0,
@@ -251,12 +251,12 @@ def _nothing_added(draws: Draws) -> Comparison:
 
 STRATA: Mapping[str, Stratum] = {
     "Gaussian releases": lambda draws: _ask(draws, _releases(draws)),
-    "one step": _sampled_once,
+    "one step": _one_sampling,
     "few steps": _few_steps,
     "training": lambda draws: _ask(draws, _training(draws, least_rate=1e-4)),
     "rare records": _rare,
-    "more costs more": _more,
-    "scaling": _scaled,
+    "more costs more": _dearer_pair,
+    "scaling": _scaling,
     "composition": _split,
     "post-processing": _nothing_added,
     "phases": _phases,
@@ -267,10 +267,10 @@ STRATA: Mapping[str, Stratum] = {
     "groups of pairs": _pairs_in_a_group,
     "groups": _group,
     "mixtures": _mixture,
-    "replaced records": _replaced,
-    "zeroed records": _zeroed,
+    "replaced records": _replacement,
+    "zeroed records": _zeroing,
     "fixed batches": _fixed_batches,
-    "concentrated": _concentrated,
+    "concentrated": _zero_concentrated_claim,
     "exponential": _exponential,
     "sampled together": _sampled_together,
 }
