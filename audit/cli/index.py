@@ -13,7 +13,7 @@ from audit.cli.report import JSON, load
 from audit.core.errors import DataError, OutputError
 
 if TYPE_CHECKING:
-    from reports.index import Entry
+    from reports.index import IndexRow
 
 
 def index(
@@ -44,9 +44,9 @@ def index(
     return 0
 
 
-def _collect(folder: Path, base: Path) -> tuple[list[Entry], dict[str, str]]:
+def _collect(folder: Path, base: Path) -> tuple[list[IndexRow], dict[str, str]]:
     """Every run under a folder, and every report.json that could not be read with the reason; links are not followed."""
-    from reports.index import Entry
+    from reports.index import IndexRow
 
     entries, unreadable = [], {}
     for path in sorted(folder.rglob(JSON)):
@@ -60,5 +60,5 @@ def _collect(folder: Path, base: Path) -> tuple[list[Entry], dict[str, str]]:
             continue
         names = tuple(sorted(file.name for file in run.iterdir() if file.is_file()))
         relative = Path(os.path.relpath(run.absolute(), base)).as_posix()
-        entries.append(Entry(folder="" if relative == "." else relative, files=names, report=report))
+        entries.append(IndexRow(folder="" if relative == "." else relative, files=names, report=report))
     return entries, unreadable
