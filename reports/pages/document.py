@@ -41,6 +41,7 @@ from reports.words.numbers import SPACE, at_delta, confidence, count, epsilon, p
 from reports.words.phrases import figure_block, join_words, or_missing, sentence
 
 MOST_NAMES = 8
+MOST_APART = 3  # claimed trainings each of which has all its assumptions in a table of its own
 SIGNATURES = ("carried_out", "reviewed", "released")
 LIMITATIONS = ("game", "unit", "delta", "machine")
 NEVER_SAYS = ("claim", "law", "attacks", "average")
@@ -50,12 +51,14 @@ NEAR_TOTAL = 0.9  # a claim that allows so large a share of the members at 0.1 %
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
     trainings = [block for mechanism in headline.by_gravity(report) for block in of_mechanism(report, mechanism)]
+    common = shared_checks(report)
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))
     pages = (
         Section(title="", blocks=cover(report)),
         Section(title="", blocks=(Contents(title=say("contents")),)),
         summary(report),
         Section(title=say("attack_classes"), blocks=coverage, level=2),
+        *((shared(report, common),) if common else ()),
         *trainings,
         *ledger(report),
         utility(report),
@@ -143,21 +146,54 @@ def _error_rate(report: AuditReport) -> str:
     return say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
 
 
+def shared_checks(report: AuditReport) -> tuple[Check, ...]:
+    """Assumptions that stand alike for every claim of a report of many trainings; they are printed once."""
+    claimed = [mechanism for mechanism in report.mechanisms if mechanism.claims]
+    if len(claimed) <= MOST_APART:
+        return ()
+    return tuple(check for check in claimed[0].checks if all(check in other.checks for other in claimed[1:]))
+
+
+def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
+    """The trainings whose budgets stand in one table: those of a report of many, where attacks watched no single steps."""
+    if not shared_checks(report):
+        return ()
+    plain = [
+        mechanism for mechanism in headline.by_gravity(report) if mechanism.trajectories and not mechanism.bound_trajectories
+    ]
+    lengths = {trajectory.steps[-1:] for mechanism in plain for trajectory in mechanism.trajectories}
+    return tuple(plain) if len(lengths) == 1 else ()
+
+
+def shared(report: AuditReport, common: tuple[Check, ...]) -> Section:
+    """What every claim of the report rests on."""
+    names = join_words([mechanism.name for mechanism in headline.by_gravity(report) if mechanism.claims])
+    budgets = shared_budgets(report)
+    blocks = (
+        Paragraph(text=say("page.shared_by", names=names)),
+        tables.checks(common, has_claims=True),
+        *((tables.budgets(budgets),) if budgets else ()),
+    )
+    return Section(title=say("page.shared"), blocks=blocks)
+
+
 def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Section, ...]:
     """The claim, the budget and every game of one training."""
     images = figures.planned(report)
     blocks: list[Block] = []
     if mechanism.claims:
-        blocks += [Paragraph(text=_claim_in_words(mechanism)), Formula(name="dp"), tables.claims(mechanism)]
+        blocks += [*_definition(report, mechanism), tables.claims(mechanism)]
         blocks += [Paragraph(text=text) for text in (_allows(mechanism),) if text]
     else:
         blocks.append(Paragraph(text=say("page.no_is_claimed_for_it")))
     blocks.append(tables.mechanism_table(mechanism) or Missing(what=say("page.how_the_model_was_trained")))
     subject = say("page.checks_of_what_was_run") if mechanism.claims else say("page.checks_of_what_was_run_2")
-    blocks += or_missing(mechanism.checks, lambda: (tables.checks(mechanism),), subject)
-    if mechanism.trajectories:
+    common = shared_checks(report) if mechanism.claims else ()
+    own = tuple(check for check in mechanism.checks if check not in common)
+    blocks += or_missing(own or common, lambda: (tables.checks(own, bool(mechanism.claims)),) if own else (), subject)
+    if mechanism.trajectories and mechanism not in shared_budgets(report):
         blocks += [figure_block(images[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
-    elif mechanism.claims:
+    elif mechanism.claims and not mechanism.trajectories:
         blocks.append(Missing(what=say("page.over_training_steps_no_accountant")))
     access = images.get(_plots.file_name("access", mechanism.name))
     blocks += [figure_block(access)] if access else []
@@ -169,14 +205,14 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
     )
 
 
-def _claim_in_words(mechanism: MechanismResult) -> str:
+def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:
+    """What is claimed, with the formula where the report says so for the first time."""
     claim = mechanism.claims[0]
-    return say(
-        "page.the_training_algorithm_m_is",
-        at_delta=at_delta(claim.delta),
-        unit=claim.unit,
-        adjacency=named.adjacency(claim.adjacency),
-    )
+    first = next(other for other in headline.by_gravity(report) if other.claims)
+    key = "page.the_training_algorithm_m_is" if mechanism is first else "page.claimed_as_before"
+    words = {"at_delta": at_delta(claim.delta), "unit": claim.unit, "adjacency": named.adjacency(claim.adjacency)}
+    paragraph = Paragraph(text=say(key, **words))
+    return (paragraph, Formula(name="dp")) if mechanism is first else (paragraph,)
 
 
 def _allows(mechanism: MechanismResult) -> str:

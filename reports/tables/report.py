@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
-from audit.core.results import AuditReport, MechanismResult
+from audit.core.results import AuditReport, Check, MechanismResult
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone
 from reports.words import named
@@ -128,39 +130,56 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
     )
 
 
-def checks(mechanism: MechanismResult) -> Table:
-    """The assumptions with their status."""
+def checks(rows: Sequence[Check], has_claims: bool) -> Table:
+    """Assumptions with their status."""
     return Table(
-        caption=(say("table.what_the_claim_rests_on") if mechanism.claims else say("table.what_was_checked"))
+        caption=(say("table.what_the_claim_rests_on") if has_claims else say("table.what_was_checked"))
         + say("table.checked_this_run_tested_it"),
         columns=(
             Column(title=say("page.item"), share=0.32),
             Column(title=say("page.value"), share=0.52),
             Column(title=say("table.status"), share=0.16),
         ),
-        rows=tuple((check.item, check.value, named.status_mark(check.status)) for check in mechanism.checks),
+        rows=tuple((check.item, check.value, named.status_mark(check.status)) for check in rows),
     )
 
 
 def budget(mechanism: MechanismResult) -> Table:
     """Epsilon spent after each quarter of the training, by accountant."""
-    last = max((trajectory.steps[-1] for trajectory in mechanism.trajectories if trajectory.steps), default=0)
-    stops = sorted({max(1, round(last * part)) for part in (0.25, 0.5, 0.75, 1.0)})
-    rows: list[tuple[Text, ...]] = []
+    stops = _quarters((mechanism,))
+    rows = [(accountant, *cells) for accountant, cells in _spent(mechanism, stops)]
+    first = (Column(title=say("table.accountant"), share=1),)
+    return _budget_table(say("table.budget_of_epsilon_claimed_after", name=mechanism.name), first, stops, rows)
+
+
+def budgets(mechanisms: Sequence[MechanismResult]) -> Table:
+    """The same for several trainings in one table."""
+    stops = _quarters(mechanisms)
+    rows = [
+        (Mono(mechanism.name), accountant, *cells) for mechanism in mechanisms for accountant, cells in _spent(mechanism, stops)
+    ]
+    first = (Column(title=say("page.training"), share=1.2), Column(title=say("table.accountant"), share=1.2))
+    return _budget_table(say("table.budgets"), first, stops, rows)
+
+
+def _quarters(mechanisms: Sequence[MechanismResult]) -> list[int]:
+    trajectories = [trajectory for mechanism in mechanisms for trajectory in mechanism.trajectories]
+    last = max((trajectory.steps[-1] for trajectory in trajectories if trajectory.steps), default=0)
+    return sorted({max(1, round(last * part)) for part in (0.25, 0.5, 0.75, 1.0)})
+
+
+def _spent(mechanism: MechanismResult, stops: Sequence[int]) -> Iterator[tuple[str, list[Text]]]:
     for trajectory in mechanism.trajectories:
         cells: list[Text] = []
         for stop in stops:
-            later = [(step, value) for step, value in zip(trajectory.steps, trajectory.epsilon, strict=True) if step >= stop]
-            cells.append(up(later[0][1]) if later else not_measured())
-        rows.append((trajectory.accountant, *cells))
-    return Table(
-        caption=say("table.budget_of_epsilon_claimed_after", name=mechanism.name),
-        columns=(
-            Column(title=say("table.accountant"), share=1),
-            *(Column(title=say("table.steps_2", count=count(s)), right=True, share=0.6) for s in stops),
-        ),
-        rows=tuple(rows),
-    )
+            later = [value for step, value in zip(trajectory.steps, trajectory.epsilon, strict=True) if step >= stop]
+            cells.append(up(later[0]) if later else not_measured())
+        yield trajectory.accountant, cells
+
+
+def _budget_table(caption: str, first: tuple[Column, ...], stops: Sequence[int], rows: Sequence[tuple[Text, ...]]) -> Table:
+    counts = (Column(title=say("table.steps_2", count=count(stop)), right=True, share=0.6) for stop in stops)
+    return Table(caption=caption, columns=(*first, *counts), rows=tuple(rows), small=len(first) > 1)
 
 
 def utility(report: AuditReport) -> Table:

@@ -314,6 +314,10 @@ SENTENCES = {
     "page.what_the_claim_is_worth": "What the claim is worth. {sentence}",
     "page.what_the_claim_is_worth_2": "What the claim is worth. {sentence} The mechanism it is stated for leaves an attack "
     "about {percent} at 0.1\u00a0% false positives and {percent_2} at 1\u00a0%.",
+    "page.shared": "What every claim rests on",
+    "page.shared_by": "The same for {names}; the tables of the trainings list what else there is.",
+    "page.claimed_as_before": "It is claimed to be (ε, δ)-differentially private {at_delta} per {unit} ({adjacency}), in the "
+    "sense of the formula above.",
     "page.the_game": "The game. ",
     "page.note": "Note. ",
     "page.attacks_in_this_game_none": "attacks in this game; none was run",
@@ -681,6 +685,7 @@ SENTENCES = {
     "hold, or not covered. Failed: tested and found false.",
     "table.status": "Status",
     "table.budget_of_epsilon_claimed_after": "Budget of {name}: epsilon claimed after so many steps, rounded up.",
+    "table.budgets": "Budgets: epsilon claimed after so many steps, rounded up.",
     "table.accountant": "Accountant",
     "table.steps_2": "{count} steps",
     "table.one_model": "one model",

@@ -291,6 +291,9 @@ SENTENCES = {
     "page.what_the_claim_is_worth": "该声明的意义。{sentence}",
     "page.what_the_claim_is_worth_2": "该声明的意义。{sentence}所声明的机制在假阳性率为 0.1 % 时留给攻击约 {percent}，在 1 "
     "% 时约 {percent_2}。",
+    "page.shared": "各项声明所依据的",
+    "page.shared_by": "对 {names} 的每项声明均成立；各训练的表只列其余内容。",
+    "page.claimed_as_before": "对它的声明同样是 (ε, δ)-差分隐私（{at_delta}），以{unit}为单位（{adjacency}），含义同上。",
     "page.the_game": "博弈。",
     "page.note": "备注。",
     "page.attacks_in_this_game_none": "此博弈中的攻击；没有运行任何攻击",
@@ -634,6 +637,7 @@ SENTENCES = {
     "检验不符。",
     "table.status": "状态",
     "table.budget_of_epsilon_claimed_after": "{name} 的隐私预算：经过若干步后声明的 ε，向上取整。",
+    "table.budgets": "隐私预算：经过若干步后声明的 ε，向上取整。",
     "table.accountant": "会计方法",
     "table.steps_2": "{count} 步",
     "table.one_model": "单个模型",

@@ -1,0 +1,52 @@
+"""A report of many trainings says once what holds for all of them, and loses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from audit.core.results import AuditReport
+from reports.pages.blocks import Figure, Formula, Table
+from reports.pages.document import MOST_APART, sections, shared_checks
+from reports.pages.terms import texts
+from tests.reports import sample
+
+
+def many(count: int) -> AuditReport:
+    """A report of `count` claimed trainings that differ in one check."""
+    base = sample.run()
+    plain, dp = base.mechanisms
+    copies = tuple(
+        replace(
+            dp,
+            name=f"party_{number}",
+            bound_trajectories=(),
+            checks=(replace(dp.checks[0], value=f"{number} of their own"), *dp.checks[1:]),
+        )
+        for number in range(count)
+    )
+    return replace(base, mechanisms=(plain, *copies))
+
+
+def test_what_holds_for_all_is_said_once_and_nothing_is_lost() -> None:
+    report = many(MOST_APART + 1)
+    pages = sections(report)
+    blocks = [block for page in pages for block in page.blocks]
+    whole = list(texts(tuple(blocks)))
+    assert sum(isinstance(block, Formula) for block in blocks) == 1
+    common = shared_checks(report)
+    assert common == report.mechanisms[1].checks[1:]
+    rows = [row for block in blocks if isinstance(block, Table) for row in block.rows]
+    for check in common:
+        assert sum(row[:2] == (check.item, check.value) for row in rows) == 1 + sum(
+            check in result.checks for result in report.mechanisms if not result.claims
+        )
+    assert all(f"{number} of their own" in whole for number in range(MOST_APART + 1))
+    assert not any(isinstance(block, Figure) and block.name.startswith("budget.") for block in blocks)
+    budgets = next(block for block in blocks if isinstance(block, Table) and block.caption.startswith("Budgets"))
+    assert len(budgets.rows) == sum(len(result.trajectories) for result in report.mechanisms)
+
+
+def test_few_trainings_have_tables_of_their_own() -> None:
+    blocks = [block for page in sections(many(MOST_APART)) for block in page.blocks]
+    assert shared_checks(many(MOST_APART)) == ()
+    assert any(isinstance(block, Figure) and block.name.startswith("budget.") for block in blocks)
