@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-import unicodedata
 from collections.abc import Sequence
 from typing import Annotated, Any, TextIO
 
 import typer
+
+from audit.core.visible import visible
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 
@@ -42,12 +43,7 @@ def plain(text: object) -> str:
     >>> plain("a\\nb\\x1b[31m")
     'a\\\\nb\\\\x1b[31m'
     """
-    return "".join(_visible(character) for character in str(text))
-
-
-def _visible(character: str) -> str:
-    invisible = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return character.encode("unicode_escape").decode() if invisible else character
+    return visible(str(text))
 
 
 def print_plain(*lines: object, file: TextIO | None = None) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.core.visible import visible
 from reports.pages.blocks import Tone
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
         png, svg = io.BytesIO(), io.BytesIO()
         FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
-    return svg.getvalue(), png.getvalue()
+    return visible(svg.getvalue().decode(), keep="\n\t").encode(), png.getvalue()  # texts stand in its comments
 
 
 def painted(height_mm: float, paint: Callable[[Any], None]) -> Figure:

@@ -25,7 +25,7 @@ def replace_glyphs(value: Any, lacking: Sequence[str]) -> Any:
         return "".join(REPLACEMENT if character in lacking else character for character in value)
     if isinstance(value, dict):
         return {key: replace_glyphs(inner, lacking) for key, inner in value.items()}
-    return [replace_glyphs(inner, lacking) for inner in value] if isinstance(value, list) else value
+    return [replace_glyphs(inner, lacking) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def lacking(content: Any) -> list[str]:
@@ -48,7 +48,7 @@ def _controls(value: Any) -> set[str]:
     """Control characters, which JSON escapes."""
     if isinstance(value, str):
         return {item for item in value if item < " " or item == "\x7f"}
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return set().union(*(_controls(item) for item in inner))
 
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any, ClassVar
 
 from audit.core.results import AuditReport
+from audit.core.visible import visible
 from reports.figures import curves
 from reports.formats import figures
 from reports.pages import blocks as page
@@ -86,13 +87,14 @@ def document(report: AuditReport) -> str:
 
 def shell(title: str, body: str) -> str:
     """A whole page around `body`, in the current language: its style, its script, and no request to elsewhere."""
-    return (
+    return visible(
         f'<!doctype html><html lang="{current().tag}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src "
         "'unsafe-inline';img-src data:\">"
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>{body}</main>"
-        f"<script>{SCRIPT}</script></body></html>\n"
+        f"<script>{SCRIPT}</script></body></html>\n",
+        keep="\n",
     )
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from xml.etree import ElementTree
 
 from audit.core.results import AuditReport
+from audit.core.visible import visible
 from reports.findings import Judgement, JudgementState, findings
 
 FILE = "junit.xml"
@@ -31,8 +32,8 @@ class JUnit:
             for finding in cases:
                 _case(suite, name, finding)
         ElementTree.indent(root)
-        body: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-        return {FILE: body + b"\n"}
+        body = visible(ElementTree.tostring(root, encoding="unicode"), keep="\n")
+        return {FILE: f"<?xml version='1.0' encoding='utf-8'?>\n{body}\n".encode()}
 
 
 def _counts(cases: list[Judgement]) -> dict[str, str]:
