@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from audit import plugins
+from audit.core.deployed_events import DiscreteLaplace, TreeAggregation
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_forms import number
 from audit.core.events import (
@@ -39,11 +40,23 @@ def _fixed_size(source_dataset_size: int, sample_size: int, event: Event) -> Eve
     return SampledWithoutReplacement(mechanism=event, population=source_dataset_size, batch=sample_size)
 
 
+def _discrete_laplace(noise_parameter: float, sensitivity: int) -> Event:
+    return DiscreteLaplace(noise_multiplier=1 / (noise_parameter * sensitivity), sensitivity=sensitivity)
+
+
+def _trees(noise_multiplier: float, step_counts: int | Sequence[int]) -> Event:
+    """The largest of several trees: a record is in one of them."""
+    steps = step_counts if isinstance(step_counts, int) else max(step_counts, default=0)
+    return TreeAggregation(noise_multiplier=noise_multiplier, steps=steps)
+
+
 DP_EVENTS: Mapping[str, Callable[..., Event]] = {
     "NoOpDpEvent": lambda: Composed(parts=()),
     "NonPrivateDpEvent": NonPrivate,
     "GaussianDpEvent": lambda noise_multiplier: Gaussian(noise_multiplier=noise_multiplier),
     "LaplaceDpEvent": lambda noise_multiplier: Laplace(noise_multiplier=noise_multiplier),
+    "DiscreteLaplaceDpEvent": _discrete_laplace,
+    "SingleEpochTreeAggregationDpEvent": _trees,
     "RandomizedResponseDpEvent": lambda noise_parameter, num_buckets: RandomizedResponse(
         noise_parameter=noise_parameter, buckets=num_buckets
     ),

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from audit.core.deployed_events import DEPLOYED
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private, parts
 from audit.core.events import (
@@ -42,7 +43,7 @@ _OMISSIONS: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
 
 def kinds_by_name() -> dict[str, type[Event]]:
     """Return every class of event that files can hold, by name."""
-    return {kind.__name__: kind for kind in (*_LEAVES, *_NODES)}
+    return {kind.__name__: kind for kind in (*_LEAVES, *DEPLOYED, *_NODES)}
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
@@ -124,8 +125,10 @@ def _value(key: str, value: Any, skip_validation: bool) -> Any:
         if value not in get_args(Unit):
             raise DataError(f"an event about one {value!r}; expected one of {', '.join(get_args(Unit))}")
         return value
+    if key == "coefficients":
+        return value
     if key != "parts":
-        return number(value)
+        return value if key == "noise" else number(value)
     if not isinstance(value, list | tuple):
         raise DataError(f"parts is {value!r}; expected a list of events")
     return tuple(decode(part, skip_validation=skip_validation) for part in value)
@@ -159,6 +162,8 @@ def encode(event: Event) -> dict[str, Any]:
             tree[field.name] = encode(value)
         elif field.name == "parts":
             tree[field.name] = [encode(part) for part in value]
+        elif isinstance(value, tuple):
+            tree[field.name] = [plain(item) for item in value]
         elif field.name not in _OMISSIONS or value != _OMISSIONS[field.name]:
             tree[field.name] = plain(value)
     return tree

@@ -6,7 +6,9 @@ import math
 from functools import partial
 from typing import Literal
 
+from audit.accounting.accountants import _deployed
 from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import IntegerNoise
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import (
     ApproximateDp,
@@ -77,6 +79,8 @@ def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]
             if noise_together is None:
                 return []
             return _sampled_pair(noise_together, rate, count, adjacency, partial(_gaussian_pair, noise_together, rate))
+        case IntegerNoise():
+            return [(_deployed.integer_pair(event, adjacency), count)]
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
             if adjacency is not Adjacency.REPLACE_ONE:
                 raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 
 from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import IntegerNoise
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import (
     Composed,
@@ -91,6 +93,8 @@ def _spread(event: Event, size: int) -> Event:  # noqa: PLR0911, PLR0912 (one ar
             return Laplace(noise_multiplier=scale / size)
         case Concentrated(rho=rho):
             return Concentrated(rho=rho * size**2)
+        case IntegerNoise(noise_multiplier=noise, sensitivity=sensitivity):
+            return replace(event, noise_multiplier=noise / size, sensitivity=sensitivity * size)
         case Exponential(epsilon=epsilon):
             return Exponential(epsilon=epsilon * size)
         case RandomizedResponse():  # every record answers for itself

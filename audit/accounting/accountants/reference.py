@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from audit.accounting.accountants import _closed_forms, _independent, _pairs
+from audit.accounting.accountants import _closed_forms, _deployed, _independent, _pairs
 from audit.accounting.accountants._rewriting import alternatives, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
@@ -36,7 +36,7 @@ class Reference:
 
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567. Kairouz, Oh, Viswanath 2015, arXiv 1311.0776 (approximate DP).
-        Dong, Durfee, Rogers 2020, arXiv 1909.13830 (exponential mechanisms).
+        Dong, Durfee, Rogers 2020, arXiv 1909.13830 (exponential mechanisms). Deployed events: `_deployed`.
     """
 
     tolerance: float = 2e-4
@@ -70,13 +70,13 @@ class Reference:
         checks.open_probability(delta, "delta")
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
         brackets, doubts = [], []
-        for way in alternatives(without_groups(event), adjacency):
+        for way in alternatives(without_groups(_deployed.known(event)), adjacency):
             try:
                 ends = self._bracket(way, delta, adjacency)
                 doubt = _independent.contradiction(way, delta, adjacency, ends)
             except (ArithmeticError, MemoryError) as error:
                 doubt = str(error)
-            brackets.append((0.0, math.inf) if doubt else ends)
+            brackets.append((0.0, math.inf) if doubt else (0.0, ends[1]) if _deployed.is_limit(event) else ends)
             doubts += [f"no bracket here: {doubt}"] if doubt else []
         return (max(low for low, _ in brackets), max(high for _, high in brackets)), "; ".join(doubts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -78,6 +79,7 @@ def render(runs: Sequence[Run], truth_by_case: Mapping[str, Truth]) -> str:
         lines += ["Not asked about the newest cases yet; their rows are of the cases that were asked:", ""]
         lines += [f"- {run.name} (`{run.spec}`): {len(run.results)} of {len(cases)} cases" for run in behind] + [""]
     lines += truths.section(cases, truth_by_case)
+    lines += [*_believed().splitlines(), ""]
     for run in present:
         lines += _findings(run)
     return "\n".join([*lines, *_known_defects(cases, {run.spec: run.results for run in present})]) + "\n"
@@ -132,6 +134,11 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         "## Verdicts",
         "",
     ]
+
+
+def _believed() -> str:
+    """Why a bracket can be believed, and what is accounted for: text that comes with the package."""
+    return (importlib.resources.files("audit.accounting.regression") / "believed.md").read_text()
 
 
 def _python(text: str) -> list[str]:

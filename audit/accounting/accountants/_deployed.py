@@ -1,0 +1,113 @@
+"""What deployed releases cost, in terms of events that have a proof: exactly, or at most.
+
+`COSTS` is the open table: a kind of event to the event that costs exactly what it does. `LIMITS` is the same from above only:
+the event is accounted for as any mechanism with its guarantee, and nothing is proved from below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    IntegerNoise,
+    MatrixFactorization,
+    NoisyMax,
+    Skellam,
+    SparseVector,
+    TreeAggregation,
+)
+from audit.core.errors import UnsupportedMechanism
+from audit.core.event_reading import kinds, rebuilt
+from audit.core.events import ApproximateDp, Composed, Event, Exponential, Gaussian
+from audit.stats.curves import lattice_pairs
+from audit.stats.curves.loss_pairs import Direction, LossPair
+
+
+def known(event: Event) -> Event:
+    """Return the event with everything deployed expressed by what has a proof."""
+    rules = {**COSTS, **LIMITS}
+    return rebuilt(event, lambda node: rules[type(node)](node) if type(node) in rules else node)
+
+
+def is_limit(event: Event) -> bool:
+    """Return whether some part is bounded from above only."""
+    return any(kind in LIMITS for kind in kinds(event))
+
+
+def _matrix(event: MatrixFactorization) -> Event:
+    return _gaussian(event, encoder_sensitivity(event))
+
+
+def _tree(event: TreeAggregation) -> Event:
+    return _gaussian(event, math.sqrt(event.depth))
+
+
+def _gaussian(event: Any, sensitivity: float) -> Event:
+    """One Gaussian release, adaptively chosen inputs included (Denisov et al. 2022, Theorem 2.1)."""
+    if sensitivity == 0:
+        return Composed(parts=())
+    return Gaussian(noise_multiplier=event.noise_multiplier / sensitivity, unit=event.unit)
+
+
+def encoder_sensitivity(event: MatrixFactorization) -> float:
+    """Return how far one record of clip norm 1 moves `C x`: the worst of the batches that it may be part of.
+
+    For one participation it is the longest column. Where columns of different participations do not meet (fewer bands than the
+    separation) their squares add up. Where coefficients are neither negative nor rising, the earliest batches and equal
+    contributions are worst (Kalinin, Lampert 2024, Theorem 2).
+
+    Raises:
+        UnsupportedMechanism: no such theorem holds for the coefficients.
+    """
+    column = np.zeros(event.steps)
+    bands = min(len(event.coefficients), event.steps)
+    column[:bands] = event.coefficients[:bands]
+    starts = range(0, event.steps, event.separation)[: event.participations]
+    if len(starts) <= 1:
+        return float(np.linalg.norm(column))
+    if bands <= event.separation:
+        return math.sqrt(sum(float(column[: event.steps - start] @ column[: event.steps - start]) for start in starts))
+    if (np.diff(column) > 0).any() or (column < 0).any():
+        raise UnsupportedMechanism(
+            f"several participations {event.separation} batches apart, and {bands} bands that rise or are below 0: "
+            "no sensitivity is proved here; use at most as many bands as the separation"
+        )
+    total = np.zeros(event.steps)
+    for start in starts:
+        total[start:] += column[: event.steps - start]
+    return float(np.linalg.norm(total))
+
+
+def _best(event: NoisyMax) -> Event:
+    return Exponential(epsilon=event.epsilon) if event.noise == "gumbel" else ApproximateDp(epsilon=event.epsilon)
+
+
+COSTS: Mapping[type, Callable[[Any], Event]] = {MatrixFactorization: _matrix, TreeAggregation: _tree}
+LIMITS: Mapping[type, Callable[[Any], Event]] = {
+    NoisyMax: _best,
+    SparseVector: lambda event: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
+}
+_PAIRS: Mapping[type, Callable[..., LossPair]] = {
+    DiscreteGaussian: lattice_pairs.discrete_gaussian,
+    Skellam: lattice_pairs.skellam,
+}
+
+
+def integer_pair(event: IntegerNoise, adjacency: Adjacency) -> Callable[[Direction, float], LossPair]:
+    """Return the maker of the pair of integer noise; both directions are mirror images."""
+    shift = int(event.sensitivity) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+    return partial(_integer_pair, event, shift)
+
+
+def _integer_pair(event: IntegerNoise, shift: int, direction: Direction, log_tail: float) -> LossPair:
+    if isinstance(event, DiscreteLaplace):
+        return lattice_pairs.discrete_laplace(event.scale, shift)
+    return _PAIRS[type(event)](event.scale, shift, log_tail=log_tail)

@@ -1,0 +1,165 @@
+"""Releases that are deployed beside Gaussian and Laplace noise: on integers, of selections, of correlated noise.
+
+What each of them costs is proved in `audit.accounting.accountants._deployed`, one function a kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from audit.core import checks
+from audit.core.errors import ConfigError
+from audit.core.events import ReleaseEvent
+
+Selection = Literal["gumbel", "exponential", "laplace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerNoise(ReleaseEvent):
+    """Noise on an integer that one record changes by at most `sensitivity` (twice that under replace-one).
+
+    Attributes:
+        noise_multiplier: scale of the noise over the sensitivity.
+        sensitivity: of the integer; at least 1.
+    """
+
+    noise_multiplier: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        checks.positive(self.noise_multiplier, "noise_multiplier")
+        checks.count(self.sensitivity, "sensitivity", minimum=1)
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise in units of the integer."""
+        return float(self.noise_multiplier) * int(self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteGaussian(IntegerNoise):
+    """Discrete Gaussian noise; its scale is the parameter sigma.
+
+    References:
+        Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteLaplace(IntegerNoise):
+    """Discrete Laplace (two-sided geometric) noise, of mass falling by `exp(-1 / scale)` a unit.
+
+    References:
+        Ghosh, Roughgarden, Sundararajan 2009, arXiv 0811.2841.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skellam(IntegerNoise):
+    """The difference of two equal Poisson variables; its scale is the standard deviation.
+
+    References:
+        Agarwal, Kairouz, Liu 2021, arXiv 2110.04995.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyMax(ReleaseEvent):
+    """The name of the best candidate after noise at the usual scale: epsilon-DP for the adjacency at hand.
+
+    Attributes:
+        noise: "gumbel" (the exponential mechanism), "exponential" (permute-and-flip) or "laplace".
+
+    References:
+        McKenna, Sheldon 2020, arXiv 2010.12603 (permute-and-flip). Ding et al. 2021, arXiv 2105.07260.
+    """
+
+    epsilon: float
+    noise: Selection = "gumbel"
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.epsilon, "epsilon")
+        if self.noise not in get_args(Selection):
+            raise ConfigError(f"noise is {self.noise!r}; expected one of {', '.join(get_args(Selection))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVector(ReleaseEvent):
+    """Above-threshold tests until `positives` of them said yes: `threshold_epsilon` for the noisy threshold, and
+    `query_epsilon` for all positive answers together (noise of a query at `2 positives / query_epsilon`).
+
+    References:
+        Lyu, Su, Li 2017, arXiv 1603.01699, Algorithm 7.
+    """
+
+    threshold_epsilon: float
+    query_epsilon: float
+    positives: int = 1
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.threshold_epsilon, "threshold_epsilon")
+        checks.nonnegative(self.query_epsilon, "query_epsilon")
+        checks.count(self.positives, "positives", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixFactorization(ReleaseEvent):
+    """DP-FTRL: Gaussian noise on `C x`, C being lower-triangular Toeplitz and x the clipped sums of `steps` batches.
+
+    Attributes:
+        noise_multiplier: standard deviation of the noise on `C x` over the clip norm.
+        coefficients: first column of C, from the diagonal on; what is missing is 0 (a banded C).
+        steps: number of batches.
+        participations: the most batches that one record is part of.
+        separation: the fewest batches from one of them to the next; for one participation it means nothing.
+
+    References:
+        Denisov et al. 2022, arXiv 2202.08312. Choquette-Choo et al. 2023, arXiv 2306.08153. Kalinin, Lampert 2024,
+        arXiv 2405.13763.
+    """
+
+    noise_multiplier: float
+    coefficients: tuple[float, ...]
+    steps: int
+    participations: int = 1
+    separation: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.coefficients, Sequence) or not self.coefficients:
+            raise ConfigError(
+                f"coefficients is {self.coefficients!r}; expected the first column of the encoder, a list of numbers"
+            )
+        object.__setattr__(self, "coefficients", tuple(float(value) for value in self.coefficients))
+        for value in self.coefficients:
+            checks.finite(value, "coefficients")
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.count(self.steps, "steps")
+        checks.count(self.participations, "participations", minimum=1)
+        checks.count(self.separation, "separation", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeAggregation(ReleaseEvent):
+    """DP-FTRL by a binary tree of partial sums: noise on every node, each record in one of `steps` leaves.
+
+    References:
+        Kairouz et al. 2021, arXiv 2103.00039. Dwork, Naor, Pitassi, Rothblum 2010.
+    """
+
+    noise_multiplier: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.count(self.steps, "steps", minimum=1)
+
+    @property
+    def depth(self) -> int:
+        """Nodes on the way from a leaf to the root of the largest tree."""
+        return math.ceil(math.log2(self.steps + 1))
+
+
+DEPLOYED = (DiscreteGaussian, DiscreteLaplace, Skellam, NoisyMax, SparseVector, MatrixFactorization, TreeAggregation)

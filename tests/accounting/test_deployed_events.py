@@ -1,0 +1,162 @@
+"""Deployed events against closed forms, exact sums and what other libraries say."""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import pld
+from dp_accounting.pld import privacy_loss_distribution
+
+from audit.accounting.accountants._deployed import encoder_sensitivity
+from audit.accounting.accountants.reference import Reference
+from audit.accounting.event_expressions import parse
+from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import DEPLOYED, MatrixFactorization, Skellam
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_forms import decode, encode, kinds_by_name
+from audit.core.events import Event, Gaussian
+from audit.stats.curves import lattice_pairs
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+
+
+def bracket(event: Event | str, delta: float = 1e-5, adjacency: Adjacency = ADD) -> tuple[float, float]:
+    asked = parse(event) if isinstance(event, str) else event
+    return Reference().bracket(asked, delta=delta, adjacency=adjacency)
+
+
+def naive_delta(log_mass: np.ndarray, shift: int, epsilon: float) -> float:
+    """The hockey-stick divergence of integer noise from its shift, term by term."""
+    absent, member = log_mass[shift:], log_mass[: len(log_mass) - shift]
+    return float(np.maximum(np.exp(member) - np.exp(epsilon + absent), 0).sum())
+
+
+def gaussian_masses(scale: float) -> np.ndarray:
+    x = np.arange(-4000, 4001)
+    log_mass = -(x**2) / (2 * scale**2)
+    return log_mass - np.logaddexp.reduce(log_mass)
+
+
+@pytest.mark.parametrize(("noise", "sensitivity"), [(2.0, 1), (0.7, 1), (1.5, 4), (30.0, 1)])
+def test_discrete_gaussian_noise_is_the_sum_over_its_outcomes(noise: float, sensitivity: int) -> None:
+    low, high = bracket(f"DiscreteGaussian({noise}, {sensitivity})")
+    masses = gaussian_masses(noise * sensitivity)
+    assert naive_delta(masses, sensitivity, high) <= 1e-5 * (1 + 1e-6)
+    assert naive_delta(masses, sensitivity, low * (1 - 1e-9)) >= 1e-5 * (1 - 1e-6)
+    assert high - low <= 1e-3 * high
+
+
+def test_skellam_noise_is_the_sum_over_its_outcomes() -> None:
+    from scipy.stats import skellam
+
+    low, high = bracket("Skellam(3.0, 2)")
+    x = np.arange(-200, 201)
+    masses = skellam.logpmf(x, 18.0, 18.0)
+    assert naive_delta(masses, 2, high) <= 1e-5 * (1 + 1e-6) and naive_delta(masses, 2, low * (1 - 1e-9)) >= 1e-5 * (1 - 1e-6)
+
+
+def test_composed_discrete_noise_is_near_the_continuous_where_it_is_large() -> None:
+    low, high = bracket("100 * DiscreteGaussian(20.0)")
+    gaussian = bracket("100 * Gaussian(20.0)")
+    assert low == pytest.approx(gaussian[0], rel=2e-3) and high == pytest.approx(gaussian[1], rel=2e-3)
+
+
+@pytest.mark.parametrize(("noise", "sensitivity", "count"), [(1.0, 1, 1), (1.0, 3, 10), (5.0, 2, 50)])
+def test_discrete_laplace_noise_against_the_library(noise: float, sensitivity: int, count: int) -> None:
+    low, high = bracket(f"{count} * DiscreteLaplace({noise}, {sensitivity})", 1e-6)
+    theirs = privacy_loss_distribution.from_discrete_laplace_mechanism(
+        1 / (noise * sensitivity), sensitivity=sensitivity
+    ).self_compose(count)
+    assert low <= theirs.get_epsilon_for_delta(1e-6) * (1 + 1e-6)
+    assert high == pytest.approx(theirs.get_epsilon_for_delta(1e-6), rel=2e-3)
+
+
+def test_integers_change_by_twice_as_much_where_one_is_replaced() -> None:
+    assert bracket("DiscreteGaussian(4.0, 1)", adjacency=REPLACE) == pytest.approx(
+        bracket("DiscreteGaussian(2.0, 2)"), rel=1e-3
+    )
+
+
+def test_matrices() -> None:
+    identity = MatrixFactorization(noise_multiplier=2.0, coefficients=(1.0,), steps=50)
+    assert encoder_sensitivity(identity) == 1.0
+    banded = MatrixFactorization(noise_multiplier=2.0, coefficients=(1.0, 0.5, 0.25), steps=30, participations=4, separation=5)
+    assert encoder_sensitivity(banded) == pytest.approx(2 * math.sqrt(1 + 0.25 + 0.0625))
+    prefix = MatrixFactorization(noise_multiplier=2.0, coefficients=(1.0,) * 8, steps=8, participations=2, separation=3)
+    assert encoder_sensitivity(prefix) == pytest.approx(math.sqrt(3 * 1 + 5 * 4))
+    rising = MatrixFactorization(noise_multiplier=2.0, coefficients=(0.5, 1.0, 1.0), steps=8, participations=2, separation=2)
+    with pytest.raises(UnsupportedMechanism, match="no sensitivity is proved"):
+        encoder_sensitivity(rising)
+    assert bracket(banded) == pytest.approx(bracket(Gaussian(noise_multiplier=2.0 / encoder_sensitivity(banded))))
+
+
+def worst_by_search(event: MatrixFactorization) -> float:
+    """The sensitivity over all patterns of participation, contributions being equal: brute force."""
+    from itertools import combinations, pairwise
+
+    column = np.zeros(event.steps)
+    column[: len(event.coefficients)] = event.coefficients
+    encoder = np.array([np.concatenate([np.zeros(j), column[: event.steps - j]]) for j in range(event.steps)]).T
+    best = 0.0
+    for count in range(1, event.participations + 1):
+        for places in combinations(range(event.steps), count):
+            if all(later - earlier >= event.separation for earlier, later in pairwise(places)):
+                best = max(best, float(np.linalg.norm(encoder[:, list(places)].sum(axis=1))))
+    return best
+
+
+@pytest.mark.parametrize("separation", [1, 2, 3, 4])
+def test_the_sensitivity_is_the_worst_over_all_patterns(separation: int) -> None:
+    for coefficients in ((1.0, 0.5, 0.375), (1.0, 0.9, 0.8, 0.7, 0.1), (1.0,)):
+        event = MatrixFactorization(
+            noise_multiplier=1.0, coefficients=coefficients, steps=9, participations=3, separation=separation
+        )
+        assert encoder_sensitivity(event) == pytest.approx(worst_by_search(event))
+
+
+def test_trees_against_the_library() -> None:
+    theirs = pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(3.0 / math.sqrt(4)))
+    low, high = bracket("SingleEpochTreeAggregationDpEvent(3.0, 15)")
+    assert low <= theirs.get_epsilon(1e-5) * (1 + 1e-6) and high == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
+
+
+def test_selections_and_thresholds_are_bounded_from_above_only() -> None:
+    low, high = bracket("SparseVector(0.2, 0.3, 5)")
+    assert low == 0.0 and 0.49 < high <= 0.5
+    low, high = bracket("NoisyMax(1.0, 'exponential')")
+    assert low == 0.0 and 0.99 < high <= 1.0
+    assert bracket("2 * NoisyMax(0.5)")[1] == pytest.approx(bracket("2 * Exponential(0.5)")[1])
+    assert bracket("2 * NoisyMax(0.5)")[1] < bracket("2 * NoisyMax(0.5, 'laplace')")[1]
+
+
+def test_deployed_events_mix_group_and_calibrate() -> None:
+    low, high = bracket("dp_sgd(1.0, 0.01, 100) + 5 * DiscreteGaussian(4.0) + TreeAggregation(5.0, 100)")
+    assert 0 < low <= high < 1.01 * low
+    assert bracket("Grouped(DiscreteGaussian(4.0, 1), 2)") == pytest.approx(bracket("DiscreteGaussian(2.0, 2)"), rel=1e-3)
+    with pytest.raises(UnsupportedMechanism, match="Poisson sampling"):
+        bracket("PoissonSampled(DiscreteGaussian(1.0), 0.1)")
+
+
+@pytest.mark.parametrize("kind", DEPLOYED, ids=lambda kind: kind.__name__)
+def test_files_hold_every_deployed_event(kind: type[Event]) -> None:
+    texts = {
+        "NoisyMax": "NoisyMax(1.0, 'laplace')",
+        "SparseVector": "SparseVector(0.5, 0.5, 2)",
+        "MatrixFactorization": "MatrixFactorization(1.0, [1.0, 0.5], 10, 2, 3)",
+        "TreeAggregation": "TreeAggregation(1.0, 7)",
+    }
+    event = parse(texts.get(kind.__name__, f"{kind.__name__}(2.0, 3)"))
+    assert type(event) is kind and decode(encode(event)) == event and kinds_by_name()[kind.__name__] is kind
+
+
+def test_values_that_mean_nothing_are_refused() -> None:
+    for text in ("DiscreteGaussian(0.0)", "DiscreteLaplace(1.0, 0)", "Skellam(1.0, 1.5)", "NoisyMax(1.0, 'normal')",
+                 "MatrixFactorization(1.0, [], 3)", "TreeAggregation(1.0, 0)"):  # fmt: skip
+        with pytest.raises(ConfigError):
+            parse(text)
+    with pytest.raises(MemoryError, match="at most"):
+        lattice_pairs.discrete_gaussian(1e6, 1)
+    assert "no bracket" in Reference().explain(Skellam(noise_multiplier=1e5), delta=1e-5, adjacency=ADD)[1]
