@@ -78,7 +78,7 @@ def test_an_event_of_dp_accounting_is_read_from_its_own_text_and_as_a_tree() -> 
 
 def test_each_event_of_dp_accounting_that_is_read_is_one_of_theirs() -> None:
     newer = {"ExponentialMechanismDpEvent", "EpsilonDeltaDpEvent"}
-    assert {name for name in DP_EVENTS if not hasattr(dp_accounting, name)} <= newer
+    assert {name for name in DP_EVENTS if not hasattr(dp_accounting.dp_event, name)} <= newer
     with pytest.raises(UnsupportedMechanism, match="SampledWithReplacement"):
         parse("SampledWithReplacementDpEvent(10, 2, GaussianDpEvent(1.0))")
     with pytest.raises(DataError, match="GaussianDpEvent"):
