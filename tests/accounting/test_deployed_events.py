@@ -132,9 +132,13 @@ def test_selections_and_thresholds_are_bounded_from_above_only() -> None:
     assert bracket("2 * NoisyMax(0.5)")[1] < bracket("2 * NoisyMax(0.5, 'laplace')")[1]
 
 
-def test_deployed_events_mix_group_and_calibrate() -> None:
+@pytest.mark.slow
+def test_deployed_events_mix() -> None:
     low, high = bracket("dp_sgd(1.0, 0.01, 100) + 5 * DiscreteGaussian(4.0) + TreeAggregation(5.0, 100)")
     assert 0 < low <= high < 1.01 * low
+
+
+def test_deployed_events_group_and_are_not_sampled() -> None:
     assert bracket("Grouped(DiscreteGaussian(4.0, 1), 2)") == pytest.approx(bracket("DiscreteGaussian(2.0, 2)"), rel=1e-3)
     with pytest.raises(UnsupportedMechanism, match="Poisson sampling"):
         bracket("PoissonSampled(DiscreteGaussian(1.0), 0.1)")

@@ -113,3 +113,21 @@ def test_composition_theorems_by_their_formulas(theorem: str) -> None:
     drift, squared = 50 * 0.1 * 0.049958, 50 * 0.01
     advanced = drift + (2 * 12.20607 * squared) ** 0.5
     assert found == pytest.approx({"basic": 5.0, "advanced": advanced, "best": min(5.0, advanced)}[theorem], rel=1e-4)
+
+
+def test_opendp_gives_its_own_maps() -> None:
+    assert ask("opendp_maps", Gaussian(noise_multiplier=1.0)) == pytest.approx(4.72839, rel=1e-4)
+    assert ask("opendp_maps", Gaussian(noise_multiplier=1.0), adjacency=REPLACE) == pytest.approx(10.72482, rel=1e-4)
+    three = Repeated(mechanism=Laplace(noise_multiplier=2.0), count=3)
+    assert ask("opendp_maps", three) == pytest.approx(1.5)
+
+
+def test_opendp_is_not_asked_about_what_it_does_not_compose_here() -> None:
+    with pytest.raises(UnsupportedMechanism, match="PoissonSampled"):
+        resolve.subject("opendp_maps").claim(D, delta=1e-5, adjacency=ADD)
+    with pytest.raises(UnsupportedMechanism, match="1000"):
+        many = Repeated(mechanism=Laplace(noise_multiplier=2.0), count=3000)
+        resolve.subject("opendp_maps").claim(many, delta=1e-5, adjacency=ADD)
+    both = Composed(parts=(Laplace(noise_multiplier=2.0), Gaussian(noise_multiplier=2.0)))
+    with pytest.raises(UnsupportedMechanism, match="one kind"):
+        resolve.subject("opendp_maps").claim(both, delta=1e-5, adjacency=ADD)
