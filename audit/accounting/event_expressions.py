@@ -83,7 +83,7 @@ def _value(node: ast.expr) -> Any:
 def _number(node: ast.expr) -> float:
     value = _value(node)
     if not isinstance(value, int | float):
-        raise ConfigError(f"column {node.col_offset + 1}: '{ast.unparse(node)}' is no number")
+        raise ConfigError(f"column {node.col_offset + 1}: '{ast.unparse(node)}' is not a number")
     return value
 
 

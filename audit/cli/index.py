@@ -26,7 +26,7 @@ def index(
     from reports import index as pages
 
     if not folder.is_dir():
-        raise DataError(f"'{folder}' is no folder; name the folder that holds the runs")
+        raise DataError(f"'{folder}' is not a folder; name the folder that holds the runs")
     target = output or folder / pages.FILE
     entries, unreadable = _collect(folder, target.absolute().parent)
     if not entries:

@@ -106,7 +106,7 @@ def decode(tree: Mapping[str, Any], *, skip_validation: bool = False) -> Event:
     5
     """
     if not isinstance(tree, Mapping):
-        raise DataError(f'{tree!r} is no event; expected an object such as {{"kind": "Gaussian", "noise_multiplier": 2.0}}')
+        raise DataError(f'{tree!r} is not an event; expected an object such as {{"kind": "Gaussian", "noise_multiplier": 2.0}}')
     name, classes = tree.get("kind"), kinds_by_name()
     build = _FLAT[name] if name in _FLAT and "steps" in tree else classes.get(str(name))
     if build is None:

@@ -182,7 +182,7 @@ def _object(content: bytes) -> Json:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ObservationError(
-            f"the server's answer is no JSON ({error}); is this the address of its API, with /v1?"
+            f"the server's answer is not JSON ({error}); is this the address of its API, with /v1?"
         ) from error
     if not isinstance(value, dict):
         raise ObservationError(f"the server answered {type(value).__name__}; expected a JSON object")

@@ -76,7 +76,7 @@ def _complete(scores: TokenScores) -> None:
         raise ObservationError(f"tokens {missing[:5]} of the prompt have no log-probability; only the first can lack one")
     positive = [value for value in _values(scores) if value > 1e-6 or not math.isfinite(value)]
     if positive:
-        raise ObservationError(f"{positive[0]:g} is no log-probability")
+        raise ObservationError(f"{positive[0]:g} is not a log-probability")
 
 
 def _aligned(plain: TokenScores, changed: TokenScores) -> None:

@@ -51,7 +51,7 @@ def problem(folder: Path, public: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the public key '{public}': {error}; expected a file such as id_ed25519.pub") from error
     if len(key.splitlines()) != 1 or len(key.split()) < 2 or "PRIVATE" in key:
-        raise DataError(f"'{public}' is no public key; expected one line such as that of id_ed25519.pub")
+        raise DataError(f"'{public}' is not a public key; expected one line such as that of id_ed25519.pub")
     if not (folder / SIGNATURE).is_file() or not (folder / SUMS).is_file():
         return f"{SIGNATURE}: missing"
     with tempfile.TemporaryDirectory(prefix="audit-verify-") as name:

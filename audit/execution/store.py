@@ -281,7 +281,7 @@ def read_sums(folder: Path) -> dict[str, str]:
         raise DataError(f"{SUMS}: cannot be read ({error})") from error
     bad = next((checksum for checksum, _, name in rows if not name or not re.fullmatch("[0-9a-f]{64}", checksum)), None)
     if bad is not None:
-        raise DataError(f"{SUMS}: '{bad:.80}' is no checksum of a file")
+        raise DataError(f"{SUMS}: '{bad:.80}' is not a checksum of a file")
     return {name: checksum for checksum, _, name in rows}
 
 

@@ -115,7 +115,7 @@ def test_files_of_every_form() -> None:
         ("{", "e.json", "cannot read"),
         ('{"what": 1}', "e.json", "e.json: holds no event"),
         ('{"kind": "Gaussian", "noise_multiplier": -2}', "e.json", "e.json: noise_multiplier is -2"),
-        ('{"kind": "Repeated", "mechanism": 3, "count": 2}', "e.json", "e.json: 3 is no event"),
+        ('{"kind": "Repeated", "mechanism": 3, "count": 2}', "e.json", "e.json: 3 is not an event"),
         ('{"kind": "Composed", "parts": 3}', "e.json", "parts is 3"),
         ("[[1.0, 0.01]]", "h.json", "entry 0 of the history"),
         ("[[1.0, 0.01, 2.5]]", "h.json", "entry 0 of the history"),

@@ -100,7 +100,7 @@ def test_bad_folders_languages_and_targets_are_errors(runs: Path, tmp_path: Path
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match=r"no report\.json that can be read"):
         commands.index(tmp_path / "none")
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         commands.index(tmp_path / "absent")
     with pytest.raises(ConfigError, match="no 'fr'"):
         commands.index(runs, language="fr")

@@ -185,7 +185,7 @@ def test_diff_without_a_regression_answers_for_the_new_audit(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"garbage\n", "'garbage' is no checksum of a file"),
+        (b"garbage\n", "'garbage' is not a checksum of a file"),
         (b"\xff\xfe\n", "SHA256SUMS: cannot be read"),
         (b"0" * 64 + b"  ../victim\n", "../victim: outside of the folder"),
         (b"0" * 64 + b"  /etc/passwd\n", "/etc/passwd: outside of the folder"),

@@ -92,7 +92,7 @@ def test_keys_that_cannot_sign_or_check_are_named(folder: Path, keys: Path, monk
     monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
     with pytest.raises(ConfigError, match="cannot sign with"):
         signature.sign(folder, keys / "locked")
-    with pytest.raises(DataError, match="is no public key"):
+    with pytest.raises(DataError, match="is not a public key"):
         signature.problem(folder, keys / "own")
     with pytest.raises(DataError, match="cannot read the public key"):
         signature.problem(folder, keys / "absent.pub")
