@@ -37,8 +37,8 @@ def test_a_bracket_that_is_off_by_a_part_in_a_thousand_is_contradicted() -> None
     narrow = [(CASES[name], truth) for name, truth in KEPT.items() if truth.is_point and 0 < truth.low < math.inf]
     assert len(narrow) > 20
     for case, truth in narrow:
-        width = case.upper - case.lower
-        for lower, upper in ((case.upper + width + 1e-6, 2 * case.upper + 1), (0.0, case.lower - width - 1e-6)):
+        width = case.upper - case.lower + 1e-6 * max(1.0, case.upper)
+        for lower, upper in ((case.upper + width, 2 * case.upper + 1), (0.0, case.lower - width)):
             assert not truths.agrees(dataclasses.replace(case, lower=lower, upper=upper), truth)
 
 
