@@ -315,7 +315,7 @@ def test_without_a_claim_to_refute_all_runs_are_trained(tmp_path: Path) -> None:
 
 def test_references_are_trained_first_and_in_jobs_of_their_own(tmp_path: Path) -> None:
     one = built("games.one.references=12", "games.one.runs=20")
-    play = one.plays[0]
+    play = one.design.plays[0]
     assert play.portions(8) == [range(20, 28), range(28, 32), range(0, 8), range(8, 16), range(16, 20)]
     assert dataclasses.replace(play, stops=False).portions(8)[:3] == [range(0, 8), range(8, 16), range(16, 24)]
     assert play.looks(8) == 3 and dataclasses.replace(play, stops=False).looks(8) == 1
@@ -478,8 +478,8 @@ def report_of(result: MechanismResult) -> AuditReport:
         title=one.name,
         created="2026-01-01T00:00:00Z",
         budget=one.budget,
-        data=summary.data_summary(one.dataset),
-        model=summary.model_name(one.recipes[0].model, one.parameters),
+        data=summary.data_summary(one.material.dataset),
+        model=summary.model_name(one.design.recipes[0].model, one.material.parameters),
         config="",
         provenance=sample.run().provenance,
     )
