@@ -168,8 +168,11 @@ def test_ten_thousand_scores_by_every_estimator_and_a_million_by_the_default() -
         mechanism=SGD,
     )
     for name in plugins.names("audit.bounds.estimators"):
+        estimator = plugins.build("audit.bounds.estimators", {"kind": name})
+        if not estimator.assumes <= rules.grants:  # of secrets with several values
+            continue
         started = time.process_time()
-        plugins.build("audit.bounds.estimators", {"kind": name}).lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
+        estimator.lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
         spent[name] = time.process_time() - started
     assert sum(spent.values()) < 2 * 5, spent  # four seconds on a free core; this one may be shared
     started = time.process_time()
