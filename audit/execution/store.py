@@ -39,6 +39,7 @@ SCRATCH = "scratch"
 SPARE_BYTES = 64 * 2**20
 OBSERVATIONS = "models"
 PRIVATE = "private"
+_KEY = ""  # stands for the value itself among the checksums of its arrays
 RECORD_KEY = f"{PRIVATE}/record-key"
 SIGNATURE = f"{SUMS}.sig"
 NOT_LISTED = (SUMS, SIGNATURE, RECORD_KEY, MANIFEST, LOCK)
@@ -148,7 +149,8 @@ class Store:
         arrays = {name: np.asarray(array, order="C") for name, array in value.items()}
         sums = {name: _digest(array) for name, array in arrays.items()}
         self._path(key).parent.mkdir(exist_ok=True)
-        _write(self._path(key), save(arrays, metadata={"key": key, "sha256": json.dumps(sums, sort_keys=True)}))
+        sums[_KEY] = key  # in the same entry: safetensors writes several in an order of its own, each time another
+        _write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, selects: Callable[[str], bool] | None = None) -> dict[str, Array]:
         """The arrays under `key`, or those whose name is wanted; no others are read.
@@ -370,9 +372,10 @@ def _damage_text(path: Path, reason: str) -> str:
 
 def _sums(metadata: Mapping[str, str], key: str, path: Path) -> dict[str, str]:
     """Return the checksums of the arrays in a file by name; `OutputError` where it was written for another key (a swap)."""
-    if metadata.get("key") != key:
+    sums = dict(json.loads(metadata.get("sha256", "{}")))
+    if sums.pop(_KEY, None) != key:
         raise OutputError(f"'{path}' holds another value than its name says; --resume computes it again")
-    return dict(json.loads(metadata.get("sha256", "{}")))
+    return sums
 
 
 def _digest(array: Array) -> str:

@@ -66,6 +66,15 @@ def test_a_damaged_value_is_computed_again(tmp_path: Path, damage: object) -> No
     assert (again["a"] == 2).all()
 
 
+def test_a_value_has_the_same_bytes_whenever_it_is_stored(tmp_path: Path) -> None:
+    contents = set()
+    for number in range(20):
+        store = Store.start(tmp_path / f"run{number}", "c")
+        store.put("key", {"a": np.ones(3), "b": np.zeros(2)})
+        contents.add((store.folder / "models" / "key.safetensors").read_bytes())
+    assert len(contents) == 1
+
+
 def test_values_that_changed_places_are_computed_again(tmp_path: Path) -> None:
     """Each is whole by its checksums, but it is not the value that its name says."""
     store, other = Store.start(tmp_path / "run", "c"), Store.start(tmp_path / "other", "d")
