@@ -33,7 +33,7 @@ class EventCurves(Protocol):
 
     @property
     def family(self) -> str:
-        """What claims and bounds call the family: "gdp" or "dp_sgd"."""
+        """Return what claims and bounds call the family: "gdp" or "dp_sgd"."""
 
     def at(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the curve of one record's presence; the add direction is the same test with the roles exchanged."""

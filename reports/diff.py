@@ -148,12 +148,12 @@ def _leakage(subject: str, name: str, pair: Sequence[Measured], words: Callable[
         subject=subject,
         text=f"{name} was {before}, is {after}",
         rises=two_samples.p_value(old, new),
-        falls=two_samples.p_value(_mirrored(old), _mirrored(new)),
+        falls=two_samples.p_value(_mirror(old), _mirror(new)),
         leakage=True,
     )
 
 
-def _mirrored(figure: Measured) -> Measured:
+def _mirror(figure: Measured) -> Measured:
     return Measured(value=-figure.value, lower=-figure.upper, upper=-figure.lower, confidence=figure.confidence)
 
 

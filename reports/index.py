@@ -82,8 +82,8 @@ def _rows(entry: IndexRow) -> Iterator[list[str]]:
 def _policy(report: AuditReport) -> Text:
     if not report.policy:
         return say("word.none")
-    met = all(gate.met for gate in report.policy)
-    return Mark(say("policy.met") if met else say("policy.not_met"), Tone.GOOD if met else Tone.BAD)
+    is_met = all(gate.met for gate in report.policy)
+    return Mark(say("policy.met") if is_met else say("policy.not_met"), Tone.GOOD if is_met else Tone.BAD)
 
 
 def _links(entry: IndexRow) -> str:

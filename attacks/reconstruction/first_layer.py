@@ -71,5 +71,5 @@ def imprinted_inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
     """
     weights = np.concatenate([weight_gradients[:-1] - weight_gradients[1:], weight_gradients[-1:]])
     biases = np.concatenate([bias_gradients[:-1] - bias_gradients[1:], bias_gradients[-1:]])
-    filled = np.abs(biases) > 1e-9 * max(float(np.abs(biases).max()), 1e-300)
-    return np.asarray(weights[filled] / biases[filled, None])
+    rows_with_records = np.abs(biases) > 1e-9 * max(float(np.abs(biases).max()), 1e-300)
+    return np.asarray(weights[rows_with_records] / biases[rows_with_records, None])

@@ -25,7 +25,7 @@ def single(bias_gradients: Array) -> Array:
 
 
 def counts(bias_gradients: Array, probabilities: Array, batch: int) -> Array:
-    """How many records of each class a batch held, `(N, classes)`, summing to `batch`.
+    """Return how many records of each class a batch held, `(N, classes)`, summing to `batch`.
 
     The bias gradient of class c under the mean loss is the mean probability of c less its share of the labels. The mean
     probability is taken from public records, so this holds for fresh models; after training, probabilities depend on the label

@@ -55,9 +55,9 @@ class SecretRanks:
         generator = Seed(self.seed).child("secret ranks").numpy()
         for _ in range(self.candidates - 1):
             drawn = generator.integers(*canaries.secret_tokens, size=records.labels.shape)
-            others = np.where(secret, drawn, records.inputs).astype(records.inputs.dtype)
-            same = (others == records.inputs).all(axis=1)
-            ranks += (_sums(models, others, secret) >= own) & ~same
+            rival_losses = np.where(secret, drawn, records.inputs).astype(records.inputs.dtype)
+            is_equal = (rival_losses == records.inputs).all(axis=1)
+            ranks += (_sums(models, rival_losses, secret) >= own) & ~is_equal
         return ranks.astype(np.float32)
 
 

@@ -35,7 +35,7 @@ def read_texts(place: Path, column: str) -> tuple[list[str], list[tuple[str, byt
         return _arrow_folder(place, column)
     content = read_bytes(place, "texts")
     name = place.name.lower()
-    unpacked, name = _unpacked(content, place, name)
+    unpacked, name = _unpack(content, place, name)
     suffix = Path(name).suffix
     if suffix in (".jsonl", ".ndjson"):
         texts = list(_json_lines(unpacked, place, column))
@@ -44,7 +44,7 @@ def read_texts(place: Path, column: str) -> tuple[list[str], list[tuple[str, byt
     elif suffix == ".parquet":
         texts = _column(functools.partial(_parquet, unpacked), place, column)
     elif suffix in PLAIN:
-        texts = [line for line in _decoded(unpacked, place).splitlines() if line.strip()]
+        texts = [line for line in _decode(unpacked, place).splitlines() if line.strip()]
     else:
         raise ConfigError(
             f"data.path: {place} ends in '{suffix}'; expected .jsonl, .csv, .parquet, .txt, or a folder of .arrow"
@@ -61,10 +61,10 @@ def whole_text(place: Path) -> tuple[str, list[tuple[str, bytes]]]:
         DataError: it cannot be read as text.
     """
     content = read_bytes(place, "texts")
-    return _decoded(_unpacked(content, place, place.name.lower())[0], place), [(place.name, content)]
+    return _decode(_unpack(content, place, place.name.lower())[0], place), [(place.name, content)]
 
 
-def _unpacked(content: bytes, place: Path, name: str) -> tuple[bytes, str]:
+def _unpack(content: bytes, place: Path, name: str) -> tuple[bytes, str]:
     openers: dict[str, Callable[[io.BytesIO], Any]] = {".gz": gzip.open, ".xz": lzma.open}
     suffix = Path(name).suffix
     if suffix not in openers:
@@ -82,7 +82,7 @@ def _unpacked(content: bytes, place: Path, name: str) -> tuple[bytes, str]:
     return b"".join(parts), name.removesuffix(suffix)
 
 
-def _decoded(content: bytes, place: Path) -> str:
+def _decode(content: bytes, place: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -90,7 +90,7 @@ def _decoded(content: bytes, place: Path) -> str:
 
 
 def _json_lines(content: bytes, place: Path, column: str) -> Iterator[str]:
-    for number, line in enumerate(_decoded(content, place).split("\n"), start=1):
+    for number, line in enumerate(_decode(content, place).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -107,7 +107,7 @@ def _json_lines(content: bytes, place: Path, column: str) -> Iterator[str]:
 
 
 def _csv(content: bytes, place: Path, column: str) -> Iterator[str]:
-    rows = csv.reader(io.StringIO(_decoded(content, place), newline=""))
+    rows = csv.reader(io.StringIO(_decode(content, place), newline=""))
     try:
         header: list[str] = [] if column.isdecimal() else next(rows, [])
         if header and column not in header:

@@ -41,7 +41,7 @@ def probe(client: Client, model: str) -> Capability:
     reasons = []
     for way in WAYS:
         try:
-            return _tested(client, model, way)
+            return _test_answer(client, model, way)
         except ObservationError as error:
             reasons.append(f"{way}: {error}")
     raise ObservationError(
@@ -50,18 +50,18 @@ def probe(client: Client, model: str) -> Capability:
     )
 
 
-def _tested(client: Client, model: str, way: str) -> Capability:
+def _test_answer(client: Client, model: str, way: str) -> Capability:
     first = ask(client, way, model, PLAIN)
     longer = ask(client, way, model, f"{PLAIN} ")  # the same beginning: a prefix cache may leave its tokens out
     for scores in (first, longer):
         _complete(scores)
     if first.new_tokens > 1:
         raise ObservationError(f"it wrote {first.new_tokens} tokens where 1 was asked for, each of which is paid for")
-    _aligned(first, ask(client, way, model, CHANGED))
+    _alignment(first, ask(client, way, model, CHANGED))
     unlikely = ask(client, way, model, UNLIKELY)
     _complete(unlikely)
-    _unclamped(_values(unlikely))
-    _unrounded([*_values(first), *_values(unlikely)])
+    _refuse_clamping(_values(unlikely))
+    _refuse_rounding([*_values(first), *_values(unlikely)])
     difference = max((abs(a - b) for a, b in zip(_values(first), _values(longer), strict=False)), default=0.0)
     if difference > REPEATS:
         raise ObservationError(f"two answers about one text differ by {difference:.3g}; at most {REPEATS:g} is allowed")
@@ -79,16 +79,16 @@ def _complete(scores: TokenScores) -> None:
         raise ObservationError(f"{positive[0]:g} is not a log-probability")
 
 
-def _aligned(plain: TokenScores, changed: TokenScores) -> None:
+def _alignment(plain: TokenScores, changed: TokenScores) -> None:
     """Refuse values of other tokens than they stand beside: a change at the end changes the end and nothing else."""
     equal = 0
     while equal < min(len(plain.tokens), len(changed.tokens)) and plain.tokens[equal] == changed.tokens[equal]:
         equal += 1
     before = [(a, b) for a, b in zip(plain.log_probabilities[:equal], changed.log_probabilities[:equal], strict=True)]
-    moved = [number for number, (a, b) in enumerate(before) if a is not None and b is not None and abs(a - b) > REPEATS]
-    if moved:
+    difference = [number for number, (a, b) in enumerate(before) if a is not None and b is not None and abs(a - b) > REPEATS]
+    if difference:
         raise ObservationError(
-            f"the value of token {moved[0]} changes with a later token: values stand beside the wrong tokens (off by one)"
+            f"the value of token {difference[0]} changes with a later token: values stand beside the wrong tokens (off by one)"
         )
     if equal < min(len(plain.tokens), len(changed.tokens)):
         a, b = plain.log_probabilities[equal], changed.log_probabilities[equal]
@@ -96,7 +96,7 @@ def _aligned(plain: TokenScores, changed: TokenScores) -> None:
             raise ObservationError("another token has the same value: values stand beside the wrong tokens, or are constant")
 
 
-def _unclamped(values: Sequence[float]) -> None:
+def _refuse_clamping(values: Sequence[float]) -> None:
     lowest = min(values)
     if sum(value == lowest for value in values) > 1:
         raise ObservationError(
@@ -105,7 +105,7 @@ def _unclamped(values: Sequence[float]) -> None:
         )
 
 
-def _unrounded(values: Sequence[float]) -> None:
+def _refuse_rounding(values: Sequence[float]) -> None:
     if all(abs(value * 10**DECIMALS - round(value * 10**DECIMALS)) < 1e-6 for value in values):
         raise ObservationError(f"all values are rounded to {DECIMALS} digits or fewer; differences of secrets are smaller")
 

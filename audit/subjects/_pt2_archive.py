@@ -83,7 +83,7 @@ def vet(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
     files = {path: body for path, body in entries.items() if _NEEDED_PATHS.fullmatch(path)}
     for folder in ("weights", "constants"):
         _check_payloads(_json(files, f"data/{folder}/model_{folder}_config.json", name), name)
-    clean = _cleaned(_json(files, "models/model.json", name), name)
+    clean = _clean_copy(_json(files, "models/model.json", name), name)
     files["models/model.json"] = json.dumps(clean).encode()
     files["data/sample_inputs/model.pt"] = b""
     copy = io.BytesIO()
@@ -110,7 +110,7 @@ def only_input(program: Mapping[str, Any], name: str) -> Input:
     try:
         return _input(program, name)
     except DAMAGE as error:
-        raise _damaged(name, error) from error
+        raise _damage_error(name, error) from error
 
 
 def _input(program: Mapping[str, Any], name: str) -> Input:
@@ -168,18 +168,18 @@ def _check_payloads(config: Mapping[str, Any], name: str) -> None:
                 f"{name} is refused: its weight '{key}' is stored as a pickle, which could run code; "
                 "give plain weights (no tensor subclasses), or a state dict with --factory"
             )
-    _cleaned(config, name)
+    _clean_copy(config, name)
 
 
-def _cleaned(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _clean_copy(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A document without free text; `DataError` where a text has no known form, or the document none that torch writes."""
     try:
         return dict(_clean(document, "", name))
     except DAMAGE as error:
-        raise _damaged(name, error) from error
+        raise _damage_error(name, error) from error
 
 
-def _damaged(name: str, error: BaseException) -> DataError:
+def _damage_error(name: str, error: BaseException) -> DataError:
     return DataError(
         f"{name}: its program is not of the form that torch.export.save writes ({type(error).__name__}: {error}); "
         "export the model again"

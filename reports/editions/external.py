@@ -159,11 +159,15 @@ def _roc(curve: RocCurve) -> RocCurve:
             indices.append(index)
     indices = [*indices, last] if last else indices
 
-    def thinned(column: tuple[float, ...]) -> tuple[float, ...]:
+    def coarse(column: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(column[index] for index in indices)
 
     return replace(
-        curve, fpr=thinned(curve.fpr), tpr=thinned(curve.tpr), lower=thinned(curve.lower), upper=thinned(curve.upper)
+        curve,
+        fpr=coarse(curve.fpr),
+        tpr=coarse(curve.tpr),
+        lower=coarse(curve.lower),
+        upper=coarse(curve.upper),
     )
 
 

@@ -84,15 +84,15 @@ def _figure(report: AuditReport, kind: str, training: str | None = None, game: s
     pairs = [(result.name, played.name) for result in local.mechanisms for played in result.games]
     pairs += [(result.name, "") for result in local.mechanisms]
     names = [kind, *(file_name(kind, *(part for part in pair if part)) for pair in pairs if _fits(pair, training, game))]
-    chosen = next((name for name in names if name in plans), None)
-    if chosen is None:
+    plan_name = next((name for name in names if name in plans), None)
+    if plan_name is None:
         asked = "".join(f", {word} '{name}'" for word, name in (("training", training), ("game", game)) if name is not None)
         raise ConfigError(f"the report has no figure '{kind}'{asked}; it has: {', '.join(plans) or 'none'}")
-    figure = painted(plans[chosen].height_mm, plans[chosen].paint)
-    figure.set_label(plans[chosen].caption)
+    figure = painted(plans[plan_name].height_mm, plans[plan_name].paint)
+    figure.set_label(plans[plan_name].caption)
     return figure
 
 
 def _fits(pair: tuple[str, str], training: str | None, game: str | None) -> bool:
-    """Whether a training and a game (or "" for the training as a whole) are those asked for."""
+    """True if a training and a game (or "" for the training as a whole) are those asked for."""
     return training in (None, pair[0]) and (game is None or game == pair[1])

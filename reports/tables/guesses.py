@@ -9,7 +9,7 @@ from reports.words.numbers import confidence, count, down, near, not_measured, u
 
 
 def guesses(game: GameResult) -> Table:
-    """How often each attack named the true value, beside what its prior alone gives and what the claim allows."""
+    """Return how often each attack named the true value, beside what its prior alone gives and what the claim allows."""
     rows: list[tuple[Text, ...]] = []
     for attack in game.attacks:
         result = attack.guesses

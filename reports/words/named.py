@@ -36,7 +36,7 @@ TERMS = (
 """Of the glossary; each has a term, a meaning and the words by which a page uses it."""
 
 
-def _or_as_given(prefix: str, name: str, words: str = "") -> str:
+def _known_words(prefix: str, name: str, words: str = "") -> str:
     """The words for a name that comes with this package; others stand in their own `words`, or as they were given."""
     key = f"{prefix}.{name}"
     return say(key) if key in current().sentences else recorded(words or name)
@@ -69,7 +69,7 @@ def coverage_mark(status: str) -> Mark:
 
 def coverage_word(status: str) -> str:
     """Return whether a class of attack was run, inside a sentence."""
-    return _or_as_given("coverage", status.replace(" ", "_"))
+    return _known_words("coverage", status.replace(" ", "_"))
 
 
 def adjacency(relation: Adjacency) -> str:
@@ -79,12 +79,12 @@ def adjacency(relation: Adjacency) -> str:
 
 def sees(access: Access) -> str:
     """Return what an adversary with this access sees, after "the"."""
-    return _or_as_given("sees", access.name, access.words)
+    return _known_words("sees", access.name, access.words)
 
 
 def level(access: Access) -> str:
     """An access beside an axis."""
-    return _or_as_given("level", access.name, access.words)
+    return _known_words("level", access.name, access.words)
 
 
 def question(access: Access) -> str:
@@ -100,12 +100,12 @@ def assumption(assume: Assumption) -> str:
 
 def family(name: str) -> str:
     """A trade-off family in words."""
-    return _or_as_given("family", name)
+    return _known_words("family", name)
 
 
 def gate(name: str) -> str:
     """A gate of the release policy."""
-    return _or_as_given("gate", name)
+    return _known_words("gate", name)
 
 
 def utility_basis(kind: str) -> str:

@@ -34,7 +34,7 @@ _WORDS = {
 }
 
 
-def _spoken(text: str) -> str:
+def _in_words(text: str) -> str:
     """A number as it is, and what stands for none in words."""
     return say(_WORDS[text]) if text in _WORDS else text
 
@@ -46,37 +46,37 @@ def not_measured() -> str:
 
 def down(value: float, digits: int = 2) -> str:
     """A lower bound or a ceiling: never above `value`."""
-    return _spoken(rounding.down(value, digits))
+    return _in_words(rounding.down(value, digits))
 
 
 def up(value: float, digits: int = 2) -> str:
     """A claim: never below `value`."""
-    return _spoken(rounding.up(value, digits))
+    return _in_words(rounding.up(value, digits))
 
 
 def near(value: float, digits: int = 2) -> str:
     """A figure without a direction, to the nearest."""
-    return _spoken(rounding.near(value, digits))
+    return _in_words(rounding.near(value, digits))
 
 
 def significant(value: float, digits: int = 4) -> str:
     """`value` with that many significant digits and no exponent where it reads well."""
-    return _spoken(rounding.significant(value, digits))
+    return _in_words(rounding.significant(value, digits))
 
 
 def figure(value: float) -> str:
     """A utility figure."""
-    return _spoken(rounding.figure(value))
+    return _in_words(rounding.figure(value))
 
 
 def percent(rate: float | None, digits: int = 1, side: str = "near") -> str:
     """A rate in per cent; `side` is "down", "up" or "near"."""
-    return _spoken(rounding.percent(rate, digits, side))
+    return _in_words(rounding.percent(rate, digits, side))
 
 
 def rate(value: float | None, size: int, side: str = "near") -> str:
     """A rate out of `size` records, with as many digits as one record is worth."""
-    return _spoken(rounding.rate(value, size, side))
+    return _in_words(rounding.rate(value, size, side))
 
 
 def at_least(value: float) -> str:

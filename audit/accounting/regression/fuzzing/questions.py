@@ -26,7 +26,7 @@ def ends(question: ClaimQuestion) -> tuple[float, float] | None:
     return None if doubt else (low, high)
 
 
-def unproved(drawn: Drawn) -> Case:
+def without_bracket(drawn: Drawn) -> Case:
     """Return what is asked, without any bracket."""
     asks = (drawn.first, drawn.second) if isinstance(drawn, QuestionPair) else (drawn,)
     kind = "relation" if isinstance(drawn, QuestionPair) else "bracket"

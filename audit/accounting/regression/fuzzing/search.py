@@ -14,7 +14,7 @@ import numpy as np
 
 from audit.accounting.regression import files, suite
 from audit.accounting.regression.fuzzing.draws import Draws
-from audit.accounting.regression.fuzzing.questions import case_of, unproved
+from audit.accounting.regression.fuzzing.questions import case_of, without_bracket
 from audit.accounting.regression.fuzzing.shrinking import shrunk
 from audit.accounting.regression.fuzzing.strata import STRATA, Drawn, QuestionPair
 from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion, Result
@@ -143,7 +143,7 @@ def _is_bad(result: Result) -> bool:
 
 def _result(accountant: Accountant, drawn: Drawn, stratum: str) -> Result | None:
     """Return what a question says about the accountant; the costly bracket is computed only where there is an answer."""
-    question = unproved(drawn)
+    question = without_bracket(drawn)
     answer = suite.ask(accountant, question, seconds=_SECONDS_PER_QUESTION)
     case = question if answer.failure else case_of(drawn, stratum)
     return None if case is None else suite.settle(case, answer, side_of(accountant))
