@@ -45,8 +45,8 @@ def counts(bias_gradients: Array, probabilities: Array, batch: int) -> Array:
     for index, share in enumerate(shares):
         missing, rest = batch - int(whole[index].sum()), share - whole[index]
         if missing > 0:
-            chosen = np.argsort(-rest, kind="stable")[np.arange(missing) % len(rest)]
-            np.add.at(whole[index], chosen, 1)
+            places = np.argsort(-rest, kind="stable")[np.arange(missing) % len(rest)]
+            np.add.at(whole[index], places, 1)
         for _ in range(-missing):
             whole[index, int(np.where(whole[index] > 0, rest, np.inf).argmin())] -= 1
     return np.asarray(whole)

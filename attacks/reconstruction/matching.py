@@ -120,13 +120,13 @@ class InvertingGradients:
         records = start.clone().requires_grad_(True)
         optimiser = torch.optim.Adam([records], lr=self.learning_rate * span)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.iterations)
-        best, least = start.clone(), torch.full((targets,), math.inf)
+        best, least_distance = start.clone(), torch.full((targets,), math.inf)
         distance = cosine_distance(released)
         for step in range(self.iterations):
             distances = distance(records)
             with torch.no_grad():
-                better = distances.detach() < least
-                best[better], least[better] = records[better].detach(), distances.detach()[better]
+                better = distances.detach() < least_distance
+                best[better], least_distance[better] = records[better].detach(), distances.detach()[better]
             weight = self.variation * (self.variation_end / self.variation) ** (step / self.iterations)
             penalty = total_variation(records) / span if len(released.shape) == 3 else torch.zeros(targets)
             optimiser.zero_grad()
@@ -166,8 +166,8 @@ class DeepLeakage:
         return torch.stack(rows).clamp(released.low, released.high)
 
     def _one_target(self, released: Released, index: int, generator: torch.Generator) -> Tensor:
-        labels, seen = released.labels[index], released.gradients[index]
-        scale = seen.square().sum().clamp_min(1e-30)  # so that tolerances mean the same for all models
+        labels, gradients = released.labels[index], released.gradients[index]
+        scale = gradients.square().sum().clamp_min(1e-30)  # so that tolerances mean the same for all models
         start = torch.randn((len(labels), *released.shape), generator=generator) * (released.high - released.low) / 10
         records = (start + released.middle).requires_grad_(True)
         optimiser = torch.optim.LBFGS(
@@ -177,7 +177,7 @@ class DeepLeakage:
         def closure() -> Tensor:
             optimiser.zero_grad()
             own = flat_gradient(released.model, released.weights, records, labels)
-            loss = (own - seen).square().sum() / scale
+            loss = (own - gradients).square().sum() / scale
             loss.backward()  # type: ignore[no-untyped-call]
             return loss
 

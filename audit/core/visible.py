@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, direction and other format characters, halves of characters, separators
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, direction and other format characters, halves of characters, separators
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -17,6 +17,6 @@ def visible(text: str, keep: str = "") -> str:
     ('a\\\\nb\\\\x1b[31m', 'a\\nb')
     """
     return "".join(
-        sign.encode("unicode_escape").decode() if sign not in keep and unicodedata.category(sign) in _UNSEEN else sign
+        sign.encode("unicode_escape").decode() if sign not in keep and unicodedata.category(sign) in _HIDDEN else sign
         for sign in text
     )

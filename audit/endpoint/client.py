@@ -164,9 +164,9 @@ class Client:
     def _account(self, answer: Json, body: Json) -> None:
         usage = answer.get("usage")
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
-        spent = total if isinstance(total, int) and total > 0 else len(str(body.get("prompt", "")))  # a byte a token at most
+        cost = total if isinstance(total, int) and total > 0 else len(str(body.get("prompt", "")))  # a byte a token at most
         with self._lock:
-            self.tokens += spent
+            self.tokens += cost
             self.requests += 1
 
     def _keep(self, key: str, value: Any) -> None:

@@ -151,7 +151,7 @@ def shared_checks(report: AuditReport) -> tuple[Check, ...]:
     claimed = [mechanism for mechanism in report.mechanisms if mechanism.claims]
     if len(claimed) <= MOST_APART:
         return ()
-    return tuple(check for check in claimed[0].checks if all(check in other.checks for other in claimed[1:]))
+    return tuple(check for check in claimed[0].checks if all(check in result.checks for result in claimed[1:]))
 
 
 def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
@@ -166,7 +166,7 @@ def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
 
 
 def shared(report: AuditReport, common: tuple[Check, ...]) -> Section:
-    """What every claim of the report rests on."""
+    """Return the section on what every claim of the report rests on."""
     names = join_words([mechanism.name for mechanism in headline.by_gravity(report) if mechanism.claims])
     budgets = shared_budgets(report)
     blocks = (
@@ -206,9 +206,9 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
 
 
 def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:
-    """What is claimed, with the formula where the report says so for the first time."""
+    """Return the sentence of what is claimed, with the formula where it stands for the first time."""
     claim = mechanism.claims[0]
-    first = next(other for other in headline.by_gravity(report) if other.claims)
+    first = next(result for result in headline.by_gravity(report) if result.claims)
     key = "page.the_training_algorithm_m_is" if mechanism is first else "page.claimed_as_before"
     words = {"at_delta": at_delta(claim.delta), "unit": claim.unit, "adjacency": named.adjacency(claim.adjacency)}
     paragraph = Paragraph(text=say(key, **words))

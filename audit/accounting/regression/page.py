@@ -138,7 +138,7 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
 
 
 def _believed() -> str:
-    """Why a bracket can be believed, and what is accounted for: text that comes with the package."""
+    """Return the text, which comes with the package, on why a bracket can be believed and what is accounted for."""
     return (importlib.resources.files("audit.accounting.regression") / "believed.md").read_text()
 
 

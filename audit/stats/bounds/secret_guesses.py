@@ -97,10 +97,10 @@ class SecretWalk:
         """The walk of these guesses at these counts; a value that was certain beforehand is no secret and is dropped."""
         secret = np.isfinite(guesses.odds)
         right, odds = guesses.right[secret], guesses.odds[secret]
-        kept = np.unique(counts[counts <= len(odds)])
-        kept = kept if len(kept) else np.array([len(odds)])
-        correct = np.concatenate([[0], np.cumsum(right, dtype=np.int64)])[kept]
-        return cls(counts=kept, correct=correct, odds=odds[: kept[-1]], secrets=len(guesses.odds), delta=delta)
+        numbers = np.unique(counts[counts <= len(odds)])
+        numbers = numbers if len(numbers) else np.array([len(odds)])
+        correct = np.concatenate([[0], np.cumsum(right, dtype=np.int64)])[numbers]
+        return cls(counts=numbers, correct=correct, odds=odds[: numbers[-1]], secrets=len(guesses.odds), delta=delta)
 
     def perfect(self) -> SecretWalk:
         """The same where every guess is right."""
@@ -166,8 +166,8 @@ def chance_to_decide(variances: Array) -> float:
     moduli = np.sqrt(np.maximum(0.0, 1 - 4 * values[:, None] * np.sin(angles / 2) ** 2))
     if count == 1:
         return 1.0
-    others = np.minimum((numbers @ moduli - moduli.min(axis=0)) / (count - 1), 1.0)
-    gap = np.maximum(1 - others, 1e-15)
+    rest = np.minimum((numbers @ moduli - moduli.min(axis=0)) / (count - 1), 1.0)
+    gap = np.maximum(1 - rest, 1e-15)
     powers = np.where(gap * count < 1e-9, 1.0, -np.expm1(count * np.log1p(-np.minimum(gap, 1 - 1e-15))) / (count * gap))
     return min(1.0, float(powers.mean()) * (1 + MARGIN))
 

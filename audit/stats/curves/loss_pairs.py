@@ -209,17 +209,17 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
 
     loss: Callable[[Array], Array] = lambda x: sampled_loss(forward(x), rate)  # noqa: E731
     position: Callable[[Array], Array] = lambda l: (scale * unsampled_loss(l, rate) + 1) / 2  # noqa: E731
-    density, left, atoms = mixture, 0.0, ((low, member_low), (high, member_high))
+    density, start, atoms = mixture, 0.0, ((low, member_low), (high, member_high))
     if direction == "add":
         loss = lambda x: -sampled_loss(forward(-x), rate)  # noqa: E731
         position = lambda l: -(scale * unsampled_loss(-l, rate) + 1) / 2  # noqa: E731
-        density, left, atoms = laplace, -1.0, ((-high, math.exp(-end) / 2), (-low, 0.5))
+        density, start, atoms = laplace, -1.0, ((-high, math.exp(-end) / 2), (-low, 0.5))
     reach = min(-log_tail * scale, 1.0)
     return LossPair(
         loss=loss,
         position=position,
         log_density=density,
-        spans=((left, left + 1),) if 2 * reach >= 1 else ((left, left + reach), (left + 1 - reach, left + 1)),
+        spans=((start, start + 1),) if 2 * reach >= 1 else ((start, start + reach), (start + 1 - reach, start + 1)),
         bend=min(scale, 1.0) / _SMOOTH_PIECES,
         outside=0.0 if 2 * reach >= 1 else 2 * math.exp(log_tail),
         spread=rate * min(1 / scale, 1.0),

@@ -206,8 +206,8 @@ def append(path: Path, findings: Sequence[FuzzFinding]) -> int:
         DataError: there is a file, and it is none of cases.
     """
     cases = list(suite.load(path)) if path.exists() else []
-    known = {case.id for case in cases}
-    fresh = [finding for finding in findings if finding.case.id not in known]
+    known_ids = {case.id for case in cases}
+    fresh = [finding for finding in findings if finding.case.id not in known_ids]
     rows = [*(_row(case) for case in cases), *(_row(finding.case, finding.sentence) for finding in fresh)]
     text = json.dumps({"version": suite.VERSION, "command": "audit accountant fuzz", "cases": rows}, indent=1)
     files.write(path, f"{text}\n".encode())

@@ -116,8 +116,8 @@ def _response(draws: Draws) -> ClaimQuestion:
 
 
 def _approximate(draws: Draws) -> ApproximateDp:
-    spent = draws.pick(0.0, draws.log_uniform(1e-12, 1e-4))
-    return ApproximateDp(epsilon=draws.log_uniform(0.01, 2.0), delta=spent)
+    delta = draws.pick(0.0, draws.log_uniform(1e-12, 1e-4))
+    return ApproximateDp(epsilon=draws.log_uniform(0.01, 2.0), delta=delta)
 
 
 def _pairs(draws: Draws) -> ClaimQuestion:
