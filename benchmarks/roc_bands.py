@@ -85,7 +85,7 @@ def departures(corners: Corners, members: int, nonmembers: int, draws: int) -> A
 
 
 def critical(draws: int) -> None:
-    """Print quantiles of the departure: as simulated, and smoothed over sizes from `SMOOTH` on.
+    """Print quantiles of the departure: as simulated or as smoothed over sizes from `SMOOTH` on, whichever is larger.
 
     At a size are made as many draws as one core makes in about the same time.
     """
@@ -104,8 +104,9 @@ def smoothed(curve: Corners, counts: Counts) -> Array:
     values, large = np.array(table), np.array(SIZES) >= SMOOTH
     logs = np.log(np.array(SIZES)[large])
     for column in values.T:
-        column[large] = np.polyval(np.polyfit(logs, column[large], 2, w=np.sqrt(counts[large])), logs)
-    return values
+        smooth = np.polyval(np.polyfit(logs, column[large], 2, w=np.sqrt(counts[large])), logs)
+        column[large] = np.maximum(column[large], smooth)
+    return np.maximum.accumulate(values, axis=1)
 
 
 CURVES: dict[str, Callable[[int], Corners]] = {

@@ -21,20 +21,20 @@ SIZES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000)  # of the larger s
 LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 CRITICAL = np.array(
     [
-        (1.39, 1.39, 1.39, 1.39, 1.39, 1.39),
-        (1.00, 1.10, 2.25, 2.25, 2.25, 2.25),
-        (0.86, 1.45, 1.80, 2.22, 2.87, 3.40),
-        (1.25, 1.90, 2.35, 2.80, 3.40, 3.80),
-        (1.58, 2.35, 3.05, 3.85, 4.50, 4.90),
-        (1.77, 2.68, 3.45, 4.30, 5.00, 5.50),
-        (2.00, 3.04, 3.90, 4.80, 5.54, 6.00),
-        (2.25, 3.35, 4.20, 5.10, 5.85, 6.35),
-        (2.50, 3.70, 4.50, 5.40, 6.15, 6.70),
-        (2.95, 4.20, 5.00, 5.90, 6.70, 7.25),
+        (1.37, 1.37, 1.37, 1.37, 3.10, 3.10),
+        (1.00, 1.00, 1.72, 2.22, 2.22, 2.47),
+        (0.84, 1.48, 1.79, 2.20, 2.86, 3.61),
+        (1.27, 1.83, 2.27, 2.69, 3.52, 4.05),
+        (1.58, 2.39, 3.01, 3.61, 4.33, 4.65),
+        (1.83, 2.68, 3.33, 3.97, 4.83, 5.44),
+        (2.10, 3.08, 3.72, 4.48, 5.30, 5.91),
+        (2.30, 3.37, 4.06, 4.85, 5.61, 6.12),
+        (2.47, 3.62, 4.36, 5.14, 5.92, 6.52),
+        (2.82, 3.95, 4.76, 5.57, 6.44, 7.20),
     ]
 )
-"""`(sizes, levels)`: what the departure of the true curve exceeds with at most the chance of the level, for those two laws.
-Smoothed over sizes from simulations as `python benchmarks/roc_bands.py --critical` makes them."""
+"""`(sizes, levels)`: what the departure of the true curve exceeds with at most the chance of the level, for those two laws: the
+table that `python benchmarks/roc_bands.py --critical --draws 4000` prints."""
 
 THRESHOLDS, PER_ERROR = 4000, 10.0  # that are kept at most: so many, or so many times the root of the number of scores
 NEAR = 4.0  # standard errors of a threshold's rates, beyond which it does not count in `departure`
