@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,10 @@ REASONS = {
 }
 
 
-def literals(path: Path) -> Iterator[tuple[int, set[str]]]:
+@functools.cache
+def literals(path: Path) -> tuple[tuple[int, frozenset[str]], ...]:
     """Each tuple, list, set or dict of a file, or annotation `Literal[...]`, that holds texts, with its line."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
@@ -32,7 +34,9 @@ def literals(path: Path) -> Iterator[tuple[int, set[str]]]:
                 texts = [key for key in keys if key is not None]
             case _:
                 continue
-        yield node.lineno, {text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)}
+        values = {text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)}
+        found.append((node.lineno, frozenset(values)))
+    return tuple(found)
 
 
 def copies(path: Path, kind: str) -> list[str]:
