@@ -193,7 +193,7 @@ def test_augmentation_of_features_is_refused() -> None:
     ("spec", "message"),
     [
         ({"kind": "sdg", "learning_rate": 1.0}, "adam, adamw, sgd"),
-        ({"kind": "sgd"}, "learning_rate"),
+        ({"kind": "adam"}, "learning_rate"),
         ({"kind": "sgd", "learning_rate": 0.0}, "above 0"),
         ({"kind": "sgd", "learning_rate": 1.0, "momentum": 1.0}, "momentum"),
         ({"kind": "sgd", "learning_rate": 1.0, "schedul": "cosine"}, "Did you mean 'schedule'"),

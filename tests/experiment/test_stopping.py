@@ -475,7 +475,7 @@ def report_of(result: MechanismResult) -> AuditReport:
     one = built()
     frame = summary.Frame(
         kind="run",
-        title=one.name,
+        title="stopped early",
         created="2026-01-01T00:00:00Z",
         budget=one.budget,
         data=summary.data_summary(one.material.dataset),
