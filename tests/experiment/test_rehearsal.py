@@ -44,7 +44,15 @@ certificates: 0
 """
 SCORERS = plugins.names("attacks.scorers")
 QUICK = ("loss", "lira", "label_only", "gradient_norm", "weight_difference", "gradient_product")
-CANARIES = plugins.names("attacks.canaries")
+OF_TEXTS_AND_SECRETS = (
+    "candidate_gradients",
+    "formatted_secret",
+    "new_token",
+    "random_tokens",
+    "rare_bigrams",
+    "redrawn_attribute",
+)
+CANARIES = [name for name in plugins.names("attacks.canaries") if name not in OF_TEXTS_AND_SECRETS]  # of images, in or out
 ACCESSES = ("label_only", "final_model", "final_weights", "all_steps")
 
 
