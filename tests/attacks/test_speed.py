@@ -1,9 +1,8 @@
-"""Every array-only attack on 50,000 records and 64 references: the promise of time and memory."""
+"""Every array-only attack on 50,000 records and 64 references keeps the promise of memory; benchmarks/attack_speed.py has the time."""
 
 from __future__ import annotations
 
 import resource
-import time
 
 import numpy as np
 import pytest
@@ -37,17 +36,13 @@ def views(seed: int = 0) -> tuple[View, View]:
 
 
 @pytest.mark.slow
-def test_all_attacks_in_twenty_seconds_and_four_gigabytes() -> None:
+def test_all_attacks_in_four_gigabytes() -> None:
     target, reference = views()
-    spent = {}
     for name in plugins.names("attacks.scorers"):
         attack = plugins.build("attacks.scorers", {"kind": name})
-        if any(signal.source in ("steps", "weights", "models", "sums", "updates") for signal in attack.needs.signals):
-            continue  # they read gradient canaries, of which there are hundreds
-        began = time.process_time()
+        if any(signal.key not in target.signals for signal in attack.needs.signals):
+            assert not all(signal.source in ("outputs", "labels") for signal in attack.needs.signals), name
+            continue  # it reads texts, or gradient canaries, of which there are hundreds
         scores = attack.score(target, reference, Seed(0))
-        spent[name] = time.process_time() - began
-        assert scores.shape == (RECORDS,)
-    listed = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
-    assert sum(spent.values()) < 20, f"CPU seconds: {listed}"
+        assert scores.shape == (RECORDS,), name
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 * 2**20, "peak memory in KiB"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing.util
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -134,3 +136,35 @@ def test_a_process_that_dies_while_it_is_started_does_not_hang_the_driver(monkey
     data = np.ones(10**6)
     found = dict(made("processes", workers=1).map(first_of, (data,), [1, 2], lambda steps: None))
     assert killed and found == {0: 1.0, 1: 2.0}
+
+
+def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    """Each worker holds the pipe on which it waits for jobs, so the end of the driver alone does not wake it."""
+    driver = subprocess.Popen(
+        [sys.executable, "-c", f"from tests.execution.test_executors import drive; drive({str(tmp_path)!r})"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.iterdir())) < 3:  # two jobs are done and the third keeps one worker busy, the other idle
+        assert time.monotonic() < deadline and driver.poll() is None
+        time.sleep(0.05)
+    driver.kill()
+    driver.wait()
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(driver.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.killpg(driver.pid, signal.SIGKILL)
+    raise AssertionError("workers outlive the driver")
+
+
+def drive(folder: str) -> None:
+    list(made("processes", workers=2).map(linger, (folder,), [0, 0, 600], lambda message: None))
+
+
+def linger(context: tuple[str], seconds: float, progress: Progress, device: str | None = None) -> None:
+    (Path(context[0]) / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+    time.sleep(seconds)

@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import tempfile
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -127,6 +128,7 @@ _PLACE: dict[str, Any] = {}
 def _settle(threads: int, path: str, queues: tuple[Any, Any]) -> None:
     """Prepares a worker process: its share of the cores, and where it finds what all jobs have in common."""
     messages, places = queues
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     places.put(os.getpid())
     os.environ["OMP_NUM_THREADS"] = str(threads)
     _PLACE.update(path=path, heard=messages)
@@ -135,6 +137,18 @@ def _settle(threads: int, path: str, queues: tuple[Any, Any]) -> None:
 def _run(job: Any) -> Any:
     work, context = _shared(_PLACE["path"])
     return work(context, job, _PLACE["heard"].put)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that started it is gone.
+
+    A killed parent cannot end its workers, and they would wait for work for ever: each holds the writing end of the pipe on
+    which it waits, so none ever reads the pipe's end.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @functools.lru_cache(maxsize=1)
