@@ -1,4 +1,4 @@
-"""Every array-only attack on 50,000 records and 64 references keeps the promise of memory; benchmarks/attack_speed.py has the time."""
+"""Every array-only attack on 50,000 records and 64 references keeps the promise of memory; the time is a benchmark's."""
 
 from __future__ import annotations
 
