@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -12,6 +13,10 @@ from audit.cli import own_code
 from audit.cli.printing import AsJson, print_json, print_table
 from audit.core import checks
 from audit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from audit.api.accountant_rows import NoiseRow, StepsRow
+    from audit.core.adjacency import Adjacency
 
 Target = Annotated[float, typer.Option(help="Epsilon that the mechanism may cost at most.")]
 
@@ -34,25 +39,14 @@ def noise(
     """
     from audit.api import accountant as library
 
-    checks.positive(target_epsilon, "--target-epsilon")
-    checks.open_probability(delta, "--delta")
-    own_code.add_working_folder(accountant or ())
+    budget = _budget(target_epsilon, delta, adjacency, group_size, accountant)
     if event is None and rate is not None:
         checks.probability(rate, "--rate")
     unit_noise = None if event is None and rate is None and steps is None else 1.0
     question_event = shared.event_of(event, training=mechanism, noise=None if event else unit_noise, rate=rate, steps=steps)
-    rows = library.noise(
-        event=question_event,
-        target_epsilon=target_epsilon,
-        delta=delta,
-        adjacency=shared.relation_of(adjacency),
-        group_size=group_size,
-        accountants=accountant or None,
-    )
+    rows = library.noise(event=question_event, **budget)
     if as_json:
-        table = [asdict(row) for row in rows]
-        print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency, "noise": table})
-        return 0
+        return _print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}, "noise", rows)
     title = f"{question_event}: noise for epsilon {target_epsilon:g} at delta {delta:g} under {adjacency} (rounded up)"
     cells = [
         (row.accountant, shared.bound(row.noise_multiplier), shared.bound(row.factor), shared.bound(row.epsilon), row.note)
@@ -78,29 +72,45 @@ def steps(
     """Compute how many steps, or repetitions of an EVENT, a budget still allows, by each accountant."""
     from audit.api import accountant as library
 
-    checks.positive(target_epsilon, "--target-epsilon")
-    checks.open_probability(delta, "--delta")
+    budget = _budget(target_epsilon, delta, adjacency, group_size, accountant)
     checks.nonnegative(prior_steps, "--done")
     if event is None and rate is not None and not 0 < rate <= 1:
         raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
-    own_code.add_working_folder(accountant or ())
     question_event = shared.event_of(
         event, training=mechanism, noise=noise, rate=rate, steps=None if event or (noise is None and rate is None) else 1
     )
-    rows = library.steps(
-        event=question_event,
-        target_epsilon=target_epsilon,
-        released=prior_steps,
-        delta=delta,
-        adjacency=shared.relation_of(adjacency),
-        group_size=group_size,
-        accountants=accountant or None,
-    )
+    rows = library.steps(event=question_event, released=prior_steps, **budget)
     if as_json:
-        table = [asdict(row) for row in rows]
-        print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps, "steps": table})
-        return 0
+        return _print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps}, "steps", rows)
     title = f"steps within epsilon {target_epsilon:g} at delta {delta:g} under {adjacency}, {prior_steps} done"
     cells = [(row.accountant, str(row.steps), str(row.left), row.note) for row in rows]
     print_table(title, ("accountant", "steps in all", "steps left", "note"), cells)
+    return 0
+
+
+class _Budget(TypedDict):
+    """Arguments that `noise` and `steps` share."""
+
+    target_epsilon: float
+    delta: float
+    adjacency: Adjacency
+    group_size: int
+    accountants: list[str] | None
+
+
+def _budget(target_epsilon: float, delta: float, adjacency: str, group_size: int, accountants: list[str] | None) -> _Budget:
+    checks.positive(target_epsilon, "--target-epsilon")
+    checks.open_probability(delta, "--delta")
+    own_code.add_working_folder(accountants or ())
+    return {
+        "target_epsilon": target_epsilon,
+        "delta": delta,
+        "adjacency": shared.relation_of(adjacency),
+        "group_size": group_size,
+        "accountants": accountants or None,
+    }
+
+
+def _print_json(settings: Mapping[str, Any], name: str, rows: Sequence[NoiseRow | StepsRow]) -> int:
+    print_json({**settings, name: [asdict(row) for row in rows]})
     return 0
