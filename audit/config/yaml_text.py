@@ -32,6 +32,20 @@ _Loader.add_implicit_resolver(
 )
 
 
+def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    """Text whose escapes are characters: JSON writes a character beyond U+FFFF as two escapes, which PyYAML leaves apart."""
+    value: str = loader.construct_scalar(node)
+    try:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"line {_line(node)}: half of an escaped pair, which is no character; write the character out"
+        ) from error
+
+
+_Loader.add_constructor("tag:yaml.org,2002:str", _construct_text)
+
+
 def read(text: str) -> tuple[Any, dict[str, int]]:
     """The value that YAML text stands for, and the line of each dotted key.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import sys
@@ -101,8 +102,15 @@ def test_a_dry_run_of_a_hostile_config_writes_and_starts_nothing(
 def test_refusals_name_the_line() -> None:
     with pytest.raises(ConfigError, match="config, line 2: the merge key '<<'"):
         parse(HOSTILE["merge key"])
+    with pytest.raises(ConfigError, match="line 1: half of an escaped pair"):
+        parse(HOSTILE["half a character"])
     with pytest.raises(ConfigError, match=r"--set seed: '\*a' cannot be used"):
         parse(CONFIG, ["seed=*a"])
+
+
+def test_a_title_that_json_wrote_is_read_as_it_was() -> None:
+    title = "隐私 \N{CLOSED LOCK WITH KEY}"
+    assert parse(f"{CONFIG}\ntitle: {json.dumps(title)}\n").config.title == title
 
 
 def mutated(text: str, draw: random.Random) -> str:
