@@ -69,3 +69,9 @@ def require_classes(dataset: Dataset, kind: str) -> None:
             f"canaries '{kind}' need class labels and {dataset.name} has {dataset.classes} classes (0 means regression); "
             "use held_out or a gradient canary"
         )
+
+
+def require_positive(value: object, name: str) -> None:
+    """Raise `ConfigError` unless an option is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} is {value!r}; expected a whole number of at least 1")

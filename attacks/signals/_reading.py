@@ -117,6 +117,16 @@ def log_lengths(target: View, reference: View, attack: str, key: str) -> tuple[A
     )
 
 
+def mean_queries(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
+    """A signal `(m, q)` of a canary's queries averaged over them, `(m,)` and `(k, m)` float64.
+
+    Raises:
+        ObservationError: none were observed, or they are not finite.
+    """
+    target_values, reference_values = _signal_pair(key, target, reference, attack)
+    return target_values.mean(axis=-1, dtype=np.float64), reference_values.mean(axis=-1, dtype=np.float64)
+
+
 def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """Logit-scaled confidences at the checkpoints, `(m, checkpoints)` and `(k, m, checkpoints)`.
 

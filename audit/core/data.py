@@ -99,7 +99,7 @@ class Secrets:
     """Secrets of several values: which value each of them takes is drawn before training, from a law that is declared.
 
     Attributes:
-        kind: what a value is: "attribute" of a record, or "candidate" record.
+        kind: what a value is: "attribute" of a record, "candidate" record, or "property" of a group of records.
         prior: `(s, k)` chances of the k values of each of s secrets; rows sum to 1.
     """
 
@@ -143,6 +143,11 @@ class Canaries:
         identifiers: `(m,)` row of the source each canary came from, -1 where it was made up.
         orthogonal: the gradients are exactly orthogonal to each other.
         copies: of each record that a model with it trains on; what scores then show is group privacy.
+        planted: `(m * copies)` records that a model with canary i trains on in place of its copies, those of one canary one
+            after the other; None where the canary itself is planted.
+        companions: records that every model of the game trains on besides, whatever the coins.
+        queries: `(m * q)` records that a model is asked about in place of each canary, in the order of canaries.
+        aim: of the attack: "membership", or "backdoor" where labels of canaries are answers that planted records are to cause.
         fitted_start: steps of training without privacy, on the records that all models share, that give every model of the
             game its initial weights; 0 where each draws its own.
         secret_tokens: of texts, the tokens `first <= token < stop` of which each token of a secret was drawn by equal chances;
@@ -162,19 +167,37 @@ class Canaries:
     fitted_start: int = 0
     secret_tokens: tuple[int, int] | None = None
     secrets: Secrets | None = None
+    planted: Records | None = None
+    companions: Records | None = None
+    queries: Records | None = None
+    aim: str = "membership"
 
     def __post_init__(self) -> None:
         if self.copies < 1 or (self.copies > 1 and self.records is None):
             raise DataError(f"canaries '{self.kind}' in {self.copies} copies; expected 1, or more where they are records")
+        self._check_groups()
         parts = [x for x in (self.records, self.coordinates, self.directions) if x is not None]
         if len(parts) != 1:
             raise DataError(
                 f"canaries '{self.kind}' carry {len(parts)} forms; expected exactly one of records, coordinates, directions"
             )
-        if self.secrets is not None and (self.copies > 1 or self.secrets.prior.size != len(self)):
+        several = self.copies > 1 and self.planted is None
+        if self.secrets is not None and (several or self.secrets.prior.size != len(self)):
             raise DataError(
                 f"canaries '{self.kind}': {len(self)} alternatives in {self.copies} copies for priors of shape "
                 f"{self.secrets.prior.shape}; expected one alternative for each prior, in one copy"
+            )
+
+    def _check_groups(self) -> None:
+        """Raise `DataError` unless each canary has as many planted records as copies, and as many queries as the others."""
+        if self.planted is not None and len(self.planted) != len(self) * self.copies:
+            raise DataError(
+                f"canaries '{self.kind}': {len(self.planted)} planted records for {len(self)} canaries; "
+                f"expected {self.copies} each"
+            )
+        if self.queries is not None and (not len(self.queries) or len(self.queries) % len(self)):
+            raise DataError(
+                f"canaries '{self.kind}': {len(self.queries)} queries for {len(self)} canaries; expected as many for each"
             )
 
     def __len__(self) -> int:

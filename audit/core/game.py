@@ -44,10 +44,12 @@ class Game:
         independent_noise: the canaries of one run receive independent noise and do not touch each
             other (orthogonal gradient canaries, no adaptive clipping, no shared normaliser).
         canary: what was planted, in words.
-        copies: of each canary in a run that has it; the bounds of such a game are converted by group privacy.
+        copies: of each canary in a run that has it, or records planted for it; the bounds of such a game are converted by group
+            privacy.
         choices: values that each canary's secret may take; 1 where each is in or out by a coin. With more, `canaries` counts
             the secrets, each of which is in every training with one of its values.
-        secret: what those values are: "attribute" or "candidate"; "" where canaries are in or out.
+        secret: what those values are: "attribute", "candidate" or "property"; "" where canaries are in or out.
+        aim: of the attack: "membership", or "backdoor" where planted records are to cause an answer.
     """
 
     adjacency: Adjacency
@@ -62,6 +64,7 @@ class Game:
     copies: int = 1
     choices: int = 1
     secret: str = ""
+    aim: str = "membership"
 
     @classmethod
     def of_scores(cls, name: str, count: int, adjacency: Adjacency = Adjacency.ADD_REMOVE, canary: str = "") -> Game:
@@ -135,7 +138,8 @@ class Game:
             decision = f"each with one of {self.choices} values, drawn from a declared law"
         adversary = self.access.sees + (f", knowing {self.access.knowledge}," if self.access.knowledge else "")
         canary_name = self.canary or "canaries"
-        canary_name += f", {self.copies} copies of each" if self.copies > 1 else ""
+        records = "copies of" if self.aim == "membership" and not self.secret else "records planted for"
+        canary_name += f", {self.copies} {records} each" if self.copies > 1 else ""
         neighbours = {
             Adjacency.ADD_REMOVE: "add or remove one record",
             Adjacency.REPLACE_ONE: "replace one record",

@@ -91,6 +91,28 @@ class GuessResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerResult:
+    """How often target models answered a trigger as its poisoned records taught, where these were planted and where not.
+
+    Attributes:
+        records: poisoned ones of each trigger.
+        with_records, hits_with: triggers whose records were in a training, and those of them that were answered.
+        without_records, hits_without: triggers whose records were not.
+        accuracy: on test records without a trigger, mean over the same models; None without test records.
+        allowed: the largest share with the records that the tightest claim leaves at the share without them, by group privacy;
+            None where nothing is claimed.
+    """
+
+    records: int
+    with_records: int
+    hits_with: int
+    without_records: int
+    hits_without: int
+    accuracy: float | None = None
+    allowed: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult:
     """One scorer in one game.
 
@@ -150,6 +172,7 @@ class GameResult:
         certificates: simulated error rates of the largest of its bounds.
         detectable: what its estimators would have caught.
         watched: how training went where it could stop at the first proof, with the bounds of all attacks together.
+        trigger: in a game of backdoors.
     """
 
     name: str
@@ -163,6 +186,7 @@ class GameResult:
     detectable: tuple[Detectable, ...] = ()
     evaluation: Evaluation | None = None
     watched: Watched | None = None
+    trigger: TriggerResult | None = None
 
     @property
     def bounds(self) -> tuple[LowerBound, ...]:

@@ -20,7 +20,7 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
     """Return the result with what the models show of records and groups, and of their own number."""
     insertion = models.insertion
     split = () if insertion.planting.by_coins else (OF_A_SPLIT,)
-    absences = records.absences(insertion.records) if models.are_classified else ()
+    absences = records.absences(insertion.records) if models.are_classified and result.game.choices == 1 else ()
     complete = replace(
         result,
         models=len(models.observed.diverged),

@@ -40,12 +40,12 @@ def attack_result(
         DataError: one side is empty.
     """
     checks.both_sides(scores.included, f"attack '{scores.attack}'")
+    if scores.game.copies > 1:
+        claim, limit = None if claim is None else group.claim(claim, scores.game.copies), None
     guesses = guess_result(scores, confidence, claim) if scores.game.choices > 1 else None
     if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
         claim, limit = None, None
     members, nonmembers = _without_ties(scores, seed.child("ties"))
-    if scores.game.copies > 1:
-        claim, limit = None if claim is None else group.claim(claim, scores.game.copies), None
     low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence)
     return AttackResult(
         scorer=scores.attack,

@@ -13,7 +13,7 @@ from audit.core.protocols import ExecutionCheck
 from audit.core.results import BoundTrajectory, Check, Status
 from audit.core.views import Scores
 from audit.execution.store import Store
-from audit.experiment import attack, bound_trajectories, description, findings, stopping
+from audit.experiment import attack, bound_trajectories, description, findings, stopping, triggers
 from audit.experiment.hypothesis import StatedClaims
 from audit.experiment.insertion import Insertion
 from audit.experiment.job import Order
@@ -61,6 +61,8 @@ def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, reso
     scores, left_out = attack.attempt_whole_game(models)
     models = replace(models, insertion=models.insertion.without(left_out))
     outcome = conclude(models, scores, stated_claims, budget, watch)
+    trigger = triggers.trigger_result(models, resources.dataset, stated_claims.tightest)
+    outcome = replace(outcome, result=replace(outcome.result, trigger=trigger))
     return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
 
 

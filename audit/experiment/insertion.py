@@ -65,6 +65,7 @@ class Insertion:
             copies=canaries.copies,
             choices=1 if canaries.secrets is None else canaries.secrets.choices,
             secret="" if canaries.secrets is None else canaries.secrets.kind,
+            aim=canaries.aim,
         )
 
     def without(self, left_out: Mapping[str, str]) -> Insertion:

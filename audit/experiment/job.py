@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.protocols import Signal, Trainer
 from audit.core.training import Progress, TrainingJob
@@ -76,7 +76,7 @@ def fit_and_observe(
             f"install the same version of {modules} on every machine"
         )
     dataset, canaries = context
-    job = order.job(dataset=dataset, canaries=with_copies(canaries))
+    job = order.job(dataset=with_companions(dataset, canaries), canaries=with_copies(canaries))
     if device is not None:
         job = replace(job, device=device)
     subject = order.trainer.fit(job, progress)
@@ -91,12 +91,23 @@ def fit_and_observe(
 
 
 def with_copies(canaries: Canaries) -> Canaries:
-    """The canaries with every record in as many copies as are planted, copies of one record together."""
+    """The canaries as they are trained on: the records planted for each, or its copies, those of one canary together."""
+    if canaries.planted is not None:
+        return replace(canaries, records=canaries.planted, identifiers=None, planted=None, queries=None, secrets=None, copies=1)
     if canaries.copies == 1 or canaries.records is None:
         return canaries
     index = np.repeat(np.arange(len(canaries)), canaries.copies)
     identifiers = None if canaries.identifiers is None else canaries.identifiers[index]
     return replace(canaries, records=canaries.records.take(index), identifiers=identifiers)
+
+
+def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
+    """Return the data set whose training records are joined by those that come with the canaries."""
+    extra = canaries.companions
+    if extra is None:
+        return dataset
+    inputs = np.concatenate([dataset.train.inputs, extra.inputs])
+    return replace(dataset, train=Records(inputs=inputs, labels=np.concatenate([dataset.train.labels, extra.labels])))
 
 
 def _isolate(value: dict[str, Array]) -> dict[str, Array]:
@@ -145,8 +156,9 @@ def canaries_digest(canaries: Canaries) -> str:
     """The hash of what is planted."""
     digest = hashlib.sha256(f"{canaries.kind}:{canaries.copies}:{canaries.fitted_start}".encode())
     forms = [canaries.coordinates, canaries.directions]
-    if canaries.records is not None:
-        forms += [canaries.records.inputs, canaries.records.labels]
+    for records in (canaries.records, canaries.planted, canaries.companions, canaries.queries):
+        if records is not None:
+            forms += [records.inputs, records.labels]
     for form in forms:
         if form is not None:
             digest.update(np.ascontiguousarray(form).data)

@@ -157,7 +157,11 @@ def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
         for form in [getattr(canaries, name)]
     }
     records = None if canaries.records is None else canaries.records.take(rows)
-    return replace(canaries, records=records, copies=1, secrets=None, **forms)
+    queries = canaries.queries
+    if queries is not None:
+        queries = queries.take(np.arange(len(queries)).reshape(len(canaries), -1)[rows].ravel())
+    bare: dict[str, Any] = {"copies": 1, "secrets": None, "planted": None, "companions": None}
+    return replace(canaries, records=records, queries=queries, **bare, **forms)
 
 
 def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Any:

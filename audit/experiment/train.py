@@ -20,7 +20,7 @@ from audit.core.training import Progress, TrainingJob
 from audit.execution import code
 from audit.execution.store import Store
 from audit.experiment.insertion import Insertion
-from audit.experiment.job import Order, canaries_digest, dataset_digest, fit_and_observe, job_key, with_copies
+from audit.experiment.job import Order, canaries_digest, dataset_digest, fit_and_observe, job_key, with_companions, with_copies
 from audit.experiment.spec import Execution, Play
 from audit.experiment.warm_start import fitted_start
 
@@ -46,6 +46,7 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
     signals = play.signals(play.trained_for.released, set() if canaries.are_gradients else {Logits()})
     steps, running = event_reading.steps(recipe.run_event), code.digest(execution.foreign)
     copies, looks, jobs = with_copies(canaries), checkpoints(play, canaries, steps), []
+    complete = with_companions(dataset, canaries)
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(
             TrainingJob,
@@ -59,7 +60,7 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
             start=initial,
             checkpoints=looks,
         )
-        job = make(dataset=dataset, canaries=copies)
+        job = make(dataset=complete, canaries=copies)
         order = Order(
             key=job_key(job, recipe.trainer, content, signals, running),
             trainer=recipe.trainer,

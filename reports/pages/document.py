@@ -35,6 +35,7 @@ from reports.tables import leave_one_out
 from reports.tables import report as tables
 from reports.tables.guesses import guesses
 from reports.tables.settings import settings
+from reports.tables.triggers import triggers
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import SPACE, at_delta, confidence, count, epsilon, percent, up
@@ -250,6 +251,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
         blocks.append(guesses(game))
     else:
         blocks += _curves(report, mechanism, game)
+    blocks += [triggers(game.trigger)] if game.trigger is not None else []
     control = game_tables.control(game)
     if control is not None:
         blocks.append(control)

@@ -43,8 +43,13 @@ def dataset_for(name: str) -> Dataset:
     return sentences() if name in TEXTS else small_dataset()
 
 
+OPTIONS: dict[str, dict[str, object]] = {"property_group": {"records": 1}}
+
+
 def make(name: str, count: int = 24, seed: int = 7, dataset: Dataset | None = None) -> Canaries:
-    return plugins.build("attacks.canaries", {"kind": name}).make(dataset or dataset_for(name), count, PARAMETERS, Seed(seed))
+    return plugins.build("attacks.canaries", {"kind": name, **OPTIONS.get(name, {})}).make(
+        dataset or dataset_for(name), count, PARAMETERS, Seed(seed)
+    )
 
 
 def content(canaries: Canaries) -> bytes:

@@ -33,7 +33,7 @@ def made(name: str) -> Signal:
 def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
     """Three small models with everything recorded, and the canaries that they were trained with."""
     data = cases.dataset(IMAGES)
-    records = Canaries(kind="held_out", description="records", records=data.pool)
+    records = Canaries(kind="held_out", description="records", records=data.pool, queries=data.pool)
     units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
     canaries = units if gradients else records
     mechanism = sgd(sample_rate=0.5, steps=2)

@@ -18,7 +18,8 @@ class MembershipBlackBox:
 
     def covers(self, game: GameResult) -> bool:
         """Return whether the game was an attack of this class."""
-        return game.game.choices == 1 and not game.game.access.released & {"weights", "steps"}
+        rules = game.game
+        return rules.choices == 1 and rules.aim == "membership" and not rules.access.released & {"weights", "steps"}
 
 
 PLUGIN = MembershipBlackBox

@@ -18,7 +18,9 @@ class MembershipWhiteBox:
 
     def covers(self, game: GameResult) -> bool:
         """Return whether the game was an attack of this class."""
-        return game.game.choices == 1 and bool(game.game.access.released & {"weights", "steps"})
+        return (
+            game.game.choices == 1 and game.game.aim == "membership" and bool(game.game.access.released & {"weights", "steps"})
+        )
 
 
 PLUGIN = MembershipWhiteBox

@@ -557,6 +557,15 @@ SENTENCES = {
     "Baseline: naming the likeliest value of each prior without the release, on average; imputed: how often that was right "
     "here. The interval of the success has {confidence} confidence where releases do not depend on several secrets, and "
     "describes this run elsewhere. Allowed: the most that the tightest claim leaves any guess of that prior.",
+    "trigger_table.caption": "Answers to triggers: how often the model gave the answer that a trigger's poisoned records "
+    "teach, on a record that is in no training, with these records planted and without them, counted over all trainings, with "
+    "the share in percent; beside it the accuracy on test records without a trigger. Allowed: the most that the tightest "
+    "claim leaves so many poisoned records, by group privacy, at the share without them. The shares describe these trainings; "
+    "what they prove stands among the bounds.",
+    "trigger_table.records": "Records",
+    "trigger_table.with_records": "With them",
+    "trigger_table.without_records": "Without them",
+    "trigger_table.accuracy": "Clean accuracy",
     "guess_table.right": "Right",
     "guess_table.success": "Success %",
     "guess_table.interval": "Interval %",

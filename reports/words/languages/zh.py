@@ -518,6 +518,14 @@ SENTENCES = {
     "无发布：不看发布，只说每个秘密最可能的值，取平均；此次：这样做对了多少。"
     "当一次发布不依赖多个秘密时，成功率的区间有 {confidence} 的置信度，否则只描述此次运行。"
     "允许：最严的声明对这样的猜测所允许的最大值。",
+    "trigger_table.caption": "对标记的回答：在不属于任何训练集的记录上，模型给出该标记所对应回答的次数，分别在"
+    "植入与未植入其记录时，按所有训练计数，括号内为比例（%）；另列在没有标记的测试记录上的准确率。"
+    "允许：在未植入时的比例下，最严的声明按群组隐私对这么多条植入记录所允许的最大值。"
+    "这些比例描述这些训练；它们所证明的见各下界。",
+    "trigger_table.records": "记录",
+    "trigger_table.with_records": "植入",
+    "trigger_table.without_records": "未植入",
+    "trigger_table.accuracy": "无标记准确率",
     "guess_table.right": "猜对",
     "guess_table.success": "成功率 %",
     "guess_table.interval": "区间 %",
@@ -712,6 +720,8 @@ RECORDED = {
     "Membership inference, white box": "成员推断，白盒",
     "Membership inference": "成员推断",
     "Attribute inference": "属性推断",
+    "Property inference": "训练集属性推断",
+    "Poisoning, backdoor": "植入记录与后门",
     "Model inversion, reconstruction": "模型反演与重建",
     "Exfiltration": "数据外泄",
     "Regurgitation": "训练数据复述",

@@ -1,0 +1,48 @@
+"""What planted records made models answer, beside what the models still know and what the claim leaves such records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attacks.signals.logits import Logits
+from audit.bounds import group_privacy
+from audit.core.claims import Claim
+from audit.core.data import Dataset
+from audit.core.game_results import TriggerResult
+from audit.experiment.observed import GameModels
+from audit.stats.curves import tradeoff
+
+
+def trigger_result(models: GameModels, dataset: Dataset, claim: Claim | None) -> TriggerResult | None:
+    """Return the figures of a game of backdoors over its targets that stayed finite; None for other games, or without such."""
+    planting = models.insertion.planting
+    canaries, observed = planting.canaries, models.observed
+    finite = np.flatnonzero(~observed.diverged[: planting.runs])
+    if canaries.aim != "backdoor" or canaries.records is None or Logits.key not in observed.signals or not len(finite):
+        return None
+    is_hit = observed.signals[Logits.key][finite].argmax(axis=-1) == canaries.records.labels
+    included = planting.included[finite]
+    with_records, hits_with = int(included.sum()), int((is_hit & included).sum())
+    without_records, hits_without = int((~included).sum()), int((is_hit & ~included).sum())
+    accuracy = None
+    if observed.test_logits is not None and len(dataset.test):
+        accuracy = float(np.mean(observed.test_logits[finite].argmax(axis=-1) == dataset.test.labels))
+    return TriggerResult(
+        records=canaries.copies,
+        with_records=with_records,
+        hits_with=hits_with,
+        without_records=without_records,
+        hits_without=hits_without,
+        accuracy=accuracy,
+        allowed=None if claim is None else _allowed(claim, canaries.copies, hits_without / max(without_records, 1)),
+    )
+
+
+def _allowed(claim: Claim, records: int, baseline: float) -> float:
+    """Return `1 - f(baseline)` of a group: no attacker brings an answer that is given with chance `baseline` above it.
+
+    References:
+        Ma, Zhu and Hsu 2019, arXiv 1903.09860; docs/statistics.md, "What a claim leaves poisoned records".
+    """
+    together = group_privacy.claim(claim, records)
+    return min(1.0, float(tradeoff.tpr_allowed(together.epsilon, min(together.delta, 1.0), baseline)))
