@@ -7,6 +7,7 @@ from typing import Any
 
 from audit import plugins
 from audit.core.deployed_events import DiscreteLaplace, TreeAggregation
+from audit.core.deployed_procedures import MixtureOfGaussians, TruncatedPoisson
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_forms import number
 from audit.core.events import (
@@ -50,6 +51,24 @@ def _trees(noise_multiplier: float, step_counts: int | Sequence[int]) -> Event:
     return TreeAggregation(noise_multiplier=noise_multiplier, steps=steps)
 
 
+def _truncated(dataset_size: int, sampling_probability: float, truncated_batch_size: int, noise_multiplier: float) -> Event:
+    """One step; the library states the size of the larger data set as well."""
+    return TruncatedPoisson(
+        noise_multiplier=noise_multiplier,
+        sample_rate=sampling_probability,
+        steps=1,
+        population=dataset_size,
+        batch_limit=truncated_batch_size,
+    )
+
+
+def _mixture(standard_deviation: float, sensitivities: Sequence[float], sampling_probs: Sequence[float]) -> Event:
+    """Equal to the library's, whose noise is in the unit of the sensitivities."""
+    return MixtureOfGaussians(
+        noise_multiplier=standard_deviation, shifts=tuple(sensitivities), probabilities=tuple(sampling_probs)
+    )
+
+
 DP_EVENTS: Mapping[str, Callable[..., Event]] = {
     "NoOpDpEvent": lambda: Composed(parts=()),
     "NonPrivateDpEvent": NonPrivate,
@@ -66,6 +85,8 @@ DP_EVENTS: Mapping[str, Callable[..., Event]] = {
     "PoissonSampledDpEvent": _sampling,
     "SampledWithoutReplacementDpEvent": _fixed_size,
     "SelfComposedDpEvent": lambda event, count: Repeated(mechanism=event, count=count),
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
+    "MixtureOfGaussiansDpEvent": _mixture,
     "ComposedDpEvent": lambda events: Composed(parts=tuple(events)),
 }
 """What builds our event from the fields of dp-accounting's, in their order."""

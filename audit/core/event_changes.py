@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.event_reading import nodes, parts, rebuilt
-from audit.core.events import Event, Grouped, PoissonSampled, Repeated
+from audit.core.events import Event, Grouped, Repeated
 
 Quantity = Literal["noise", "rate", "steps"]
 
@@ -64,7 +64,7 @@ def _field(node: Event, quantity: Quantity) -> str:
     if quantity == "noise":
         return "noise_multiplier" if hasattr(node, "noise_multiplier") else ""
     if quantity == "rate":
-        return "sample_rate" if isinstance(node, PoissonSampled) else ""
+        return "sample_rate" if hasattr(node, "sample_rate") else ""
     innermost = isinstance(node, Repeated) and not any(isinstance(inner, Repeated) for inner in nodes(node.mechanism))
     return "count" if innermost else ""
 

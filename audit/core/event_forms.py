@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from audit.core.deployed_events import DEPLOYED
+from audit.core.deployed_procedures import PROCEDURE_NODES, PROCEDURES, MixtureOfGaussians, TruncatedPoisson
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private, parts
 from audit.core.events import (
@@ -39,11 +40,13 @@ _FLAT: dict[str, Callable[..., Event]] = {"DpSgd": dp_sgd, "NonPrivate": sgd}
 """Files write the two usual trainings as one flat object, as they always did, so that hashes over files stay."""
 _OMISSIONS: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
 """Fields of leaves that files name only where they are not this."""
+_LISTS = frozenset({"coefficients", "shifts", "probabilities", "decays", "weights"})
+"""Fields that hold several numbers."""
 
 
 def kinds_by_name() -> dict[str, type[Event]]:
     """Return every class of event that files can hold, by name."""
-    return {kind.__name__: kind for kind in (*_LEAVES, *DEPLOYED, *_NODES)}
+    return {kind.__name__: kind for kind in (*_LEAVES, *DEPLOYED, *PROCEDURES, *_NODES, *PROCEDURE_NODES)}
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
@@ -72,6 +75,15 @@ def dp_events(event: Event, library: ModuleType | Any) -> Any:
         Laplace: lambda leaf: library.LaplaceDpEvent(leaf.noise_multiplier),
         RandomizedResponse: lambda leaf: library.RandomizedResponseDpEvent(leaf.noise_parameter, leaf.buckets),
         Concentrated: lambda leaf: library.ZCDpEvent(leaf.rho),
+        MixtureOfGaussians: lambda leaf: library.MixtureOfGaussiansDpEvent(
+            leaf.noise_multiplier, leaf.shifts, leaf.probabilities
+        ),
+        TruncatedPoisson: lambda leaf: library.SelfComposedDpEvent(
+            library.TruncatedSubsampledGaussianDpEvent(
+                leaf.population, leaf.sample_rate, leaf.batch_limit, leaf.noise_multiplier
+            ),
+            leaf.steps,
+        ),
         PoissonSampled: lambda node, inner: without(
             node, inner, lambda: library.PoissonSampledDpEvent(node.sample_rate, inner)
         ),
@@ -125,7 +137,7 @@ def _value(key: str, value: Any, skip_validation: bool) -> Any:
         if value not in get_args(Unit):
             raise DataError(f"an event about one {value!r}; expected one of {', '.join(get_args(Unit))}")
         return value
-    if key == "coefficients":
+    if key in _LISTS:
         return value
     if key != "parts":
         return value if key == "noise" else number(value)

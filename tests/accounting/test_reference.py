@@ -92,7 +92,7 @@ def test_nothing_is_free_of_charge_but_nothing(event: Event) -> None:
     [
         (RandomizedResponse(noise_parameter=0.5, buckets=2), ADD),
         (PoissonSampled(mechanism=Laplace(noise_multiplier=1.0), sample_rate=0.5), REPLACE),
-        (SampledWithoutReplacement(mechanism=gaussian(1.0), population=10, batch=5), ADD),
+        (SampledWithoutReplacement(mechanism=gaussian(1.0), population=10, batch=5), Adjacency.ZERO_OUT),
         (Parallel(parts=(gaussian(1.0), gaussian(2.0))), REPLACE),
         (PoissonSampled(mechanism=Exponential(epsilon=1.0), sample_rate=0.5), ADD),
         (Grouped(mechanism=dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2), size=2), REPLACE),

@@ -25,28 +25,16 @@ from audit.core.deployed_events import (
     TreeAggregation,
 )
 from audit.core.errors import UnsupportedMechanism
-from audit.core.event_reading import kinds, rebuilt
 from audit.core.events import ApproximateDp, Composed, Event, Exponential, Gaussian
 from audit.stats.curves import lattice_pairs
 from audit.stats.curves.loss_pairs import Direction, LossPair
 
 
-def known(event: Event) -> Event:
-    """Return the event with everything deployed expressed by what has a proof."""
-    rules = {**COSTS, **LIMITS}
-    return rebuilt(event, lambda node: rules[type(node)](node) if type(node) in rules else node)
-
-
-def is_limit(event: Event) -> bool:
-    """Return whether some part is bounded from above only."""
-    return any(kind in LIMITS for kind in kinds(event))
-
-
-def _matrix(event: MatrixFactorization) -> Event:
+def _matrix(event: MatrixFactorization, adjacency: Adjacency) -> Event:
     return _gaussian(event, encoder_sensitivity(event))
 
 
-def _tree(event: TreeAggregation) -> Event:
+def _tree(event: TreeAggregation, adjacency: Adjacency) -> Event:
     return _gaussian(event, math.sqrt(event.depth))
 
 
@@ -86,14 +74,15 @@ def encoder_sensitivity(event: MatrixFactorization) -> float:
     return float(np.linalg.norm(total))
 
 
-def _best(event: NoisyMax) -> Event:
+def _best(event: NoisyMax, adjacency: Adjacency) -> Event:
     return Exponential(epsilon=event.epsilon) if event.noise == "gumbel" else ApproximateDp(epsilon=event.epsilon)
 
 
-COSTS: Mapping[type, Callable[[Any], Event]] = {MatrixFactorization: _matrix, TreeAggregation: _tree}
-LIMITS: Mapping[type, Callable[[Any], Event]] = {
+Rule = Callable[[Any, Adjacency], Event]
+COSTS: Mapping[type, Rule] = {MatrixFactorization: _matrix, TreeAggregation: _tree}
+LIMITS: Mapping[type, Rule] = {
     NoisyMax: _best,
-    SparseVector: lambda event: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
+    SparseVector: lambda event, adjacency: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
 }
 _PAIRS: Mapping[type, Callable[..., LossPair]] = {
     DiscreteGaussian: lattice_pairs.discrete_gaussian,

@@ -6,9 +6,12 @@ import math
 from functools import partial
 from typing import Literal
 
+import numpy as np
+
 from audit.accounting.accountants import _deployed
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import IntegerNoise
+from audit.core.deployed_procedures import MixtureOfGaussians
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import (
     ApproximateDp,
@@ -25,7 +28,7 @@ from audit.core.events import (
     Repeated,
 )
 from audit.stats.curves import pld
-from audit.stats.curves.group_pairs import approximate_group, subsampled_gaussian_group
+from audit.stats.curves.group_pairs import approximate_group, gaussian_mixture, subsampled_gaussian_group
 from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
 
 Leaf = tuple[pld.PairMaker, int]
@@ -79,6 +82,10 @@ def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]
             if noise_together is None:
                 return []
             return _sampled_pair(noise_together, rate, count, adjacency, partial(_gaussian_pair, noise_together, rate))
+        case MixtureOfGaussians():
+            if adjacency is Adjacency.REPLACE_ONE:
+                raise UnsupportedMechanism("a mixture of Gaussians under replace-one has no proof here; use add_remove")
+            return [(partial(_mixture, event), count)] if max(_shares(event)) > 0 else []
         case IntegerNoise():
             return [(_deployed.integer_pair(event, adjacency), count)]
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
@@ -159,6 +166,23 @@ def _gaussian_pair(noise: float, rate: float, direction: Direction, log_tail: fl
 
 def _gaussian_group(noise: float, rate: float, size: int, direction: Direction, log_tail: float) -> LossPair:
     return subsampled_gaussian_group(float(noise), float(rate), size, direction, log_tail=log_tail)
+
+
+def _shares(event: MixtureOfGaussians) -> dict[float, float]:
+    """Shifts, ascending, with the probability of each, those that do not happen left out."""
+    shares: dict[float, float] = {}
+    for shift, probability in sorted(zip(event.shifts, event.probabilities, strict=True)):
+        if probability > 0:
+            shares[shift] = shares.get(shift, 0.0) + probability
+    return shares
+
+
+def _mixture(event: MixtureOfGaussians, direction: Direction, log_tail: float) -> LossPair:
+    shares, noise = _shares(event), float(event.noise_multiplier)
+    shifts, probabilities = np.array(list(shares)), np.array(list(shares.values()))
+    exponents = np.minimum(shifts**2 / noise**2, 700.0)
+    spread = min(math.sqrt(float(probabilities**2 @ np.expm1(exponents))), float(shifts[-1]) / noise)
+    return gaussian_mixture(noise, shifts, np.log(probabilities), direction, spread=spread, log_tail=log_tail)
 
 
 def _approximate_group(epsilon: float, delta: float, size: int, direction: Direction, log_tail: float) -> LossPair:

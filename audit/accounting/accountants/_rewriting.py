@@ -1,13 +1,15 @@
-"""Events rewritten into ones that cost exactly the same: groups pushed down to the mechanisms, parallel parts spread out."""
+"""Events rewritten into ones that have a proof: deployed ones by their rules, groups pushed down, parallel parts spread out."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations_with_replacement, product
 
+from audit.accounting.accountants import _deployed, _procedures
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import IntegerNoise
 from audit.core.errors import UnsupportedMechanism
+from audit.core.event_reading import kinds, rebuilt
 from audit.core.events import (
     Composed,
     Concentrated,
@@ -24,6 +26,24 @@ from audit.core.events import (
 )
 
 _MOST_ALTERNATIVES = 64
+COSTS = {**_deployed.COSTS, **_procedures.COSTS}
+LIMITS = {**_deployed.LIMITS, **_procedures.LIMITS}
+
+
+def known(event: Event, adjacency: Adjacency) -> Event:
+    """Return the event with everything deployed expressed by what has a proof.
+
+    Raises:
+        UnsupportedMechanism: a rule does not hold here.
+    """
+    _procedures.check_groups(event, adjacency)
+    rules = {**COSTS, **LIMITS}
+    return rebuilt(event, lambda node: rules[type(node)](node, adjacency) if type(node) in rules else node)
+
+
+def is_limit(event: Event) -> bool:
+    """Return whether some part is bounded from above only."""
+    return any(kind in LIMITS for kind in kinds(event))
 
 
 def alternatives(event: Event, adjacency: Adjacency) -> list[Event]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from audit.accounting.accountants import _closed_forms, _deployed, _independent, _pairs
-from audit.accounting.accountants._rewriting import alternatives, without_groups
+from audit.accounting.accountants import _closed_forms, _independent, _pairs, _procedures
+from audit.accounting.accountants._rewriting import alternatives, is_limit, known, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -19,6 +19,9 @@ from audit.core.events import Concentrated, Event, Exponential
 from audit.core.version import __version__
 from audit.event_curves import curves_of
 from audit.stats.curves import pld
+
+Bracket = tuple[float, float]
+_SLACK_ROUNDS, _SLACK_MARGIN = 8, 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +72,36 @@ class Reference:
         """The bracket, and why it is (0, inf) where the arithmetic fails or an independent bound contradicts it."""
         checks.open_probability(delta, "delta")
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
+        slack = _procedures.slack(event)
+        if slack > 0:
+            return self._with_slack(event, delta, adjacency, slack)
+        return self._explain(event, delta, adjacency)
+
+    def _with_slack(self, event: Event, delta: float, adjacency: Adjacency, slack: float) -> tuple[Bracket, str]:
+        """Bracket where both hypotheses are within `slack` of their substitutes: delta moves by `(1 + exp(epsilon)) slack`."""
+        (low, high), doubt = self._explain(event, delta, adjacency)
+        more = delta + (1 + math.exp(min(low, 700.0))) * slack
+        low = self._explain(event, more, adjacency)[0][0] if more < 1 else 0.0
+        for _ in range(_SLACK_ROUNDS):
+            rest = delta - (1 + math.exp(min(high, 700.0))) * slack
+            enough = self._explain(event, rest, adjacency)[0][1] if rest > 0 else math.inf
+            if enough <= high:
+                break
+            high = enough * (1 + _SLACK_MARGIN)
+        else:
+            high = math.inf
+        reason = "" if math.isfinite(high) else "batches are cut so often that nothing is proved from above at this delta"
+        return (min(low, high), high), "; ".join(filter(None, (doubt, reason)))
+
+    def _explain(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[Bracket, str]:
         brackets, doubts = [], []
-        for way in alternatives(without_groups(_deployed.known(event)), adjacency):
+        for way in alternatives(without_groups(known(event, adjacency)), adjacency):
             try:
                 ends = self._bracket(way, delta, adjacency)
                 doubt = _independent.contradiction(way, delta, adjacency, ends)
             except (ArithmeticError, MemoryError) as error:
                 doubt = str(error)
-            brackets.append((0.0, math.inf) if doubt else (0.0, ends[1]) if _deployed.is_limit(event) else ends)
+            brackets.append((0.0, math.inf) if doubt else (0.0, ends[1]) if is_limit(event) else ends)
             doubts += [f"no bracket here: {doubt}"] if doubt else []
         return (max(low for low, _ in brackets), max(high for _, high in brackets)), "; ".join(doubts)
 

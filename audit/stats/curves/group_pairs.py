@@ -33,38 +33,55 @@ def subsampled_gaussian_group(
     """
     if direction == "replace":
         raise ValueError("replacing a sampled group has no proof here; direction is 'replace', expected 'remove' or 'add'")
-    variance = noise * noise
     counts = np.arange(size + 1, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_rest = np.where(counts == size, 0.0, (size - counts) * (math.log1p(-rate) if rate < 1 else -math.inf))
     weights = gammaln(size + 1) - gammaln(counts + 1) - gammaln(size - counts + 1) + counts * math.log(rate) + log_rest
-    weights = weights - counts**2 / (2 * variance)
+    spread = size * loss_std(noise / math.sqrt(size), rate)
+    return gaussian_mixture(noise, counts, weights, direction, spread=spread, log_tail=log_tail)
+
+
+def gaussian_mixture(
+    noise: float, shifts: Array, log_weights: Array, direction: Direction, *, spread: float, log_tail: float = -70.0
+) -> LossPair:
+    """Return the pair of Gaussian noise moved by a random shift, and the same noise at rest.
+
+    Args:
+        noise: standard deviation, in the unit of the shifts.
+        shifts: `(k,)`, none below 0, ascending.
+        log_weights: `(k,)`, logarithms of their probabilities.
+        direction: "remove" (P is moved) or "add".
+        spread: about the standard deviation of the loss.
+        log_tail: logarithm of the probability beyond which either tail is not resolved.
+    """
+    variance = noise * noise
+    weights = log_weights - shifts**2 / (2 * variance)
     reach = -float(ndtri_exp(log_tail)) * noise
     constant = -math.log(noise * math.sqrt(2 * math.pi))
+    largest = float(shifts[-1])
 
     def shift_mass(x: Array) -> Array:
-        return np.asarray(logsumexp(weights + x[..., None] * counts / variance, axis=-1), dtype=np.float64)
+        return np.asarray(logsumexp(weights + x[..., None] * shifts / variance, axis=-1), dtype=np.float64)
 
     def gaussian(x: Array) -> Array:
         return constant - x * x / (2 * variance)
 
     def inverse(loss: Array) -> Array:
         """The inverse of `shift_mass` by halving; infinite where the loss is not reached."""
-        low = np.full(loss.shape, -reach - size)
-        high = np.full(loss.shape, reach + size)
+        low = np.full(loss.shape, -reach - largest)
+        high = np.full(loss.shape, reach + largest)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             below = shift_mass(middle) < loss
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray((low + high) / 2, dtype=np.float64)
 
-    spread = size * loss_std(noise / math.sqrt(size), rate)
     if direction == "remove":
         return LossPair(
             loss=shift_mass,
             position=inverse,
             log_density=lambda x: gaussian(x) + shift_mass(x),
-            spans=spans_around(counts.tolist(), reach),
+            spans=spans_around(shifts.tolist(), reach),
             bend=noise / _SMOOTH_PIECES,
             outside=4 * math.exp(log_tail),
             spread=spread,
@@ -73,7 +90,7 @@ def subsampled_gaussian_group(
         loss=lambda x: -shift_mass(-x),
         position=lambda l: -inverse(-l),
         log_density=gaussian,
-        spans=spans_around((-counts[::-1]).tolist(), reach),
+        spans=spans_around((-shifts[::-1]).tolist(), reach),
         bend=noise / _SMOOTH_PIECES,
         outside=4 * math.exp(log_tail),
         spread=spread,

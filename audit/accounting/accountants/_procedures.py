@@ -1,0 +1,162 @@
+"""What whole procedures cost, in terms of events that have a proof, each with the argument why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from audit.accounting.accountants._deployed import encoder_sensitivity
+from audit.accounting.accountants._pairs import gaussians
+from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import IntegerNoise, MatrixFactorization
+from audit.core.deployed_procedures import (
+    AdaptiveClipping,
+    BufferedToeplitz,
+    CyclicPoisson,
+    ProposeTestRelease,
+    SubsampleAggregate,
+    TruncatedPoisson,
+)
+from audit.core.errors import UnsupportedMechanism
+from audit.core.event_reading import kinds, nodes, parts, rebuilt
+from audit.core.events import (
+    ApproximateDp,
+    Composed,
+    Event,
+    Gaussian,
+    Grouped,
+    Laplace,
+    PoissonSampled,
+    Repeated,
+    SampledWithoutReplacement,
+)
+from audit.stats.curves.batch_overflow import overflow_chance
+
+Rule = Callable[[Any, Adjacency], Event]
+
+
+def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event:
+    """Batches of fixed size under add/remove are Poisson batches whose record moves the sum by two clip norms.
+
+    With probability batch / population the record is in the batch, in place of another one. Given that other one and the rest,
+    the release is a mixture of two Gaussians at most two clip norms apart, against the first of them alone; by joint convexity
+    this dominates, and it is attained where all others push against the record. `population` is that of the larger data set.
+    """
+    noises = gaussians(event.mechanism)
+    if adjacency is not Adjacency.ADD_REMOVE or noises is None or event.batch in (0, event.population):
+        return event
+    if min(noises, default=1.0) == 0:
+        return event
+    release = tuple(Gaussian(noise_multiplier=noise / 2) for noise in noises)
+    return PoissonSampled(mechanism=Composed(parts=release), sample_rate=event.batch / event.population)
+
+
+def _truncated(event: TruncatedPoisson, adjacency: Adjacency) -> Event:
+    """The Poisson batches that were not cut; `slack` says how far the cut ones are from them."""
+    step = PoissonSampled(
+        mechanism=Gaussian(noise_multiplier=event.noise_multiplier, unit=event.unit), sample_rate=event.sample_rate
+    )
+    return Repeated(mechanism=step, count=event.steps)
+
+
+def _cyclic(event: CyclicPoisson, adjacency: Adjacency) -> Event:
+    """A record of the first group: a Poisson-sampled Gaussian release for each turn of the group.
+
+    Columns of different turns do not meet, so each turn is a release of its own, at the length of its column; groups that start
+    later have fewer turns and shorter columns.
+    """
+    if adjacency is Adjacency.REPLACE_ONE and len(event.coefficients) > 1:
+        raise UnsupportedMechanism("cyclic sampling with an encoder under replace-one has no proof here; use add_remove")
+    turns = []
+    for start in range(0, int(event.steps), int(event.groups)):
+        length = math.hypot(*event.coefficients[: int(event.steps) - start])
+        turns.append(Gaussian(noise_multiplier=event.noise_multiplier / length, unit=event.unit) if length else None)
+    sampled = [PoissonSampled(mechanism=turn, sample_rate=event.sample_rate) for turn in turns if turn is not None]
+    counts = {step: sampled.count(step) for step in dict.fromkeys(sampled)}
+    return Composed(parts=tuple(Repeated(mechanism=step, count=count) for step, count in counts.items()))
+
+
+def _buffered(event: BufferedToeplitz, adjacency: Adjacency) -> Event:
+    """The matrix factorisation that the buffers stand for."""
+    matrix = MatrixFactorization(
+        noise_multiplier=event.noise_multiplier,
+        coefficients=event.coefficients,
+        steps=event.steps,
+        participations=event.participations,
+        separation=event.separation,
+    )
+    return Gaussian(noise_multiplier=event.noise_multiplier / encoder_sensitivity(matrix), unit=event.unit)
+
+
+def _adaptive_clipping(event: AdaptiveClipping, adjacency: Adjacency) -> Event:
+    """Two Gaussian releases on one batch: the bit of the count moves it by half, or is flipped where a record is replaced."""
+    noises = (event.noise_multiplier, 2 * event.count_noise)
+    return Composed(parts=tuple(Gaussian(noise_multiplier=noise, unit=event.unit) for noise in noises))
+
+
+def _propose_test_release(event: ProposeTestRelease, adjacency: Adjacency) -> Event:
+    """Any pure mechanism, but where the bound does not hold: there the distance is 0, and `delta` the chance to pass."""
+    return ApproximateDp(
+        epsilon=event.test_epsilon + event.release_epsilon,
+        delta=math.exp(-event.test_epsilon * event.threshold) / 2,
+        unit=event.unit,
+    )
+
+
+def _aggregate(event: SubsampleAggregate, adjacency: Adjacency) -> Event:
+    """The release with the answers of the record's blocks replaced, which under add/remove is twice its bound."""
+    mechanism = event.mechanism
+    if any(isinstance(node, PoissonSampled | SampledWithoutReplacement | Grouped) for node in nodes(mechanism)):
+        raise UnsupportedMechanism(f"blocks that are sampled or grouped have no proof here: {mechanism}")
+    if adjacency is not Adjacency.REPLACE_ONE:
+        mechanism = rebuilt(mechanism, _with_answer_replaced)
+    return mechanism if event.blocks == 1 else Grouped(mechanism=mechanism, size=event.blocks)
+
+
+def _with_answer_replaced(event: Event) -> Event:
+    if isinstance(event, IntegerNoise):
+        return replace(event, noise_multiplier=event.noise_multiplier / 2, sensitivity=2 * event.sensitivity)
+    if isinstance(event, Gaussian | Laplace):
+        return replace(event, noise_multiplier=event.noise_multiplier / 2)
+    return event
+
+
+COSTS: Mapping[type, Rule] = {
+    SampledWithoutReplacement: _fixed_size,
+    TruncatedPoisson: _truncated,
+    CyclicPoisson: _cyclic,
+    BufferedToeplitz: _buffered,
+    AdaptiveClipping: _adaptive_clipping,
+    SubsampleAggregate: _aggregate,
+}
+LIMITS: Mapping[type, Rule] = {ProposeTestRelease: _propose_test_release}
+_ALONE = {SampledWithoutReplacement: Adjacency.ADD_REMOVE, CyclicPoisson: None}
+"""Kinds whose cost for one record is not that of a group's members one by one; under which adjacency, None for any."""
+
+
+def check_groups(event: Event, adjacency: Adjacency) -> None:
+    """Refuse groups of records where the rule is proved for one record only.
+
+    Raises:
+        UnsupportedMechanism: such a group.
+    """
+    for node in nodes(event):
+        if isinstance(node, Grouped) and node.size > 1:
+            for kind in kinds(node.mechanism) & _ALONE.keys():
+                if _ALONE[kind] in (None, adjacency):
+                    raise UnsupportedMechanism(f"a group of records in {kind.__name__} under {adjacency} has no proof here")
+
+
+def slack(event: Event) -> float:
+    """Return a bound on the total variation distance between the event and what stands for it, on either data set.
+
+    Batches that are cut differ from those that are not with the chance that some batch is too large, which depends on coins
+    only (Chua et al. 2024, arXiv 2411.04205, Theorem 3.2).
+    """
+    if isinstance(event, TruncatedPoisson):
+        chance = overflow_chance(int(event.population), float(event.sample_rate), int(event.batch_limit))
+        return min(1.0, float(event.steps) * chance)
+    inner = math.fsum(slack(part) for part in parts(event))
+    return min(1.0, inner * float(event.count) if isinstance(event, Repeated) else inner)

@@ -1,0 +1,227 @@
+"""Whole procedures that are deployed: samplers of batches, adaptive clipping, tests before releases, answers of blocks.
+
+What each of them costs is proved in `audit.accounting.accountants._procedures`, one function a kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from audit.core import checks
+from audit.core.errors import ConfigError
+from audit.core.events import Event, ReleaseEvent
+
+
+def _numbers(values: object, name: str) -> tuple[float, ...]:
+    """The values as a tuple of finite numbers, or `ConfigError`."""
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        raise ConfigError(f"{name} is {values!r}; expected a list of numbers")
+    return tuple(float(checks.finite(value, name)) for value in values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureOfGaussians(ReleaseEvent):
+    """A Gaussian release that a record moves by a random number of clip norms, the same one for all who look.
+
+    Attributes:
+        noise_multiplier: standard deviation over the clip norm; above 0.
+        shifts: clip norms by which a record moves the sum, none below 0.
+        probabilities: of the shifts; they add up to 1.
+
+    References:
+        Choquette-Choo, Ganesh, Steinke, Thakurta 2023, arXiv 2310.15526.
+    """
+
+    noise_multiplier: float
+    shifts: tuple[float, ...]
+    probabilities: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        checks.positive(checks.noise(self.noise_multiplier, "noise_multiplier"), "noise_multiplier")
+        for name in ("shifts", "probabilities"):
+            object.__setattr__(self, name, _numbers(getattr(self, name), name))
+        if len(self.shifts) != len(self.probabilities):
+            raise ConfigError(f"{len(self.shifts)} shifts with {len(self.probabilities)} probabilities; expected one each")
+        for value in self.shifts:
+            checks.nonnegative(value, "shifts")
+        for value in self.probabilities:
+            checks.probability(value, "probabilities")
+        if abs(math.fsum(self.probabilities) - 1) > 1e-12:
+            raise ConfigError(f"probabilities add up to {math.fsum(self.probabilities)!r}; expected 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncatedPoisson(ReleaseEvent):
+    """DP-SGD whose Poisson batches are cut to at most `batch_limit` records.
+
+    Attributes:
+        sample_rate: probability that a record is drawn, before the cut.
+        population: records of the larger of two neighbouring data sets.
+
+    References:
+        Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024, arXiv 2411.04205.
+    """
+
+    noise_multiplier: float
+    sample_rate: float
+    steps: int
+    population: int
+    batch_limit: int
+
+    def __post_init__(self) -> None:
+        checks.noise(self.noise_multiplier, "noise_multiplier")
+        checks.probability(self.sample_rate, "sample_rate")
+        checks.count(self.steps, "steps")
+        checks.count(self.population, "population", minimum=1)
+        checks.count(self.batch_limit, "batch_limit", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CyclicPoisson(ReleaseEvent):
+    """Groups of records take turns, and each member of the group whose turn it is enters the batch by a coin of its own.
+
+    Attributes:
+        noise_multiplier: standard deviation of the noise over the clip norm.
+        sample_rate: of a record, in the steps of its group.
+        groups: fixed beforehand by a rule that does not look at other records; step t is that of group `t mod groups`.
+        coefficients: first column of a banded Toeplitz encoder of no more bands than groups; (1,) is DP-SGD.
+
+    References:
+        Choquette-Choo et al. 2023, arXiv 2306.08153, Theorem 4.
+    """
+
+    noise_multiplier: float
+    sample_rate: float
+    steps: int
+    groups: int
+    coefficients: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.probability(self.sample_rate, "sample_rate")
+        checks.count(self.steps, "steps")
+        checks.count(self.groups, "groups", minimum=1)
+        object.__setattr__(self, "coefficients", _numbers(self.coefficients, "coefficients"))
+        if len(self.coefficients) > self.groups:
+            raise ConfigError(
+                f"{len(self.coefficients)} bands over {self.groups} groups; expected at most as many bands as groups"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferedToeplitz(ReleaseEvent):
+    """DP-FTRL by a buffered linear Toeplitz encoder: coefficients 1, then `sum(weight * decay**(i - 1))` at distance i.
+
+    Attributes:
+        decays: of the buffers, each in [0, 1].
+        weights: of the buffers, none below 0.
+        steps, participations, separation: as of `MatrixFactorization`.
+
+    References:
+        McMahan, Xu, Zhang 2024, arXiv 2408.08868. Dvijotham et al. 2024, arXiv 2404.16706.
+    """
+
+    noise_multiplier: float
+    decays: tuple[float, ...]
+    weights: tuple[float, ...]
+    steps: int
+    participations: int = 1
+    separation: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("decays", "weights"):
+            object.__setattr__(self, name, _numbers(getattr(self, name), name))
+        if len(self.decays) != len(self.weights):
+            raise ConfigError(f"{len(self.decays)} decays with {len(self.weights)} weights; expected one each a buffer")
+        for value in self.decays:
+            checks.probability(value, "decays")
+        for value in self.weights:
+            checks.nonnegative(value, "weights")
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.count(self.steps, "steps")
+        checks.count(self.participations, "participations", minimum=1)
+        checks.count(self.separation, "separation", minimum=1)
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """First column of the encoder, one number a step."""
+        buffers = list(zip(self.decays, self.weights, strict=True))
+        later = (sum(weight * decay**distance for decay, weight in buffers) for distance in range(int(self.steps) - 1))
+        return (1.0, *later)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveClipping(ReleaseEvent):
+    """One step with a clip norm that follows a quantile: a noisy sum, and a noisy count of the norms below the clip norm.
+
+    Attributes:
+        noise_multiplier: of the sum, over the clip norm of the step.
+        count_noise: standard deviation of the noise on the count, whose bits are centred (-1/2 or 1/2); 0 shows it as it is.
+
+    References:
+        Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv 1905.03871.
+    """
+
+    noise_multiplier: float
+    count_noise: float
+
+    def __post_init__(self) -> None:
+        checks.noise(self.noise_multiplier, "noise_multiplier")
+        checks.noise(self.count_noise, "count_noise")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeTestRelease(ReleaseEvent):
+    """A test whether the data are far from any whose local sensitivity exceeds a proposed bound; where so, a release.
+
+    Attributes:
+        test_epsilon: Laplace noise of scale `1 / test_epsilon` on the distance in records.
+        release_epsilon: of the release, which is pure at the proposed bound.
+        threshold: noisy distance above which the release is made; at least 0.
+
+    References:
+        Dwork, Lei 2009, "Differential privacy and robust statistics".
+    """
+
+    test_epsilon: float
+    release_epsilon: float
+    threshold: float
+
+    def __post_init__(self) -> None:
+        checks.positive(self.test_epsilon, "test_epsilon")
+        checks.nonnegative(self.release_epsilon, "release_epsilon")
+        checks.nonnegative(self.threshold, "threshold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubsampleAggregate(Event):
+    """A release computed from the answers of disjoint blocks of records, each answer replaced at will by a record of its block.
+
+    Attributes:
+        mechanism: the release of the aggregate, its noise over the bound on the answer of one block. A Gaussian, Laplace or
+            integer release therefore moves by twice the bound, whatever happens to the record; other kinds are stated for one
+            block's answer replaced.
+        blocks: the most blocks that one record is part of; a record that is replaced stays in its blocks.
+
+    References:
+        Nissim, Raskhodnikova, Smith 2007, "Smooth sensitivity and sampling in private data analysis".
+    """
+
+    mechanism: Event
+    blocks: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count(self.blocks, "blocks", minimum=1)
+
+
+PROCEDURES: tuple[type[Event], ...] = (
+    MixtureOfGaussians,
+    TruncatedPoisson,
+    CyclicPoisson,
+    BufferedToeplitz,
+    AdaptiveClipping,
+    ProposeTestRelease,
+)
+PROCEDURE_NODES: tuple[type[Event], ...] = (SubsampleAggregate,)
