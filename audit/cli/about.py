@@ -1,4 +1,4 @@
-"""`audit ls`, `audit init`, `audit doctor`: what there is, how to begin, whether the machine is fit."""
+"""`audit ls`, `audit doctor`: what there is, whether the machine is fit."""
 
 from __future__ import annotations
 
@@ -64,26 +64,6 @@ def _list_accountants(as_json: bool) -> int:
     print_plain(
         "pass on what a library or a formula says, for `audit accountant check`:", *(f"  {name}" for name in groups["subjects"])
     )
-    return 0
-
-
-def init(
-    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("audit.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-) -> int:
-    """Write a commented config to start from."""
-    from audit.config import config_names
-
-    if path.exists() and not force:
-        raise ConfigError(f"'{path}' exists already; choose another name or use --force")
-    try:
-        path.write_text(
-            config_names("quickstart").read_text(encoding="utf-8").replace("name: quickstart", "name: my-audit"),
-            encoding="utf-8",
-        )
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error}") from error
-    print_plain(f"wrote {path}; edit it, look at it with `audit plan {path}`, then `audit run {path}`")
     return 0
 
 

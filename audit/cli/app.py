@@ -15,7 +15,23 @@ import typer
 from typer.exceptions import TyperException
 
 from audit import plugins
-from audit.cli import about, accountant, endpoint, index, ledger, lookup, model, plan, report, run, scores, step, streams, zoo
+from audit.cli import (
+    about,
+    accountant,
+    endpoint,
+    index,
+    init,
+    ledger,
+    lookup,
+    model,
+    plan,
+    report,
+    run,
+    scores,
+    step,
+    streams,
+    zoo,
+)
 from audit.cli.printing import print_error, print_plain
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
@@ -32,7 +48,6 @@ app = typer.Typer(
     "3 not testable or invalid; 4 internal error or output not written; 130, 143, 129 stopped by "
     "Ctrl-C, SIGTERM or SIGHUP (run --resume continues).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("run")(run.run)
@@ -50,7 +65,7 @@ app.command("verify")(report.verify)
 app.command("diff")(report.diff)
 app.command("index")(index.index)
 app.command("ls")(about.ls)
-app.command("init")(about.init)
+app.command("init")(init.init)
 app.command("doctor")(about.doctor)
 
 

@@ -39,7 +39,7 @@ def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"line {_line(node)}: half of an escaped pair, which is no character; write the character out"
+            f"line {_line(node)}: half of an escaped pair; expected both halves, or the character itself"
         ) from error
 
 
@@ -113,3 +113,13 @@ def _of_mapping(node: yaml.MappingNode, path: str) -> list[tuple[str, int]]:
 
 def _line(node: Any) -> int:
     return int(node.start_mark.line) + 1
+
+
+def flow(value: Any) -> str:
+    """A value as YAML on one line.
+
+    >>> flow({"kind": "mlp", "hidden": [64]})
+    '{kind: mlp, hidden: [64]}'
+    """
+    text = yaml.safe_dump(value, default_flow_style=True, width=2**31, allow_unicode=True, sort_keys=False)
+    return text.removesuffix("...\n").strip()
