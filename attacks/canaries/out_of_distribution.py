@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.canaries import _pool
+from audit.core import checks
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
@@ -29,8 +30,7 @@ class OutOfDistribution:
     pattern: str = "noise"
 
     def __post_init__(self) -> None:
-        if self.pattern not in _PATTERNS:
-            raise ConfigError(f"out_of_distribution.pattern is '{self.pattern}'; expected one of {', '.join(_PATTERNS)}")
+        checks.choice(self.pattern, "out_of_distribution.pattern", _PATTERNS)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` made-up records; they come from no source row."""

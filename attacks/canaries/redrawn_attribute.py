@@ -9,6 +9,7 @@ import numpy as np
 
 from attacks.canaries import _pool
 from audit import plugins
+from audit.core import checks
 from audit.core.data import Array, Canaries, Dataset, Records, Secrets
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
@@ -41,8 +42,7 @@ class RedrawnAttribute:
     prior: str = "uniform"
 
     def __post_init__(self) -> None:
-        if self.prior not in PRIORS:
-            raise ConfigError(f"redrawn_attribute.prior is '{self.prior}'; expected one of {', '.join(PRIORS)}")
+        checks.choice(self.prior, "redrawn_attribute.prior", PRIORS)
         if isinstance(self.values, bool) or not isinstance(self.values, int) or self.values < 2:
             raise ConfigError(f"redrawn_attribute.values is {self.values!r}; expected a whole number of at least 2")
         if not isinstance(self.attribute, str):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attacks.canaries import _pool
+from audit.core import checks
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
@@ -34,8 +35,7 @@ class WorstCaseInitialisation:
     steps: int = 600
 
     def __post_init__(self) -> None:
-        if self.record not in _KINDS:
-            raise ConfigError(f"worst_case_initialisation.record is '{self.record}'; expected one of {', '.join(_KINDS)}")
+        checks.choice(self.record, "worst_case_initialisation.record", _KINDS)
         if self.steps < 1:
             raise ConfigError(f"worst_case_initialisation.steps is {self.steps}; expected at least 1")
 

@@ -11,6 +11,7 @@ from attacks.signals._image_views import require_count
 from attacks.signals.augmented_logits import AugmentedLogits
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
+from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
@@ -63,8 +64,7 @@ class Lira:
     augmentations: int = 1
 
     def __post_init__(self) -> None:
-        if self.variance not in membership.VARIANCES:
-            raise ConfigError(f"lira.variance is '{self.variance}'; expected one of {', '.join(membership.VARIANCES)}")
+        checks.choice(self.variance, "lira.variance", membership.VARIANCES)
         if not 0 < self.prior_strength < np.inf:
             raise ConfigError(f"lira.prior_strength is {self.prior_strength}; expected a finite number above 0")
         require_count(self.augmentations, "lira")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from audit.cli.printing import AsJson, print_plain
+from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS
 
@@ -62,8 +63,7 @@ def endpoint(
     from audit.endpoint.client import Client, ServerSettings
     from audit.experiment import inspection
 
-    if score not in scoring.SCORES:
-        raise ConfigError(f"--score is '{score}'; expected one of {', '.join(scoring.SCORES)}")
+    checks.choice(score, "--score", scoring.SCORES)
     if reference and score != scoring.LOG_PROBABILITIES:
         raise ConfigError("--reference subtracts log-probabilities; leave it out with --score generations")
     if not coins and (reference or score != scoring.LOG_PROBABILITIES or claim_epsilon is not None):

@@ -48,9 +48,8 @@ def create(
     from audit.accounting import ledger, ledger_database
     from audit.core.adjacency import Adjacency
 
-    if adjacency not in list(Adjacency):
-        raise ConfigError(f"--adjacency is '{adjacency}'; expected one of {', '.join(Adjacency)}")
-    book = ledger.Ledger(budget_epsilon=budget, delta=delta, adjacency=Adjacency(adjacency), accountant=accountant)
+    relation = Adjacency.by_name(adjacency, "--adjacency")
+    book = ledger.Ledger(budget_epsilon=budget, delta=delta, adjacency=relation, accountant=accountant)
     book.ask()
     ledger_database.create(file, book)
     print_plain(f"{file}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")

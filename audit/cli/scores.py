@@ -12,7 +12,6 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
-    from audit.core.adjacency import Adjacency
     from audit.core.data import Array
 
 SCORE_NAMES = ("score", "scores", "value", "values")
@@ -43,6 +42,7 @@ def scores(
 ) -> int:
     """Compute the lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
     from audit.cli import deliver, scores_delta
+    from audit.core.adjacency import Adjacency
     from audit.experiment import inspection
 
     limits = gates.read(gate)
@@ -61,7 +61,7 @@ def scores(
         confidence=confidence,
         seed=seed,
         claim_epsilon=claim_epsilon,
-        adjacency=neighbours(adjacency),
+        adjacency=Adjacency.by_name(adjacency, "--adjacency"),
         estimators=tuple(estimator) if estimator else None,
         certificates=certificates,
         title=file.name,
@@ -77,15 +77,6 @@ def scores(
 def _attack_option(columns: dict[str, Array]) -> Array | dict[str, Array]:
     """A single column goes by no name of its own in the report."""
     return columns if len(columns) > 1 else next(iter(columns.values()))
-
-
-def neighbours(name: str) -> Adjacency:
-    """Return the adjacency of that name, or `ConfigError`."""
-    from audit.core.adjacency import Adjacency
-
-    if name not in list(Adjacency):
-        raise ConfigError(f"--adjacency is '{name}'; expected one of {', '.join(Adjacency)}")
-    return Adjacency(name)
 
 
 def read_scores(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from audit.core.errors import ConfigError
+from audit.core import checks
 
 
 class Adjacency(StrEnum):
@@ -24,6 +24,4 @@ class Adjacency(StrEnum):
         >>> Adjacency.by_name("zero_out")
         <Adjacency.ZERO_OUT: 'zero_out'>
         """
-        if name not in list(cls):
-            raise ConfigError(f"{key} is '{name}'; expected one of {', '.join(cls)}")
-        return cls(name)
+        return cls(checks.choice(name, key, list(cls)))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,17 @@ def count(value: float, name: str, *, minimum: int = 0) -> float:
     if not value >= minimum or not math.isfinite(value) or value != int(value):
         raise ConfigError(f"{name} is {value}; expected a whole number of at least {minimum}")
     return value
+
+
+def choice(value: object, name: str, choices: Collection[str]) -> str:
+    """`value` itself, or `ConfigError` that lists what is allowed.
+
+    >>> choice("gdp", "family", ("any", "gdp"))
+    'gdp'
+    """
+    if value not in choices:
+        raise ConfigError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
+    return str(value)
 
 
 def frozen(array: Any, dtype: Any = None) -> NDArray[Any]:

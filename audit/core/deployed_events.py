@@ -82,8 +82,7 @@ class NoisyMax(ReleaseEvent):
 
     def __post_init__(self) -> None:
         checks.nonnegative(self.epsilon, "epsilon")
-        if self.noise not in get_args(Selection):
-            raise ConfigError(f"noise is {self.noise!r}; expected one of {', '.join(get_args(Selection))}")
+        checks.choice(self.noise, "noise", get_args(Selection))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

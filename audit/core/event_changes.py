@@ -27,8 +27,7 @@ class EventChange:
     is_factor: bool = False
 
     def __post_init__(self) -> None:
-        if self.quantity not in get_args(Quantity):
-            raise ConfigError(f"the quantity is '{self.quantity}'; expected one of {', '.join(get_args(Quantity))}")
+        checks.choice(self.quantity, "the quantity", get_args(Quantity))
         checks.nonnegative(self.value, self.quantity)
 
 

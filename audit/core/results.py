@@ -12,9 +12,9 @@ from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
+from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound, Outcome, Verdict
-from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game_results import GameResult
 from audit.core.rounding import down, up
@@ -258,8 +258,7 @@ class AuditReport:
         Raises:
             ConfigError: no such table.
         """
-        if table not in _ROWS:
-            raise ConfigError(f"table is {table!r}; expected one of {', '.join(_ROWS)}")
+        checks.choice(table, "table", _ROWS)
         columns, rows = _ROWS[table]
         return frame([dict(zip(columns, row, strict=True)) for row in rows(self.mechanisms)], columns)
 

@@ -209,13 +209,6 @@ def target_values(labels: Array, location: str) -> Array:
     return finite_inputs(labels.astype(np.float64), location)
 
 
-def choice(value: object, choices: tuple[str, ...], key: str) -> str:
-    """`value` itself, or `ConfigError` naming what is allowed."""
-    if value not in choices:
-        raise ConfigError(f"{key} is {value!r}; expected one of {', '.join(choices)}")
-    return str(value)
-
-
 def locate(root: str, path: str) -> Path:
     """The place that `root` and `path` name (an absolute `path` stands alone)."""
     for key, value in (("root", root), ("path", path)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.adaptive_clipping import Quantile
@@ -43,8 +44,7 @@ class Technique:
     quantile: Quantile = field(default_factory=Quantile)
 
     def __post_init__(self) -> None:
-        if self.clipping not in CLIPPINGS:
-            raise ConfigError(f"clipping is '{self.clipping}'; expected one of {', '.join(CLIPPINGS)}")
+        checks.choice(self.clipping, "clipping", CLIPPINGS)
         if self.copies < 1 or self.shift < 0:
             raise ConfigError(f"copies is {self.copies} and shift {self.shift}; expected at least 1 and 0")
         if not 0 <= self.averaging < 1:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from audit.core.errors import ConfigError
+from audit.core import checks
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.clipping import Clip, Rows, stacked_state
@@ -68,10 +68,8 @@ class ScheduleSettings:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise ConfigError(f"precision is '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
-        if self.compile not in COMPILE:
-            raise ConfigError(f"compile is '{self.compile}'; expected one of {', '.join(COMPILE)}")
+        checks.choice(self.precision, "precision", PRECISIONS)
+        checks.choice(self.compile, "compile", COMPILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,8 +59,7 @@ class Federated:
         checks.positive(self.clip_norm, "clip_norm")
         if self.clients < 1:
             raise ConfigError(f"clients is {self.clients}; expected at least 1")
-        if self.noise not in PLACES:
-            raise ConfigError(f"noise is '{self.noise}'; expected one of {', '.join(PLACES)}")
+        checks.choice(self.noise, "noise", PLACES)
         options = (self.noise_multiplier is not None) + (self.target_epsilon is not None)
         if options != (self.noise != "none"):
             expectation = "neither" if self.noise == "none" else "exactly one"

@@ -28,8 +28,7 @@ def rate_factor(schedule: str, warmup: int, step: int, steps: int) -> float:
 def check_common(learning_rate: float, weight_decay: float, schedule: str, warmup: int) -> None:
     """Raise `ConfigError` where a value that all optimisers take is out of range."""
     checks.positive(learning_rate, "optimizer.learning_rate")
-    if schedule not in SCHEDULES:
-        raise ConfigError(f"optimizer.schedule is '{schedule}'; expected one of {', '.join(SCHEDULES)}")
+    checks.choice(schedule, "optimizer.schedule", SCHEDULES)
     if warmup < 0:
         raise ConfigError(f"optimizer.warmup is {warmup}; expected a number of steps of at least 0")
     checks.nonnegative(weight_decay, "optimizer.weight_decay")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
@@ -47,8 +48,7 @@ class FederatedTrainer:
 
     def __post_init__(self) -> None:
         self._plan()
-        if self.split not in SPLITS:
-            raise ConfigError(f"split is '{self.split}'; expected one of {', '.join(SPLITS)}")
+        checks.choice(self.split, "split", SPLITS)
         for name in ("clients", "slots", "example_cap"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from audit import plugins
+from audit.core import checks
 from audit.core.data import Array, Dataset, Vocabulary
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private
@@ -52,8 +53,7 @@ class LanguageModelTrainer:
         self._adapter()
         if self.micro_batch < 1:
             raise ConfigError(f"language_model.micro_batch is {self.micro_batch}; expected at least 1")
-        if self.precision not in PRECISIONS:
-            raise ConfigError(f"language_model.precision is '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
+        checks.choice(self.precision, "language_model.precision", PRECISIONS)
 
     def _adapter(self) -> Adapter | None:
         if self.adapter is None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from audit.accounting.accountants import _as_it_is
+from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import fold
 from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated
 from audit.core.protocols import Side
@@ -36,8 +37,7 @@ class PrvAccountant:
     error: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.side not in _SIDES:
-            raise ConfigError(f"side is {self.side!r}; expected one of {', '.join(_SIDES)}")
+        checks.choice(self.side, "side", _SIDES)
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The library's epsilon at `delta`.

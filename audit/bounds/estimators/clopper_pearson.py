@@ -39,8 +39,7 @@ class ClopperPearson:
     ratio: float = 3.0
 
     def __post_init__(self) -> None:
-        if self.threshold_by not in CHOICES:
-            raise ConfigError(f"threshold_by is '{self.threshold_by}'; expected one of {', '.join(CHOICES)}")
+        checks.choice(self.threshold_by, "threshold_by", CHOICES)
         if not 1 < self.ratio < float("inf"):
             raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
 

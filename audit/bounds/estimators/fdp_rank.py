@@ -46,8 +46,7 @@ class FdpRank:
     ratio: float = 3.0
 
     def __post_init__(self) -> None:
-        if self.statistic not in STATISTICS:
-            raise ConfigError(f"statistic is '{self.statistic}'; expected one of {', '.join(STATISTICS)}")
+        checks.choice(self.statistic, "statistic", STATISTICS)
         if not 1 < self.ratio < math.inf:
             raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
 

@@ -39,8 +39,7 @@ class Gaussian:
     statistic: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.statistic not in STATISTICS:
-            raise ConfigError(f"statistic is '{self.statistic}'; expected one of {', '.join(STATISTICS)}")
+        checks.choice(self.statistic, "statistic", STATISTICS)
 
     @property
     def assumes(self) -> frozenset[Assumption]:

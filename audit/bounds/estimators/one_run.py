@@ -40,8 +40,7 @@ class OneRun:
     calibration: str = "joint"
 
     def __post_init__(self) -> None:
-        if self.calibration not in CALIBRATIONS:
-            raise ConfigError(f"calibration is '{self.calibration}'; expected one of {', '.join(CALIBRATIONS)}")
+        checks.choice(self.calibration, "calibration", CALIBRATIONS)
         object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
         if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
             raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")

@@ -43,8 +43,7 @@ class OneRunFdp:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
-        if self.family not in FAMILIES:
-            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        checks.choice(self.family, "family", FAMILIES)
         if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
             raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
 

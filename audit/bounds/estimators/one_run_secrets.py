@@ -39,8 +39,7 @@ class OneRunSecrets:
     conversion: str = "none"
 
     def __post_init__(self) -> None:
-        if self.conversion not in CONVERSIONS:
-            raise ConfigError(f"conversion is '{self.conversion}'; expected one of {', '.join(CONVERSIONS)}")
+        checks.choice(self.conversion, "conversion", CONVERSIONS)
         object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
         if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
             raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")

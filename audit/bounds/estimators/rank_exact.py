@@ -37,8 +37,7 @@ class RankExact:
     ratio: float = 3.0
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
-            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        checks.choice(self.family, "family", FAMILIES)
         if not 1 < self.ratio < float("inf"):
             raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.errors import ConfigError, DataError
+from audit.core.errors import DataError
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -44,8 +44,7 @@ class Reconstruction:
     family: str = "any"
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
-            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        checks.choice(self.family, "family", FAMILIES)
 
     @property
     def assumes(self) -> frozenset[Assumption]:

@@ -13,7 +13,7 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
 from audit.core.data import Array
-from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.errors import UnsupportedMechanism
 from audit.core.evidence import Evidence, Stake
 from audit.core.game import Assumption
 from audit.core.protocols import Pairs
@@ -47,8 +47,7 @@ class Sequential:
     family: str = "any"
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
-            raise ConfigError(f"family is '{self.family}'; expected one of {', '.join(FAMILIES)}")
+        checks.choice(self.family, "family", FAMILIES)
 
     @property
     def assumes(self) -> frozenset[Assumption]:

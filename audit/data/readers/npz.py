@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data import typed
@@ -16,7 +17,6 @@ from audit.data.source import (
     PIXELS,
     Part,
     Source,
-    choice,
     class_labels,
     combined_sha256,
     finite_inputs,
@@ -52,7 +52,7 @@ class Npz:
 
     def read(self) -> Source:
         """The part or both parts."""
-        regression = choice(self.task, ("classification", "regression"), "data.task") == "regression"
+        regression = checks.choice(self.task, "data.task", ("classification", "regression")) == "regression"
         names = [self.path] if self.test_path is None else [self.path, self.test_path]
         read, parts, images = [], [], []
         for name in names:

@@ -21,7 +21,6 @@ from audit.data.source import (
     Part,
     Scaling,
     Source,
-    choice,
     combined_sha256,
     locate,
     read_bytes,
@@ -82,7 +81,7 @@ class Table:
 
     def read(self) -> Source:
         """The table or both tables, encoded but not yet scaled."""
-        choice(self.task, ("classification", "regression"), "data.task")
+        checks.choice(self.task, "data.task", ("classification", "regression"))
         frames, read = [], []
         second = self.skip_rows if self.test_skip_rows is None else self.test_skip_rows
         for name, skip in ((self.path, self.skip_rows), (self.test_path, second)):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from audit.core import checks
 from audit.core.data import Vocabulary
 from audit.core.errors import ConfigError, DataError
 from audit.data import text_files, tokens, typed
-from audit.data.source import NO_SCALING, Part, Source, choice, combined_sha256, locate
+from audit.data.source import NO_SCALING, Part, Source, combined_sha256, locate
 
 CUTS = ("head", "windows")
 
@@ -42,7 +43,7 @@ class Text:
     def __post_init__(self) -> None:
         typed.text(path=self.path, root=self.root, cut=self.cut, tokenizer=self.tokenizer)
         typed.optional_text(test_path=self.test_path)
-        choice(self.cut, CUTS, "data.cut")
+        checks.choice(self.cut, "data.cut", CUTS)
         for key, low, high in (("length", 2, 1 << 20), ("unused_tokens", 0, 1 << 20)):
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
