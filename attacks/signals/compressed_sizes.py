@@ -29,10 +29,12 @@ class CompressedSizes:
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)`; None for canaries that are no texts."""
         records = texts_of(canaries)
-        if records is None:
-            return None
-        sizes = [float(len(zlib.compress(_bytes(row[row >= 0]), 9))) for row in records.inputs.astype(np.int64)]
-        return np.broadcast_to(np.array(sizes, dtype=np.float32), (len(models), len(sizes))).copy()
+        return None if records is None else np.tile(_sizes(records.inputs.astype(np.int64)), (len(models), 1))
+
+
+def _sizes(texts: Array) -> Array:
+    sizes = [float(len(zlib.compress(_bytes(tokens[tokens >= 0]), 9))) for tokens in texts]
+    return np.array(sizes, dtype=np.float32)
 
 
 def _bytes(tokens: Array) -> bytes:

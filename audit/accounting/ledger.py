@@ -6,7 +6,6 @@ is a value; recording gives a new one, and refuses what would exceed the budget.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -206,15 +205,4 @@ def summary(ledger: Ledger) -> BudgetLedger:
             )
             for release, epsilon in zip(releases, epsilons, strict=True)
         ),
-    )
-
-
-def report_line(ledger: Ledger, accountant: Accountant) -> str:
-    """The state of the ledger in one sentence."""
-    claim = ledger.total_claim(accountant) if ledger.releases else None
-    epsilon = 0.0 if claim is None else claim.epsilon
-    share = "all" if math.isinf(epsilon) else f"{100 * epsilon / ledger.budget_epsilon:.1f} %"
-    return (
-        f"{len(ledger.releases)} release(s) cost epsilon {epsilon:.4g} of {ledger.budget_epsilon:g} at delta {ledger.delta:g} "
-        f"under {ledger.adjacency} ({share} of the budget)"
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from audit.core.adjacency import Adjacency
 from audit.core.protocols import Side
-from audit.core.tables import Table
+from audit.core.tables import Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,26 +32,6 @@ class EpsilonRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Epsilons:
-    """What several accountants state of one mechanism, beside the bracket in which its true epsilon was proved to lie.
-
-    Attributes:
-        lower, upper: ends of the bracket; 0 and infinity where nothing is proved, for the reason in `doubt`.
-    """
-
-    rows: Table[EpsilonRow]
-    lower: float
-    upper: float
-    delta: float
-    adjacency: Adjacency
-    doubt: str = ""
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row each accountant."""
-        return self.rows.to_pandas()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaRow:
     """The delta that one accountant states at an epsilon; None where it does not cover the mechanism."""
 
@@ -62,19 +42,36 @@ class DeltaRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deltas:
-    """What several accountants state of one mechanism at an epsilon, beside the bracket in which its true delta lies."""
+class Costs(Generic[Row]):
+    """A row for each accountant asked about one mechanism, beside the bracket in which the truth was proved to lie.
 
-    rows: Table[DeltaRow]
+    Attributes:
+        lower, upper: ends of the bracket; nothing is proved at 0 and infinity (of deltas 1), for the reason in `doubt`.
+    """
+
+    rows: Table[Row]
     lower: float
     upper: float
-    epsilon: float
     adjacency: Adjacency
     doubt: str = ""
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a data frame with a row each accountant."""
         return self.rows.to_pandas()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epsilons(Costs[EpsilonRow]):
+    """What several accountants state of one mechanism at a delta, beside the bracket on its true epsilon."""
+
+    delta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deltas(Costs[DeltaRow]):
+    """What several accountants state of one mechanism at an epsilon, beside the bracket on its true delta."""
+
+    epsilon: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

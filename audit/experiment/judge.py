@@ -13,7 +13,7 @@ from audit.core.results import Check, MechanismResult, Metric, Status, Trajector
 from audit.experiment.game import GameOutcome
 from audit.experiment.hypothesis import StatedClaims
 
-OF_A_SPLIT = "membership was decided by a data split, not by recorded coins, so no epsilon can be proven or refuted"
+SPLIT_REASON = "membership was decided by a data split, not by recorded coins, so no epsilon can be proven or refuted"
 SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
 
 
@@ -51,7 +51,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
         for claim in training.stated_claims.claims
     )
     by_coins = any(game.result.game.inclusion is Inclusion.COINS for game in games)
-    reason = training.doubt or ("" if by_coins else OF_A_SPLIT)
+    reason = training.doubt or ("" if by_coins else SPLIT_REASON)
     verdicts = tuple(replace(verdict, reason=reason) for verdict in verdicts) if reason else verdicts
     return MechanismResult(
         name=training.name,
