@@ -189,6 +189,27 @@ def pass_finding(check: str, message: str, measurement: float | None = None, cla
     return Finding(check=check, status=PropertyStatus.PASSED, message=message, measured=measurement, claimed=claim)
 
 
+def failure(
+    check: str,
+    message: str,
+    *,
+    fix: str,
+    witness: Witness | None,
+    measurement: float | None = None,
+    claim: float | None = None,
+) -> Finding:
+    """Return the finding of a property that the witness refutes."""
+    return Finding(
+        check=check,
+        status=PropertyStatus.FAILED,
+        message=message,
+        measured=measurement,
+        claimed=claim,
+        fix=fix,
+        witness=witness,
+    )
+
+
 def gap(check: str, message: str) -> Finding:
     """Return the finding of a property that could not be tested."""
     return Finding(check=check, status=PropertyStatus.GAP, message=message)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench, gap, norm, pass_finding
-from audit.step_checks.findings import Finding, PropertyStatus, Witness
+from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench, failure, gap, norm, pass_finding
+from audit.step_checks.findings import Finding
 from audit.step_checks.steps import Tensors
 
 TOLERANCE = 1e-2
@@ -58,7 +58,7 @@ def _additive(bench: Bench) -> Finding:
     )
     if worst <= tolerance:
         return pass_finding("sum.additive", message, worst, 0.0)
-    return _failure("sum.additive", message, worst, FIX, witness)
+    return failure("sum.additive", message, fix=FIX, witness=witness, measurement=worst, claim=0.0)
 
 
 def _rest(total: Tensors, release: Tensors, alone: Tensors) -> Tensors:
@@ -78,13 +78,7 @@ def _divisor(bench: Bench) -> Finding:
         return pass_finding(check, message, error, 0.0)
     fix = "divide the noisy sum once by the divisor that the step is given, never by the realised batch size"
     witness = bench.witness(batch, None, twice)
-    return _failure(check, message, error, fix, witness)
-
-
-def _failure(check: str, message: str, error: float, fix: str, witness: Witness | None) -> Finding:
-    return Finding(
-        check=check, status=PropertyStatus.FAILED, message=message, measured=error, claimed=0.0, fix=fix, witness=witness
-    )
+    return failure(check, message, fix=fix, witness=witness, measurement=error, claim=0.0)
 
 
 PLUGIN = Additivity

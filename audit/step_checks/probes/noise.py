@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from audit.stats import noise_tests
 from audit.step_checks.batches import Batch, rows
-from audit.step_checks.bench import Bench, gap, pass_finding
-from audit.step_checks.findings import Finding, PropertyStatus, Witness
+from audit.step_checks.bench import Bench, failure, gap, pass_finding
+from audit.step_checks.findings import Finding
 from audit.step_checks.steps import Setting
 
 SIGNIFICANCE = 1e-9
@@ -92,7 +92,7 @@ def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) ->
         return pass_finding("noise.variance", f"Least likely tensor: {message[0].lower()}{message[1:]}", ratio, 1.0)
     check = "noise.missing" if ratio < 1e-3 else "noise.variance"
     fix = "add N(0, (sigma C)^2) once to every coordinate of the clipped sum, also of an empty batch, then divide once"
-    return _failure(check, message, fix, witness, ratio)
+    return failure(check, message, fix=fix, witness=witness, measurement=ratio, claim=1.0)
 
 
 def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
@@ -101,17 +101,19 @@ def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> 
         for name, values in noise.items():
             if np.array_equal(values[0], values[1]):
                 message = f"Two calls with different seeds have the same noise in tensor '{name}' ({batch_name})"
-                return _failure(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
+                return failure(check, message, fix=fix, witness=bench.witness(batch, None, setting, bench.seed + 1000))
     setting, batch_name, batch, noise = samples[0]
     for (first, first_noise), (second, right) in itertools.combinations(noise.items(), 2):
         width = min(first_noise.shape[1], right.shape[1])
         tail = noise_tests.correlation_tail(first_noise[:, :width].ravel(), right[:, :width].ravel())
         if tail < SIGNIFICANCE:
             message = f"The noise of tensors '{first}' and '{second}' is correlated"
-            return _failure(check, message, fix, bench.witness(batch, None, setting, bench.seed + 1000))
+            return failure(check, message, fix=fix, witness=bench.witness(batch, None, setting, bench.seed + 1000))
     joint = np.concatenate(list(noise.values()), axis=1)
     if min(noise_tests.correlation_tail(joint[i], joint[i + 1]) for i in range(len(joint) - 1)) < SIGNIFICANCE:
-        return _failure(check, "The noise of consecutive calls is correlated", fix, bench.witness(batch, None, setting))
+        return failure(
+            check, "The noise of consecutive calls is correlated", fix=fix, witness=bench.witness(batch, None, setting)
+        )
     return pass_finding(check, "Noise differs between calls and between tensors")
 
 
@@ -125,7 +127,7 @@ def _law(bench: Bench, setting: Setting, noise: Noise) -> Finding:
     if min(shape, extreme) >= SIGNIFICANCE:
         return pass_finding("noise.law", message)
     fix = "draw normal noise; bounded or truncated noise has no (epsilon, delta) by this accounting"
-    return _failure("noise.law", message, fix, bench.witness(rows(bench.sample, slice(0, 1)), None, setting))
+    return failure("noise.law", message, fix=fix, witness=bench.witness(rows(bench.sample, slice(0, 1)), None, setting))
 
 
 def _resolution(noise: Noise) -> Finding:
@@ -134,15 +136,8 @@ def _resolution(noise: Noise) -> Finding:
         bits = noise_tests.lattice_bits(values.ravel())
         if bits is not None and np.unique(values).size > 1:
             message = f"The noise of tensor '{name}' lies on a grid of {bits} significant bits: it was drawn in half precision"
-            return _failure(check, message, "draw noise in float32 or wider and add it before rounding", None)
+            return failure(check, message, fix="draw noise in float32 or wider and add it before rounding", witness=None)
     return pass_finding(check, "No tensor's noise lies on the grid of a half-precision format")
-
-
-def _failure(check: str, message: str, fix: str, witness: Witness | None, ratio: float | None = None) -> Finding:
-    claim = None if ratio is None else 1.0
-    return Finding(
-        check=check, status=PropertyStatus.FAILED, message=message, measured=ratio, claimed=claim, fix=fix, witness=witness
-    )
 
 
 PLUGIN = NoiseLaw

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join
-from audit.step_checks.bench import UNREPEATABLE, Bench, distance, gap, pass_finding
-from audit.step_checks.findings import Finding, PropertyStatus, Witness
+from audit.step_checks.bench import UNREPEATABLE, Bench, distance, failure, gap, pass_finding
+from audit.step_checks.findings import Finding, Witness
 from audit.step_checks.steps import Setting, Tensors
 
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
@@ -43,8 +43,8 @@ class Sensitivity:
         for setting in settings:
             add_worst, replace_worst = _neighbours(bench, setting, add_worst, replace_worst)
         return [
-            _judge("clip.add", "Adding one record", add_worst),
-            _judge("clip.replace", "Replacing one record", replace_worst),
+            _of_neighbours("clip.add", "Adding one record", add_worst),
+            _of_neighbours("clip.replace", "Replacing one record", replace_worst),
             _non_finite(bench, settings),
             _reach(bench),
         ]
@@ -70,23 +70,15 @@ def _neighbours(bench: Bench, setting: Setting, add_worst: _Worst, replace_worst
     return add_worst, replace_worst
 
 
-def _judge(check: str, action: str, worst: _Worst) -> Finding:
+def _of_neighbours(check: str, action: str, worst: _Worst) -> Finding:
     message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.location})"
+    return _judge(check, message, worst, FIX)
+
+
+def _judge(check: str, message: str, worst: _Worst, fix: str) -> Finding:
     if worst.ratio <= 1:
         return pass_finding(check, message, worst.distance, worst.allowed)
-    return _failure(check, message, worst, FIX)
-
-
-def _failure(check: str, message: str, worst: _Worst, fix: str) -> Finding:
-    return Finding(
-        check=check,
-        status=PropertyStatus.FAILED,
-        message=message,
-        measured=worst.distance,
-        claimed=worst.allowed,
-        fix=fix,
-        witness=worst.witness,
-    )
+    return failure(check, message, fix=fix, witness=worst.witness, measurement=worst.distance, claim=worst.allowed)
 
 
 def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
@@ -104,9 +96,7 @@ def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
     message = (
         f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.location or 'nowhere'})"
     )
-    if worst.ratio <= 1:
-        return pass_finding(check, message, worst.distance, worst.allowed)
-    return _failure(check, message, worst, FIX_NON_FINITE)
+    return _judge(check, message, worst, FIX_NON_FINITE)
 
 
 def _reach(bench: Bench) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import Bench, norm, pass_finding
+from audit.step_checks.bench import Bench, failure, norm, pass_finding
 from audit.step_checks.findings import Finding, PropertyStatus
 
 
@@ -42,22 +42,20 @@ def _empty(bench: Bench) -> Finding:
     check = "step.empty"
     fix = "release noise alone for an empty batch: Poisson sampling draws one with probability (1 - q)^n"
     if bench.empty_error:
-        message = f"An empty batch is refused: {bench.empty_error}"
-        return Finding(check=check, status=PropertyStatus.FAILED, message=message, fix=fix, witness=None)
+        return failure(check, f"An empty batch is refused: {bench.empty_error}", fix=fix, witness=None)
     setting = bench.quiet()
     if not bench.adjusts("noise_multiplier"):
         return pass_finding(check, "An empty batch is accepted; its noise is tested with the noise")
     distance = norm(bench.release(bench.empty, setting))
     if distance <= bench.tolerance(setting, bench.empty):
         return pass_finding(check, "An empty batch releases nothing but noise", distance, 0.0)
-    return Finding(
-        check=check,
-        status=PropertyStatus.FAILED,
-        message=f"An empty batch releases {distance:.3g} without noise",
-        measured=distance,
-        claimed=0.0,
+    return failure(
+        check,
+        f"An empty batch releases {distance:.3g} without noise",
         fix="no weight decay, momentum or data-free term may enter the released sum",
         witness=bench.witness(bench.empty, None, setting),
+        measurement=distance,
+        claim=0.0,
     )
 
 
