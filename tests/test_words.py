@@ -210,7 +210,6 @@ SHARED = {
     "Section": "a part of a report page",
     "Table": "rows that users get, and the block of a page that prints such rows",
     "Verdict": "the outcome of a claim, and the block of a page that prints it",
-    "Representations": "a protocol, and the tensors that implement it",
     "TextModels": "a protocol, and the models that implement it",
 }
 

@@ -9,7 +9,8 @@ from attacks.signals.gradient_norms import GradientNorms
 from attacks.signals.last_gradient_norms import LastGradientNorms
 from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.protocols import Needs, Signal
+from audit.core.models import Signal
+from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import membership

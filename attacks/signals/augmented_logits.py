@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.signals import _image_views
 from audit.core.data import Array, Canaries
-from audit.core.protocols import Models
+from audit.core.models import Models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.signals._hop_skip_jump import boundary_distances
 from audit.core.data import Array, Canaries, Records
-from audit.core.protocols import Models, OpenModels
+from audit.core.models import Models, OpenModels
 from audit.core.seeds import Seed
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.signals._texts import texts_of
 from audit.core.data import Array, Canaries, Records
-from audit.core.protocols import TextModels
+from audit.core.models import TextModels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.core.data import Array, Canaries
-from audit.core.protocols import Models
+from audit.core.models import Models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

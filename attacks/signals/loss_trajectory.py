@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.data import Array, Canaries
-from audit.core.protocols import OpenModels
+from audit.core.models import OpenModels
 from audit.stats.scoring import signals
 
 

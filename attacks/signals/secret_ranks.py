@@ -9,7 +9,7 @@ import numpy as np
 from attacks.signals._texts import texts_of
 from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError
-from audit.core.protocols import TextModels
+from audit.core.models import TextModels
 from audit.core.seeds import Seed
 
 _PART = 4096  # texts that a model is asked about at once

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attacks.signals._texts import LONGEST, texts_of
 from audit.core.data import Array, Canaries
-from audit.core.protocols import TextModels
+from audit.core.models import TextModels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

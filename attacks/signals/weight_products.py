@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.core.data import Array, Canaries
-from audit.core.protocols import OpenModels
+from audit.core.models import OpenModels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

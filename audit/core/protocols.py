@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence
 from audit.core.game import Assumption
 from audit.core.game_results import GameResult
+from audit.core.models import Signal, Subject
 from audit.core.observers import Observer
 from audit.core.results import AuditReport, Check, MechanismResult
 from audit.core.seeds import Seed
@@ -49,118 +50,6 @@ class CanaryMaker(Protocol):
     """Makes `count` canaries from the pool. `parameters` is the number of trainable parameters of the model."""
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries: ...
-
-
-class Subject(Protocol):
-    """N trained things that can be asked: trained here, brought by somebody, or known by their recorded outputs alone.
-
-    Attributes:
-        released: what they show (`audit.core.access`).
-        weights: parameter name to `(N, ...)`, which a run keeps; empty where nobody knows them.
-        executed: what their trainer measured of itself; None where somebody else trained them.
-    """
-
-    @property
-    def released(self) -> frozenset[str]: ...
-
-    @property
-    def weights(self) -> Mapping[str, Array]: ...
-
-    @property
-    def executed(self) -> Executed | None: ...
-
-    def __len__(self) -> int: ...
-
-    def outputs(self, inputs: Array) -> Array:
-        """`(N, n, classes)` for `n` records."""
-
-    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
-        """Signals of the canaries, by their keys, each with a leading axis of models; without those that they lack."""
-
-
-class Models(Protocol):
-    """N trained models of one architecture that give their outputs."""
-
-    def __len__(self) -> int: ...
-
-    def outputs(self, inputs: Array) -> Array:
-        """`(N, n, classes)` for `n` records."""
-
-
-class OpenModels(Models, Protocol):
-    """Models whose weights are known, and what was released while they were trained."""
-
-    def alone(self, model: int) -> OpenModels:
-        """One of them."""
-
-    def checkpoints(self) -> Sequence[Models]:
-        """The models as they were after some steps, the last included; empty where nobody kept them."""
-
-    def gradient_norms(self, records: Records) -> Array:
-        """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
-
-    def representations(self, records: Records) -> Representations | None:
-        """Return what the last linear layer makes of the records; None where the outputs come from none."""
-
-    def step_products(self) -> Array | None:
-        """`(N, m, steps)` inner products of each noisy sum with gradient canaries, where they were recorded."""
-
-    def round_products(self, source: str) -> Array:
-        """`(N, m, rounds)` inner products of canary clients with what a party of a federated training saw in each round.
-
-        Raises:
-            ObservationError: the trainer recorded none.
-        """
-
-    def weight_products(self, canaries: Canaries) -> Array | None:
-        """`(N, m)` inner products of first minus last weights with gradient canaries, where the first ones are known."""
-
-
-class TextModels(Models, Protocol):
-    """N language models; their `outputs` are the log-probabilities of a text's own tokens, `(N, n, T)`."""
-
-    def initial(self) -> TextModels:
-        """The models as they were before the first step."""
-
-    def token_moments(self, inputs: Array) -> Array:
-        """`(N, n, T, 2)` mean and standard deviation of the log-probability over each token's distribution."""
-
-    def continuations(self, inputs: Array, starts: Array) -> Array:
-        """`(N, n, T)` the texts, from token `starts` `(n,)` on as the model continues them greedily."""
-
-
-class Representations(Protocol):
-    """What the last linear layer of N models makes of `m` records; see `audit.engine.observe`."""
-
-    @property
-    def hidden(self) -> Array: ...
-
-    @property
-    def class_distances(self) -> Array: ...
-
-    @property
-    def last_gradient_norms(self) -> Array: ...
-
-
-class Signal(Protocol):
-    """Something that is read off trained models about each canary. Hashable, as frozen dataclasses are.
-
-    `key` names it in a view; `source` is what has to be released to compute it (`audit.core.access`).
-    """
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def source(self) -> str: ...
-
-    def __hash__(self) -> int: ...
-
-    def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
-
-    def read(self, models: Any, canaries: Canaries) -> Array | None:
-        """`(N, m, ...)`, or None where the models have no such thing; `OpenModels` where the source is more than outputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import nn
 
 from audit.core.data import Canaries, Records
 from audit.core.errors import DataError, ObservationError
+from audit.core.models import Representations
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Rows
 from audit.engine.device import find_device
@@ -25,23 +25,7 @@ from audit.stats.scoring.representation import class_distances
 
 _MOST_NUMBERS = 1 << 23
 _COLUMNS = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Representations:
-    """What the last linear layer of N models makes of `m` records.
-
-    Attributes:
-        hidden: `(N, m, d)` float32 inputs of that layer. Where they are wider than 256 numbers, their image under one random
-            map to 256 that is the same for all models; it keeps lengths and distances within some 4 % (one standard deviation).
-        class_distances: `(N, m)` float32 distances of `hidden` to the mean of the other records of the class.
-        last_gradient_norms: `(N, m)` float32 l2 norms of the loss gradient in that layer's weight and bias, of the
-            unmapped inputs.
-    """
-
-    hidden: NDArray[np.float32]
-    class_distances: NDArray[np.float32]
-    last_gradient_norms: NDArray[np.float32]
+"""Numbers that are kept of wider layers: a random map keeps lengths and distances within some 4 % (one standard deviation)."""
 
 
 class EnsembleReader:

@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ObservationError
-from audit.core.protocols import Signal
+from audit.core.models import Representations, Signal
 from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.engine import observe
 
@@ -27,7 +27,7 @@ class Ensemble:
         self._job, self.models = job, models
         probe = job.dataset.test.inputs[:2]
         self._reader = observe.EnsembleReader(job.model, models.weights, probe, job.dataset.classes, device=job.device)
-        self._inside: tuple[Records, observe.Representations | None] | None = None
+        self._inside: tuple[Records, Representations | None] | None = None
 
     @property
     def released(self) -> frozenset[str]:
@@ -80,7 +80,7 @@ class Ensemble:
         """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
         return self._reader.gradient_norms(records)
 
-    def representations(self, records: Records) -> observe.Representations | None:
+    def representations(self, records: Records) -> Representations | None:
         """Return what enters and leaves the last linear layer, computed once for all signals that read it; None without one."""
         if self._inside is None or self._inside[0] is not records:
             self._inside = (records, self._reader.representations(records))

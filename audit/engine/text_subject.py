@@ -11,7 +11,7 @@ from torch import Tensor
 
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ObservationError
-from audit.core.protocols import Representations, Signal
+from audit.core.models import Representations, Signal
 from audit.core.training import Executed
 from audit.engine.text_model import TextModel, weights_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError, DataError
-from audit.core.protocols import Signal, Subject
+from audit.core.models import Signal, Subject
 from audit.core.training import Executed
 
 _FEWEST = float(np.finfo(np.float32).tiny)

@@ -13,7 +13,8 @@ import numpy as np
 
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
-from audit.core.protocols import Signal, Trainer
+from audit.core.models import Signal
+from audit.core.protocols import Trainer
 from audit.core.training import Progress, TrainingJob
 from audit.core.version import __version__
 from audit.execution import code

@@ -12,7 +12,8 @@ from audit.core import event_reading
 from audit.core.access import ROUNDS, Access
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
-from audit.core.protocols import ModelMaker, Signal
+from audit.core.models import Representations, Signal
+from audit.core.protocols import ModelMaker
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.experiment.attack import score
@@ -240,13 +241,17 @@ class _Repeating:
         """`(N, n)`."""
         return _repeated(self.ensemble.gradient_norms(_first(records)), records.inputs)
 
-    def representations(self, records: Records) -> _Inside | None:
+    def representations(self, records: Records) -> Representations | None:
         """Return what the last linear layer makes of the records."""
         inside = self.ensemble.representations(_first(records))
         if inside is None:
             return None
-        parts = (inside.hidden, inside.class_distances, inside.last_gradient_norms)
-        return _Inside(*(part[:, _repeat(len(records))] for part in parts))
+        rows = _repeat(len(records))
+        return Representations(
+            hidden=inside.hidden[:, rows],
+            class_distances=inside.class_distances[:, rows],
+            last_gradient_norms=inside.last_gradient_norms[:, rows],
+        )
 
     def step_products(self) -> Array | None:
         """`(N, m, steps)`, all zero."""
@@ -260,15 +265,6 @@ class _Repeating:
         """`(N, m)`, all zero."""
         products: Array | None = self.ensemble.weight_products(canaries)
         return products
-
-
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """What the last linear layer makes of records; see `audit.core.protocols.Representations`."""
-
-    hidden: Array
-    class_distances: Array
-    last_gradient_norms: Array
 
 
 def _first(records: Records) -> Records:

@@ -12,17 +12,8 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.events import Event
-from audit.core.protocols import (
-    Accountant,
-    Attack,
-    AttackClass,
-    CanaryMaker,
-    Estimator,
-    ExecutionCheck,
-    Executor,
-    Signal,
-    Trainer,
-)
+from audit.core.models import Signal
+from audit.core.protocols import Accountant, Attack, AttackClass, CanaryMaker, Estimator, ExecutionCheck, Executor, Trainer
 from audit.core.seeds import Seed
 from audit.experiment.naming import RecordKey, new_key
 

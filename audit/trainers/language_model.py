@@ -14,7 +14,7 @@ from audit.core import checks
 from audit.core.data import Array, Dataset, Vocabulary
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private
-from audit.core.protocols import Subject
+from audit.core.models import Subject
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.device import find_device, one_precision

@@ -12,7 +12,7 @@ from audit import plugins
 from audit.core.access import ACCESS_BY_NAME, Access
 from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
-from audit.core.protocols import Signal
+from audit.core.models import Signal
 from audit.core.views import View
 from audit.engine.ensemble import train
 from audit.engine.subject import Ensemble

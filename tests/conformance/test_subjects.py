@@ -11,7 +11,7 @@ from attacks.signals.losses import Losses
 from audit import plugins
 from audit.core.data import Canaries, Records
 from audit.core.events import dp_sgd, sgd
-from audit.core.protocols import Subject
+from audit.core.models import Subject
 from audit.experiment.brought import RecordedOutputs
 from tests.engine import cases
 

@@ -15,7 +15,8 @@ from audit.config.read import load
 from audit.core.access import Access
 from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError
-from audit.core.protocols import Models, Needs
+from audit.core.models import Models
+from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store

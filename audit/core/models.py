@@ -1,0 +1,124 @@
+"""Trained models, and the signals that are read off them, wherever the models come from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from audit.core.data import Array, Canaries, Records
+from audit.core.training import Executed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Representations:
+    """What the last linear layer of N models makes of `m` records.
+
+    Attributes:
+        hidden: `(N, m, d)` inputs of that layer, or their image under one random map that is the same for all models.
+        class_distances: `(N, m)` distances of `hidden` to the mean of the other records of the class.
+        last_gradient_norms: `(N, m)` l2 norms of the loss gradient in that layer's weight and bias, of the unmapped inputs.
+    """
+
+    hidden: Array
+    class_distances: Array
+    last_gradient_norms: Array
+
+
+class Signal(Protocol):
+    """Something that is read off trained models about each canary. Hashable, as frozen dataclasses are.
+
+    `key` names it in a view; `source` is what has to be released to compute it (`audit.core.access`).
+    """
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    def __hash__(self) -> int: ...
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+
+    def read(self, models: Any, canaries: Canaries) -> Array | None:
+        """`(N, m, ...)`, or None where the models have no such thing; `OpenModels` where the source is more than outputs."""
+
+
+class Subject(Protocol):
+    """N trained things that can be asked: trained here, brought by somebody, or known by their recorded outputs alone.
+
+    Attributes:
+        released: what they show (`audit.core.access`).
+        weights: parameter name to `(N, ...)`, which a run keeps; empty where nobody knows them.
+        executed: what their trainer measured of itself; None where somebody else trained them.
+    """
+
+    @property
+    def released(self) -> frozenset[str]: ...
+
+    @property
+    def weights(self) -> Mapping[str, Array]: ...
+
+    @property
+    def executed(self) -> Executed | None: ...
+
+    def __len__(self) -> int: ...
+
+    def outputs(self, inputs: Array) -> Array:
+        """`(N, n, classes)` for `n` records."""
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
+        """Signals of the canaries, by their keys, each with a leading axis of models; without those that they lack."""
+
+
+class Models(Protocol):
+    """N trained models of one architecture that give their outputs."""
+
+    def __len__(self) -> int: ...
+
+    def outputs(self, inputs: Array) -> Array:
+        """`(N, n, classes)` for `n` records."""
+
+
+class OpenModels(Models, Protocol):
+    """Models whose weights are known, and what was released while they were trained."""
+
+    def alone(self, model: int) -> OpenModels:
+        """One of them."""
+
+    def checkpoints(self) -> Sequence[Models]:
+        """The models as they were after some steps, the last included; empty where nobody kept them."""
+
+    def gradient_norms(self, records: Records) -> Array:
+        """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
+
+    def representations(self, records: Records) -> Representations | None:
+        """Return what the last linear layer makes of the records; None where the outputs come from none."""
+
+    def step_products(self) -> Array | None:
+        """`(N, m, steps)` inner products of each noisy sum with gradient canaries, where they were recorded."""
+
+    def round_products(self, source: str) -> Array:
+        """`(N, m, rounds)` inner products of canary clients with what a party of a federated training saw in each round.
+
+        Raises:
+            ObservationError: the trainer recorded none.
+        """
+
+    def weight_products(self, canaries: Canaries) -> Array | None:
+        """`(N, m)` inner products of first minus last weights with gradient canaries, where the first ones are known."""
+
+
+class TextModels(Models, Protocol):
+    """N language models; their `outputs` are the log-probabilities of a text's own tokens, `(N, n, T)`."""
+
+    def initial(self) -> TextModels:
+        """The models as they were before the first step."""
+
+    def token_moments(self, inputs: Array) -> Array:
+        """`(N, n, T, 2)` mean and standard deviation of the log-probability over each token's distribution."""
+
+    def continuations(self, inputs: Array, starts: Array) -> Array:
+        """`(N, n, T)` the texts, from token `starts` `(n,)` on as the model continues them greedily."""
