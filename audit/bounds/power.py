@@ -146,10 +146,6 @@ class PowerQuery:
             seed=_of_estimator(draw),
         )
 
-    def power(self, epsilon: float) -> float:
-        """The share of simulated audits that refute the claim when the true epsilon is `epsilon`."""
-        return sum(self.catches_draw(epsilon, draw) for draw in range(self.question.draws)) / self.question.draws
-
     def catches(self, epsilon: float) -> bool:
         """True if the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
         draws, quota, misses = self.question.draws, self.question.quota, 0
@@ -168,11 +164,6 @@ def _of_scores(draw: int) -> Seed:
 
 def _of_estimator(draw: int) -> Seed:
     return Seed(0).child("plan estimator", draw % NULLS)
-
-
-def power_at(estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Event | None = None) -> float:
-    """The share of simulated audits that refute `question.claim` when the true epsilon is `epsilon`."""
-    return PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism).power(epsilon)
 
 
 def detectable(

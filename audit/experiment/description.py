@@ -13,13 +13,13 @@ from audit.core.views import Scores
 from audit.experiment import leave_one_out_summary, records
 from audit.experiment.observed import GameModels
 
-SPLIT_NOTE = "membership was decided by a data split, so no epsilon follows"
+SPLIT_REMARK = "membership was decided by a data split, so no epsilon follows"
 
 
 def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], confidence: float) -> GameResult:
     """Return the result with what the models show of records and groups, and of their own number."""
     insertion = models.insertion
-    split = () if insertion.planting.by_coins else (SPLIT_NOTE,)
+    split = () if insertion.planting.by_coins else (SPLIT_REMARK,)
     absences = records.absences(insertion.records) if models.are_classified and result.game.choices == 1 else ()
     complete = replace(
         result,

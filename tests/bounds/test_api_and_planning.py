@@ -19,6 +19,7 @@ from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from tests.bounds.powers import power_at
 
 DRAW = np.random.default_rng(0)
 MEMBERS, NONMEMBERS = DRAW.normal(2, 1, 300), DRAW.normal(0, 1, 300)
@@ -188,13 +189,13 @@ def test_power_grows_with_the_truth_and_the_ceiling_is_honest() -> None:
     estimator = plugins.build("audit.bounds.estimators", {"kind": "rank_exact"})
     question = power.Question(delta=1e-5, claim=0.5, draws=20)
     rules = game(runs=200)
-    powers = [power.power_at(estimator, rules, truth, question) for truth in (0.5, 3.0, 8.0)]
+    powers = [power_at(estimator, rules, truth, question) for truth in (0.5, 3.0, 8.0)]
     assert powers[0] <= 0.2 and powers[-1] == 1 and powers == sorted(powers)
     top = power.ceiling(estimator, rules, question)
     assert max(power.bounds_at(estimator, rules, 40.0, question)) <= top * 1.1
     found = power.detectable(estimator, rules, question)
-    assert power.power_at(estimator, rules, found, question) >= 0.8
-    assert power.power_at(estimator, rules, 0.6 * found, question) < 0.8
+    assert power_at(estimator, rules, found, question) >= 0.8
+    assert power_at(estimator, rules, 0.6 * found, question) < 0.8
 
 
 def test_a_claim_above_the_ceiling_is_out_of_reach() -> None:
@@ -209,7 +210,7 @@ def test_scores_needed_suffice_and_far_fewer_do_not() -> None:
     question = power.Question(delta=1e-5, claim=0.5, draws=20)
     needed = power.scores_needed(estimator, game(), 6.0, question)
     assert needed is not None and 20 < needed < 400
-    assert power.power_at(estimator, power.with_scores(game(), needed // 3), 6.0, question) < 0.8
+    assert power_at(estimator, power.with_scores(game(), needed // 3), 6.0, question) < 0.8
 
 
 def test_a_plan_leaves_out_what_the_game_does_not_grant() -> None:

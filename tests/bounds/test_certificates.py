@@ -18,6 +18,7 @@ from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.stats.bounds import binomial, thresholds
 from audit.stats.curves import tradeoff
+from tests.bounds.powers import power_at
 from tests.marks import slow
 
 
@@ -163,8 +164,8 @@ def test_what_is_caught_is_caught_with_the_chance_stated() -> None:
     (found,) = certificates.detectable(asked, (claim(1.0), claim(2.0), claim(0.1, delta=1e-6)))
     assert (found.estimator, found.claim, found.power, found.family) == ("rank_exact", 1.0, 0.8, None)
     question = power.Question(delta=1e-5, confidence=0.95, claim=1.0, draws=60)
-    assert power.power_at(asked.estimators[0], asked.game, found.epsilon, question) > 0.6
-    assert power.power_at(asked.estimators[0], asked.game, 0.6 * found.epsilon, question) < 0.6
+    assert power_at(asked.estimators[0], asked.game, found.epsilon, question) > 0.6
+    assert power_at(asked.estimators[0], asked.game, 0.6 * found.epsilon, question) < 0.6
     (free,) = certificates.detectable(asked)
     assert free.claim == 0.0 and free.epsilon < found.epsilon
 

@@ -26,19 +26,6 @@ class SurvivalBand:
     method: str
 
 
-def dkw_band(count: int, confidence: float) -> SurvivalBand:
-    """Limits of constant width.
-
-    Guarantee: contain the survival function of independent, identically distributed scores everywhere at once with
-        probability at least `confidence` (Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant).
-    References:
-        Massart 1990, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality".
-    """
-    width = math.sqrt(math.log(2 / (1 - fraction(confidence, "confidence"))) / (2 * count))
-    rate = np.arange(count + 1) / count
-    return SurvivalBand(lower=np.maximum(rate - width, 0), upper=np.minimum(rate + width, 1), method="DKW")
-
-
 @functools.lru_cache(maxsize=64)
 def survival_band(count: int, confidence: float) -> SurvivalBand:
     """The band of equal local levels (two-sided Berk-Jones) for `count` scores: relatively tight in both tails.

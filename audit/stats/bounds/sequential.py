@@ -181,15 +181,6 @@ def largest_refuted(wealth: Wealth, significance: float) -> int | None:
     return count - 1 if count else None
 
 
-def epsilon_refuted(wealth: Wealth, significance: float) -> float:
-    """The largest epsilon of the grid up to which every claim has been refuted at some time so far; 0 if none.
-
-    Guarantee: as `largest_refuted`.
-    """
-    index = largest_refuted(wealth, significance)
-    return 0.0 if index is None else float(wealth.against.epsilons[index])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BettingPath:
     """A whole game of betting, with the wealth after each group of trials.

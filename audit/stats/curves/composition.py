@@ -159,14 +159,3 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
             return max(tail.first, 0.0) if side > 0 else 0.0
         tilt /= 4
         log_aliased = min(log_aliased, _may_be_aliased(parts, tilt, guess, log_delta))
-
-
-def delta_at(parts: Sequence[Part], epsilon: float, side: int) -> float:
-    """Delta of the composition at `epsilon`, rounding pushed up (`side` 1) or down (`side` -1)."""
-    if sum(count for _, count in parts) == 0:
-        return 0.0
-    low, high = 1e-4, 1e7
-    while high > low * 1.02:
-        tilt = math.sqrt(low * high)
-        low, high = (tilt, high) if moments(parts, tilt)[1] < epsilon else (low, tilt)
-    return compose(parts, high, _LOG_NEGLIGIBLE - 10.0).delta(epsilon, side)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from audit.stats.curves import composition, discretise, tilting
 from audit.stats.curves.loss_pairs import Direction, LossPair, subsampled_gaussian
-from audit.stats.curves.tilting import Part
 
 Array = NDArray[np.float64]
 PairMaker = Callable[[Direction, float], LossPair]
@@ -52,46 +51,17 @@ def epsilon_bracket(
     >>> low <= 4.377178 <= high and high - low < 1e-3
     True
     """
-
-    def evaluate(parts: Sequence[Part], side: int) -> float:
-        return composition.epsilon_at(parts, delta, side)
-
-    return _bracket(steps, directions, tolerance, evaluate, math.log(delta))
-
-
-def delta_bracket(
-    steps: Steps, epsilon: float, *, directions: Sequence[Direction] = ADD_REMOVE, tolerance: float = 1e-3
-) -> tuple[float, float]:
-    """Lower and upper end of the true delta at `epsilon` of all steps composed, each step with its count.
-
-    Guarantee:
-        As for `epsilon_bracket`; deltas below 1e-200 are reported as 0 from below.
-    """
-
-    def evaluate(parts: Sequence[Part], side: int) -> float:
-        return composition.delta_at(parts, epsilon, side)
-
-    return _bracket(steps, directions, tolerance, evaluate, -460.0)
-
-
-def _bracket(
-    steps: Steps,
-    directions: Sequence[Direction],
-    tolerance: float,
-    evaluate: Callable[[Sequence[Part], int], float],
-    log_delta: float,
-) -> tuple[float, float]:
     positive = [(maker, count) for maker, count in steps if count > 0]
     total = sum(count for _, count in positive)
     if total == 0:
         return 0.0, 0.0
-    log_tail = max(log_delta - math.log(total) - _RESOLUTION_LIMIT, -700.0)
+    log_tail = max(math.log(delta) - math.log(total) - _RESOLUTION_LIMIT, -700.0)
     pairs = {way: [(maker(way, log_tail), count) for maker, count in positive] for way in directions}
     ends: Ends = dict.fromkeys(directions, (0.0, math.inf))
     density, refinements = _COARSEST, 0
     while refinements < _ROUNDS:
         try:
-            ends = _refine(ends, pairs, density, tolerance, evaluate)
+            ends = _refine(ends, pairs, density, tolerance, delta)
         except MemoryError:
             if refinements or density < _WIDEST:
                 break
@@ -117,25 +87,23 @@ def _refine(
     pairs: Mapping[Direction, Sequence[tuple[LossPair, int]]],
     density: float,
     tolerance: float,
-    evaluate: Callable[[Sequence[Part], int], float],
+    delta: float,
 ) -> Ends:
     """The ends of each direction on a grid of this density, where they are not close enough and may still be the worst."""
     floor, closer = _worst(ends)[0], dict(ends)
     for direction, (low, high) in ends.items():
         if high < floor or (math.isfinite(high) and high - low <= tolerance * high):
             continue
-        found_low, found_high = _both_sides(pairs[direction], density, evaluate)
-        closer[direction] = max(low, found_low), min(high, found_high)
+        lower, upper = _both_sides(pairs[direction], density, delta)
+        closer[direction] = max(low, lower), min(high, upper)
     return closer
 
 
-def _both_sides(
-    pairs: Sequence[tuple[LossPair, int]], density: float, evaluate: Callable[[Sequence[Part], int], float]
-) -> tuple[float, float]:
+def _both_sides(pairs: Sequence[tuple[LossPair, int]], density: float, delta: float) -> tuple[float, float]:
     step = grid_step(pairs, density)
     above = [(discretise.upper(pair, step), count) for pair, count in pairs]
     below = [(discretise.lower(pair, step), count) for pair, count in pairs]
-    return evaluate(below, -1), evaluate(above, 1)
+    return composition.epsilon_at(below, delta, -1), composition.epsilon_at(above, delta, 1)
 
 
 def without_replacement_bracket(

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
@@ -115,36 +114,6 @@ def _log_excess(order: float, noise: float, rate: float) -> float:
 
 def _log1p_exp(x: float) -> float:
     return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
-
-
-def subsampled_gaussian_exactly(order: float, noise: float, rate: float, *, digits: int = 40) -> Any:
-    """The same divergence to about `digits` digits as an mpmath number; any order above 1.
-
-    Whole orders by the exact binomial sum. Other orders by tanh-sinh quadrature over panels, repeated at double precision
-    until both agree.
-
-    Raises:
-        ArithmeticError: the two quadratures do not agree to ten digits.
-    """
-    with mpmath.workdps(digits + 15):
-        a, s, q = mpmath.mpf(order), mpmath.mpf(noise), mpmath.mpf(rate)
-        if float(order).is_integer():
-            whole = int(order)
-            total = mpmath.fsum(
-                mpmath.binomial(whole, k) * (1 - q) ** (whole - k) * q**k * mpmath.exp(mpmath.mpf(k * (k - 1)) / (2 * s * s))
-                for k in range(whole + 1)
-            )
-            return mpmath.log(total) / (a - 1)
-        cuts = [-16 * s + i * 2 * s for i in range(int((float(order) + 32 * noise) / (2 * noise)) + 2)]
-
-        def integrand(x: Any) -> Any:
-            ratio = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * s * s))
-            return mpmath.npdf(x, 0, s) * (ratio**a - 1 - a * (ratio - 1))
-
-        rough, fine = (mpmath.quad(integrand, cuts, maxdegree=degree) for degree in (6, 8))
-        if abs(rough - fine) > abs(fine) * mpmath.mpf(10) ** -10:
-            raise ArithmeticError(f"quadrature at order {order}, noise {noise}, rate {rate}: {rough} against {fine}")
-        return mpmath.log1p(fine) / (a - 1)
 
 
 def subsampled_laplace(order: float, scale: float, rate: float, *, direction: Literal["remove", "add"] = "remove") -> float:
