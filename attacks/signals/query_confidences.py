@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.data import Array, Canaries
-from audit.core.protocols import Models
+from audit.core.models import Models
 from audit.stats.scoring import signals
 
 MOST = 1 << 10  # queries of a canary, for the estimate of memory
