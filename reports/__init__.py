@@ -57,7 +57,7 @@ def _render(report: AuditReport, name: str, language: str) -> Mapping[str, bytes
     plugin = renderer(name)
     with speaking(language) as words:
         files = plugin.render(report)
-    if words.tag == ENGLISH or not getattr(plugin, "worded", False):
+    if words.tag == ENGLISH or not getattr(plugin, "has_words", False):
         return files
     paths = {path: Path(path) for path in files}
     return {f"{paths[name].with_suffix('')}-{words.tag}{paths[name].suffix}": content for name, content in files.items()}

@@ -43,15 +43,15 @@ def document(entries: Sequence[IndexRow], unreadable: Mapping[str, str], languag
     Args:
         unreadable: files that look like reports and could not be read, each with the reason.
     """
-    ordered = sorted(entries, key=lambda entry: (entry.report.created, entry.folder))
+    by_time = sorted(entries, key=lambda entry: (entry.report.created, entry.folder))
     with speaking(language):
-        rows = [row for entry in reversed(ordered) for row in _rows(entry)]
+        rows = [row for entry in reversed(by_time) for row in _rows(entry)]
         titles = ("date", "subject", "training", "claimed", "proven", "ceiling", "verdict", "policy", "release", "files")
-        first = f"{many('noun.audit', len(ordered))}{say('separator.sentences')}{say('index.read')}"
+        first = f"{many('noun.audit', len(by_time))}{say('separator.sentences')}{say('index.read')}"
         parts = [
             f"<h1>{escape(say('index.title'))}</h1><p>{escape(first)}</p>",
             _table(say("index.caption"), [say(f"index.{title}") for title in titles], rows),
-            *_trends(ordered),
+            *_trends(by_time),
         ]
         if unreadable:
             reasons = [[f"<code>{escape(path)}</code>", escape(reason)] for path, reason in sorted(unreadable.items())]
@@ -97,10 +97,10 @@ def _claimed(mechanism: MechanismResult) -> float | None:
     return None if claim is None else claim.epsilon
 
 
-def _trends(ordered: Sequence[IndexRow]) -> Iterator[str]:
+def _trends(by_time: Sequence[IndexRow]) -> Iterator[str]:
     """A drawing for each training that several audits of the same title speak of."""
     courses: dict[tuple[str, str], list[Point]] = {}
-    for entry in ordered:
+    for entry in by_time:
         report = translated(entry.report)
         for mechanism in report.mechanisms:
             bound = headline.free(mechanism)

@@ -35,16 +35,16 @@ def read_texts(place: Path, column: str) -> tuple[list[str], list[tuple[str, byt
         return _arrow_folder(place, column)
     content = read_bytes(place, "texts")
     name = place.name.lower()
-    unpacked, name = _unpack(content, place, name)
+    text_bytes, name = _unpack(content, place, name)
     suffix = Path(name).suffix
     if suffix in (".jsonl", ".ndjson"):
-        texts = list(_json_lines(unpacked, place, column))
+        texts = list(_json_lines(text_bytes, place, column))
     elif suffix == ".csv":
-        texts = list(_csv(unpacked, place, column))
+        texts = list(_csv(text_bytes, place, column))
     elif suffix == ".parquet":
-        texts = _column(functools.partial(_parquet, unpacked), place, column)
+        texts = _column(functools.partial(_parquet, text_bytes), place, column)
     elif suffix in PLAIN:
-        texts = [line for line in _decode(unpacked, place).splitlines() if line.strip()]
+        texts = [line for line in _decode(text_bytes, place).splitlines() if line.strip()]
     else:
         raise ConfigError(
             f"data.path: {place} ends in '{suffix}'; expected .jsonl, .csv, .parquet, .txt, or a folder of .arrow"

@@ -11,7 +11,7 @@ from audit.endpoint.client import Client
 from audit.endpoint.token_scores import WAYS, TokenScores, ask
 
 PLAIN = "The quick brown fox jumps over the lazy dog near the river bank."
-CHANGED = "The quick brown fox jumps over the lazy dog near the river bank!"
+CHANGED_TEXT = "The quick brown fox jumps over the lazy dog near the river bank!"
 UNLIKELY = "qz;V#xk jW%pf Q~gzl &vY^b ZxxK=wqj"
 REPEATS = 1e-2  # kernels that batch requests differ by so much
 DECIMALS = 3
@@ -57,7 +57,7 @@ def _test_answer(client: Client, model: str, way: str) -> Capability:
         _complete(scores)
     if first.new_tokens > 1:
         raise ObservationError(f"it wrote {first.new_tokens} tokens where 1 was asked for, each of which is paid for")
-    _alignment(first, ask(client, way, model, CHANGED))
+    _alignment(first, ask(client, way, model, CHANGED_TEXT))
     unlikely = ask(client, way, model, UNLIKELY)
     _complete(unlikely)
     _refuse_clamping(_values(unlikely))
@@ -79,19 +79,19 @@ def _complete(scores: TokenScores) -> None:
         raise ObservationError(f"{positive[0]:g} is not a log-probability")
 
 
-def _alignment(plain: TokenScores, changed: TokenScores) -> None:
+def _alignment(plain: TokenScores, changed_scores: TokenScores) -> None:
     """Refuse values of other tokens than they stand beside: a change at the end changes the end and nothing else."""
     equal = 0
-    while equal < min(len(plain.tokens), len(changed.tokens)) and plain.tokens[equal] == changed.tokens[equal]:
+    while equal < min(len(plain.tokens), len(changed_scores.tokens)) and plain.tokens[equal] == changed_scores.tokens[equal]:
         equal += 1
-    before = [(a, b) for a, b in zip(plain.log_probabilities[:equal], changed.log_probabilities[:equal], strict=True)]
+    before = [(a, b) for a, b in zip(plain.log_probabilities[:equal], changed_scores.log_probabilities[:equal], strict=True)]
     difference = [number for number, (a, b) in enumerate(before) if a is not None and b is not None and abs(a - b) > REPEATS]
     if difference:
         raise ObservationError(
             f"the value of token {difference[0]} changes with a later token: values stand beside the wrong tokens (off by one)"
         )
-    if equal < min(len(plain.tokens), len(changed.tokens)):
-        a, b = plain.log_probabilities[equal], changed.log_probabilities[equal]
+    if equal < min(len(plain.tokens), len(changed_scores.tokens)):
+        a, b = plain.log_probabilities[equal], changed_scores.log_probabilities[equal]
         if a is not None and b is not None and a == b:
             raise ObservationError("another token has the same value: values stand beside the wrong tokens, or are constant")
 

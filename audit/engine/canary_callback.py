@@ -81,12 +81,12 @@ class CanaryCallback:
         for prefix, text in self._texts:
             tokens, start = secret_start(self._encode, prefix, text)
             secrets.append(tokens[start:])
-        losses, silent, stray, repeated = [], [], [], []
+        losses, silent, stray, copies = [], [], [], []
         for number, (count, targets) in enumerate(places_of(rows, secrets)):
             if self._included[number]:
                 losses += [number] * (count == 0)
                 silent += [number] * (count > 0 and targets == 0)
-                repeated += [number] * (count > 1)
+                copies += [number] * (count > 1)
             else:
                 stray += [number] * (count > 0)
         reasons = [
@@ -94,7 +94,7 @@ class CanaryCallback:
             for numbers, words in (
                 (losses, "of the included ones are nowhere: truncation, packing or a filter took them"),
                 (silent, "are there without a label: no token of their secret is learnt"),
-                (repeated, "are there more than once, which is a claim about groups"),
+                (copies, "are there more than once, which is a claim about groups"),
                 (stray, "that coins left out are there"),
             )
             if numbers

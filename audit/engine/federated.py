@@ -291,8 +291,8 @@ class Federations:
         if draws:
             replies = self.coins[:, :, : self.plan.clients].sum(2)  # canary slots add no noise to the sum
             lonely = (replies == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
-            counted = np.maximum(draws - lonely * len(self.workers.columns), 1)
-            multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / counted) / self.scale
+            draw_counts = np.maximum(draws - lonely * len(self.workers.columns), 1)
+            multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / draw_counts) / self.scale
         return Executed(
             steps=self.rounds,
             batch_sizes=measurements.participants,
@@ -315,8 +315,8 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
     norms = updates.double().norm(dim=1).to(updates.dtype)
     finite = norms.isfinite()
     factors = weights if clip_norm is None else weights * clip_factors(norms, clip_norm, finite)
-    scaled = updates * factors.unsqueeze(1)
-    return torch.where(finite.unsqueeze(1), scaled, torch.zeros_like(scaled)), finite
+    products = updates * factors.unsqueeze(1)
+    return torch.where(finite.unsqueeze(1), products, torch.zeros_like(products)), finite
 
 
 def _stream(seed: Seed) -> torch.Generator:

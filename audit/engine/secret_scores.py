@@ -14,7 +14,7 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 
 Encode = Callable[[str], Sequence[int]]
-IGNORED = -100  # transformers' label of tokens that are not predicted
+IGNORED_LABEL = -100  # transformers' label of tokens that are not predicted
 
 
 def secret_start(encode: Encode, prefix: str, text: str) -> tuple[list[int], int]:
@@ -67,7 +67,7 @@ def places_of(rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]
     owners = {tuple(secret[-width:]): number for number, secret in enumerate(secrets)}
     if len(owners) < len(secrets):
         raise DataError(f"secrets are told apart by their last {width} tokens, and two are the same; use longer secrets")
-    counts, predicted = [0] * len(secrets), [0] * len(secrets)
+    counts, predicted_counts = [0] * len(secrets), [0] * len(secrets)
     for row in rows:
         tokens = [int(token) for token in row["input_ids"]]
         labels = row.get("labels")
@@ -78,7 +78,7 @@ def places_of(rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]
                 own = (
                     range(end - width, end)
                     if labels is None
-                    else [at for at in range(end - width, end) if labels[at] != IGNORED]
+                    else [at for at in range(end - width, end) if labels[at] != IGNORED_LABEL]
                 )
-                predicted[number] = max(predicted[number], len(own))
-    return list(zip(counts, predicted, strict=True))
+                predicted_counts[number] = max(predicted_counts[number], len(own))
+    return list(zip(counts, predicted_counts, strict=True))

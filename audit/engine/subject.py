@@ -105,12 +105,12 @@ class Ensemble:
         Raises:
             ObservationError: the trainer recorded none.
         """
-        recorded = self.models.extra.get(f"{source}/products")
-        if recorded is None:
+        products = self.models.extra.get(f"{source}/products")
+        if products is None:
             raise ObservationError(
                 f"the trainer recorded no canary clients in the {source} of each round; only trainer 'federated' does so"
             )
-        return recorded
+        return products
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)` inner products of first minus last weights with gradient canaries; None without the first ones."""

@@ -96,9 +96,9 @@ class TextModel:
 
         A mean over the tokens of the batch would let one record's length change the gradients of others.
         """
-        predicted = labels >= 0
+        is_predicted = labels >= 0
         values = self.token_log_probabilities(tokens)
-        return -(values * predicted).sum(1) / predicted.sum(1).clamp(min=1)
+        return -(values * is_predicted).sum(1) / is_predicted.sum(1).clamp(min=1)
 
     def add_plain(self, tokens: Tensor, labels: Tensor, total: Tensor) -> None:
         """Add the sum of the records' gradients to `total` `(1, width)`."""

@@ -107,7 +107,7 @@ class _Step:
         self._noise = None
         if self._private is not None:
             self._noise = NoiseStreams(text_model.layout, (seed.child("noise"),), text_model.flat)
-        self._squares, self._largest, self._skipped, self._steps = 0.0, 0.0, 0, 0
+        self._squares, self._largest, self._skips, self._steps = 0.0, 0.0, 0, 0
 
     def add(self, tokens: Tensor, labels: Tensor) -> None:
         """Add the (clipped) gradients of some records to the step's sum."""
@@ -116,7 +116,7 @@ class _Step:
             return
         clipping = self._model.add_clipped(tokens, labels, self._clip, self._total)
         self._largest = max(self._largest, float(clipping.left.max()) / self._private.clip_norm)
-        self._skipped += int((~clipping.norms.isfinite()).sum())
+        self._skips += int((~clipping.norms.isfinite()).sum())
 
     def finish(self, expected: float) -> None:
         """Add noise to the sum, divide by the expected batch size and move the parameters."""
@@ -140,7 +140,7 @@ class _Step:
             noise_multiplier=np.array([noise]),
             noise_draws=draws,
             largest_norm=np.array([self._largest]),
-            skipped=np.array([self._skipped]),
+            skipped=np.array([self._skips]),
             recomputed=np.array([recomputed]),
         )
 

@@ -59,7 +59,7 @@ class ModelProcess:
         memory = int(memory_gib * 2**30)
         header = {"form": form, "name": name, "device": device, "memory": memory, "threads": torch.get_num_threads()}
         reply, _ = self._ask(header, content, "be loaded", seconds + len(content) / 2**25)
-        self.enforced: tuple[str, ...] = tuple(reply["enforced"])
+        self.limits: tuple[str, ...] = tuple(reply["enforced"])
 
     def __call__(self, batch: torch.Tensor) -> torch.Tensor:
         """The outputs `(n, classes)` of the model for one batch.

@@ -51,7 +51,7 @@ class _Loader:
     """Reads the model once torch is imported and the memory limited."""
 
     def __init__(self, header: Mapping[str, Any], content: bytes, limits: list[str]) -> None:
-        self.header, self.content, self.enforced = header, content, limits
+        self.header, self.content, self.limits = header, content, limits
 
     def __call__(self) -> tuple[Callable[[Any], Any], list[str]]:
         import torch
@@ -63,9 +63,9 @@ class _Loader:
         device = find_device(self.header["device"])
         torch.ones(64, 64, device=device).mm(torch.ones(64, 64, device=device))  # threads and libraries before the limit
         if device.type == "cpu":
-            self.enforced += _confinement.limit_memory(self.header["memory"])
+            self.limits += _confinement.limit_memory(self.header["memory"])
         _silence()
-        return _loading.LOADERS[self.header["form"]](self.content, self.header["name"], device), self.enforced
+        return _loading.LOADERS[self.header["form"]](self.content, self.header["name"], device), self.limits
 
 
 def _answer(model: Callable[[Any], Any], header: Mapping[str, Any], body: bytearray) -> tuple[dict[str, Any], bytes]:

@@ -93,12 +93,12 @@ class _SingleModel:
         self.layout = Layout.of(self.module)
         self.initial = self._export()
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=mechanism.sample_rate)
-        self.wrapped = wrap(self.module)
-        self.trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
+        self.wrapped_module = wrap(self.module)
+        self.trained_parameters = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         generator = torch.Generator(device=self.device)
         generator.manual_seed(self.seed.child("noise").integer())
         self.optimizer = optimizer(
-            _plain_optimizer(job, self.trained),
+            _plain_optimizer(job, self.trained_parameters),
             noise_multiplier=mechanism.noise_multiplier,
             max_grad_norm=mechanism.clip_norm,
             expected_batch_size=self.law.mean,
@@ -163,7 +163,7 @@ class _SingleModel:
         """Leave per-sample gradients of the batch, then of the canaries in `canary_mask`, for Opacus; return their norms."""
         self.optimizer.zero_grad(set_to_none=True)
         if len(batch):
-            example_losses(self.wrapped(self.inputs[batch]), self.labels[batch]).sum().backward()
+            example_losses(self.wrapped_module(self.inputs[batch]), self.labels[batch]).sum().backward()
         rows = torch.zeros(int(canary_mask.sum()), self.layout.width, device=self.device)
         if self.planted is not None:
             one_hot = torch.eye(len(canary_mask), dtype=torch.bool, device=self.device)[
@@ -171,7 +171,7 @@ class _SingleModel:
             ]
             self.planted.add_sum(one_hot, self.mechanism.clip_norm, rows)
         squares = torch.zeros(len(batch) + len(rows), device=self.device)
-        for parameter, slot in zip(self.trained, self.layout.slots, strict=True):
+        for parameter, slot in zip(self.trained_parameters, self.layout.slots, strict=True):
             own: Tensor | None = getattr(parameter, "grad_sample", None)
             gradients = parameter.new_zeros(len(batch), *slot.shape) if own is None else own
             parameter.grad_sample = torch.cat([gradients, slot.view(rows)]) if len(rows) else gradients  # type: ignore[attr-defined]
@@ -183,7 +183,7 @@ class _SingleModel:
         noise = torch.zeros(1, self.layout.width, device=self.device)
 
         def look(optimizer: Any) -> None:
-            for parameter, slot in zip(self.trained, self.layout.slots, strict=True):
+            for parameter, slot in zip(self.trained_parameters, self.layout.slots, strict=True):
                 slot.view(noise)[0] = parameter.grad * self.law.mean - parameter.summed_grad  # type: ignore[attr-defined,operator]
 
         self.optimizer.attach_step_hook(look)

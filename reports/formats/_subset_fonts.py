@@ -56,5 +56,5 @@ def cut(collection: bytes, characters: str) -> bytes:
 if __name__ == "__main__":
     for weight in WEIGHTS:
         source = (Path(sys.argv[1]) / f"NotoSerifCJK-{weight}.ttc").read_bytes()
-        wanted = common() + texts() if weight == "Regular" else texts()
-        (FONTS / f"NotoSerifCJKsc-{weight}.otf").write_bytes(cut(source, wanted))
+        characters = common() + texts() if weight == "Regular" else texts()
+        (FONTS / f"NotoSerifCJKsc-{weight}.otf").write_bytes(cut(source, characters))

@@ -16,7 +16,7 @@ FILE = "annex.pdf"
 class Annex:
     """Renders annex.pdf."""
 
-    worded: ClassVar[bool] = True
+    has_words: ClassVar[bool] = True
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The document under the name annex.pdf."""

@@ -17,7 +17,7 @@ from reports.words.translation import translated
 class Figures:
     """Renders figures/<name>.svg and figures/<name>.png."""
 
-    worded: ClassVar[bool] = True
+    has_words: ClassVar[bool] = True
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """Each drawing of the report under both names."""

@@ -62,7 +62,7 @@ return (Number.isNaN(n)?x.localeCompare(y):n)*(up?1:-1)}).forEach(row=>body.appe
 class Html:
     """Renders report.html."""
 
-    worded: ClassVar[bool] = True
+    has_words: ClassVar[bool] = True
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The document under the name report.html: one file, no request to any other."""

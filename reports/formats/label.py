@@ -16,7 +16,7 @@ DOCUMENT, CARD = "label.pdf", "label.md"
 class Label:
     """Renders label.pdf and label.md."""
 
-    worded: ClassVar[bool] = True
+    has_words: ClassVar[bool] = True
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The same page twice: to print, and as a section for a model card."""

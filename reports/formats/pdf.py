@@ -38,7 +38,7 @@ _ATTACHMENT = re.compile(rb"/Type ?/EmbeddedFile[^>]{0,200}?/Subtype ?/applicati
 class Pdf:
     """Renders report.pdf."""
 
-    worded: ClassVar[bool] = True
+    has_words: ClassVar[bool] = True
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The document under the name report.pdf.

@@ -100,9 +100,9 @@ def _paths(report: AuditReport, finding: Judgement) -> list[str]:
     if finding.rule == "AU004":
         return ["games"]
     subject = f".{finding.subject}."
-    named = {value: path.rpartition(".")[0] for path, value in report.settings if path.endswith(".name")}
-    own = sorted((name for name in named if f".{name}." in subject), key=lambda name: -subject.rfind(f".{name}."))
-    return [path for name in own for path in (named[name], f"{named[name]}.name")]
+    section_of = {value: path.rpartition(".")[0] for path, value in report.settings if path.endswith(".name")}
+    own = sorted((name for name in section_of if f".{name}." in subject), key=lambda name: -subject.rfind(f".{name}."))
+    return [path for name in own for path in (section_of[name], f"{section_of[name]}.name")]
 
 
 def line(report: AuditReport, subject: str) -> int:

@@ -14,8 +14,8 @@ from reports.words.language import say
 def section(pages: Sequence[Section]) -> Section:
     """The terms used in `pages` with what they mean."""
     words = " ".join(text for page in pages for block in page.blocks for text in texts(block))
-    used = [key for key in named.TERMS if re.search(say(f"uses.{key}"), words, re.IGNORECASE)]
-    items = tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in used)
+    keys = [key for key in named.TERMS if re.search(say(f"uses.{key}"), words, re.IGNORECASE)]
+    items = tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in keys)
     return Section(title=say("terms"), blocks=(Terms(items=items),))
 
 

@@ -271,7 +271,7 @@ def test_a_model_that_prints_asserts_takes_memory_and_never_ends(tmp_path: Path,
         assert capfd.readouterr() == ("", "")
         with pytest.raises(DataError, match=r"cannot be run on a batch of shape \(2, 3\).*seven features, please"):
             target.logits(wishes(2))
-        if "memory" in target._model.enforced:
+        if "memory" in target._model.limits:
             with pytest.raises(DataError, match=r"cannot be run on a batch.*memory"):
                 target.logits(wishes(3))
         with pytest.raises(DataError, match=r"cannot be run on a batch.*yyyy") as caught:

@@ -144,7 +144,7 @@ def test_a_program_runs_in_a_process_of_its_own(tmp_path: Path, entries: dict[st
         with pytest.raises(DataError, match="cannot be run on a batch of shape"):
             target.logits(np.ones((5, 7), np.float32))
         found = target.logits(INPUTS)
-    assert "no growing files" in target._model.enforced
+    assert "no growing files" in target._model.limits
     weights = [np.frombuffer(entries[f"data/weights/weight_{number}"], np.float32) for number in range(2)]
     weight, bias = sorted(weights, key=len, reverse=True)
     np.testing.assert_allclose(found, INPUTS @ weight.reshape(2, 3).T + bias, rtol=1e-5)

@@ -47,8 +47,8 @@ class OneRunSecrets:
     @property
     def assumes(self) -> frozenset[Assumption]:
         """Values drawn independently from declared laws; without a conversion, claims about replacing one."""
-        unconverted = {Assumption.REPLACED_VALUES} if self.conversion == "none" else set()
-        return frozenset({Assumption.INDEPENDENT_SECRETS} | unconverted)
+        extra = {Assumption.REPLACED_VALUES} if self.conversion == "none" else set()
+        return frozenset({Assumption.INDEPENDENT_SECRETS} | extra)
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The largest epsilon that the guesses refute.
@@ -75,11 +75,11 @@ class OneRunSecrets:
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """True if the registered counts refute (epsilon, delta)-DP."""
         walk = self._walk(scores)
-        converted, delta_converted = self._pairs(scores.game, delta)(epsilon)
+        converted_epsilon, converted_delta = self._pairs(scores.game, delta)(epsilon)
         claim = SecretWalk(
-            counts=walk.counts, correct=walk.correct, odds=walk.odds, secrets=walk.secrets, delta=delta_converted
+            counts=walk.counts, correct=walk.correct, odds=walk.odds, secrets=walk.secrets, delta=converted_delta
         )
-        return delta_converted < 1 and secret_guesses.refutes(claim, converted, 1 - confidence)
+        return converted_delta < 1 and secret_guesses.refutes(claim, converted_epsilon, 1 - confidence)
 
     def _pairs(self, game: Game, delta: float) -> Pairs:
         """The pairs for replacing one value that each epsilon of the game's adjacency gives."""

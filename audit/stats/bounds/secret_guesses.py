@@ -52,8 +52,8 @@ def guesses_of(values: Array, drawn: Counts, prior: Array) -> Guesses:
     >>> guesses_of(np.array([[0.0, 3.0], [2.0, 1.0]]), np.array([1, 1]), np.full((2, 2), 0.5)).right.tolist()
     [True, False]
     """
-    ordered = np.sort(values, axis=1)
-    top, second = ordered[:, -1], ordered[:, -2]
+    sorted_values = np.sort(values, axis=1)
+    top, second = sorted_values[:, -1], sorted_values[:, -2]
     with np.errstate(invalid="ignore"):
         lead = np.where(top == second, 0.0, top - second)
     shares_top = values == top[:, None]
