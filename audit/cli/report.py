@@ -50,6 +50,12 @@ def report(
             "--sign", metavar="KEY", help="Private key of OpenSSH; writes SHA256SUMS.sig over the folder's checksums."
         ),
     ] = None,
+    mlflow: Annotated[
+        str | None,
+        typer.Option(
+            "--mlflow", metavar="URI", help="Also log figures and the files that are written here into MLflow at this address."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Render a finished audit again from its report.json."""
@@ -63,7 +69,8 @@ def report(
         formats=tuple(formats or ()),
         extra=("annex",) if annex else (),
     )
-    files_by_name = _render(_with_ledger(load(source), ledger, output), request)
+    audit_report = _with_ledger(load(source), ledger, output)
+    files_by_name = _render(audit_report, request)
     sums = store.read_sums(folder) if (folder / store.SUMS).is_file() else None
     for name, content in files_by_name.items():
         _write(folder, name, content)
@@ -73,11 +80,20 @@ def report(
         signature.sign(folder, key)
     elif (folder / store.SIGNATURE).is_file():
         print_plain(f"'{folder / store.SIGNATURE}' is of the folder as it was; sign again with --sign", file=sys.stderr)
+    tracked = None if mlflow is None else _track(audit_report, files_by_name, mlflow)
     if as_json:
-        print_json({"folder": str(folder), "files": sorted(files_by_name)})
+        print_json({"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": tracked})
     else:
         print_plain(f"{len(files_by_name)} files written to {folder}")
+        if tracked is not None:
+            print_plain(f"MLflow run {tracked} at {mlflow}")
     return 0
+
+
+def _track(audit_report: AuditReport, files_by_name: Mapping[str, bytes], uri: str) -> str:
+    from reports import tracking
+
+    return tracking.log(audit_report, files_by_name, uri)
 
 
 def _with_ledger(audit_report: AuditReport, file: Path | None, output: Path | None) -> AuditReport:
