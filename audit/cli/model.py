@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit import plugins
 from audit.cli import gates, options, own_code
+from audit.cli.model_files import ModelFiles
 from audit.cli.options import SEED_VARIABLE
 from audit.cli.printing import AsJson
 from audit.cli.references import read_references
-from audit.cli.targets import FOLDER, ReaderOptions, guess_kind, holds_records
+from audit.cli.targets import ReaderOptions, guess_kind
 from audit.core import files
 from audit.core.errors import ConfigError, DataError
 from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
     from audit.core.data import Array
-    from audit.experiment.inspection import Inspection, References, Settings
+    from audit.experiment.inspection import Inspection
 
 
 def model(
@@ -82,14 +81,14 @@ def model(
     )
     own_code.add_working_folder([factory, kind])
     target_kind = kind or guess_kind(target, readers.explicit)
-    model_files = ModelFiles(target=target, kind=target_kind, members=members, nonmembers=nonmembers)
-    options_of_kind = readers.of(target_kind)  # a kind that is not there is better named before the folder is made
+    model_files = ModelFiles(  # a kind that is not there is better named before the folder is made
+        target=target, kind=target_kind, members=members, nonmembers=nonmembers, options=readers.of(target_kind)
+    )
     folder = output or store.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
-    settings = replace(settings, model=_description(target, target_kind))
     reference_kind = None if model_files.holds_records else kind
     reference_models = None if references is None else read_references(references, reference_kind, readers)
-    result = model_files.inspect(settings, options_of_kind, reference_models)
+    result = model_files.inspect(replace(settings, model=model_files.description), reference_models)
     extra_files = {"scores.parquet": _table(result), store.RECORD_KEY: settings.names.text}
     return deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
 
@@ -128,15 +127,6 @@ def read_coins(path: Path) -> Array:
     raise DataError(f"{path} has no 'coins' ({', '.join(map(str, table))}); expected an npz array 'coins' or a column 'coin'")
 
 
-def _description(target: Path | None, kind: str) -> str:
-    """The target in words, with the hash of its file."""
-    from audit.execution import store
-
-    if target is None or not target.is_file():
-        return "predictions made elsewhere"
-    return f"{target.name} ({kind}, sha256 {store.file_sha256(target)})"
-
-
 def _table(inspection: Inspection) -> bytes:
     """Every record with its score by every attack. Holds memberships: for internal use."""
     import io
@@ -160,49 +150,3 @@ def _arguments(text: str | None) -> dict[str, Any] | None:
     if not isinstance(values, dict):
         raise ConfigError(f"--arguments is {text}; expected a JSON object like '{{\"classes\": 10}}'")
     return values
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelFiles:
-    """Files that a trained model, or its outputs, and the audited records are in."""
-
-    target: Path | None
-    kind: str
-    members: Path | None
-    nonmembers: Path | None
-
-    @property
-    def holds_records(self) -> bool:
-        """True if the target holds outputs for the audited records, not a model."""
-        return holds_records(self.kind)
-
-    def inspect(self, settings: Settings, options_of_kind: Mapping[str, Any], references: References | None) -> Inspection:
-        """Return the audit of the model; `DataError` or `ConfigError` where a file is missing or does not fit."""
-        return (self._outputs if self.holds_records else self._model)(settings, options_of_kind, references)
-
-    def _outputs(self, settings: Settings, options_of_kind: Mapping[str, Any], references: References | None) -> Inspection:
-        import numpy as np
-
-        from audit.experiment import inspection
-
-        files = {"path": self.target, "members": self.members, "nonmembers": self.nonmembers}
-        paths = {name: str(path) for name, path in files.items() if path is not None}
-        subject = plugins.build(FOLDER, {"kind": self.kind, **paths, **options_of_kind}, "--kind")
-        return inspection.examine_outputs(
-            subject.view,
-            subject.included,
-            settings,
-            inputs=subject.inputs,
-            groups=subject.groups,
-            index=None if self.target is None else np.arange(len(subject.included)),
-            source=(", ".join(Path(path).name for path in paths.values()), subject.sha256),
-            references=references,
-        )
-
-    def _model(self, settings: Settings, options_of_kind: Mapping[str, Any], references: References | None) -> Inspection:
-        from audit.experiment import inspection
-
-        if self.target is None or self.members is None or self.nonmembers is None:
-            raise ConfigError("give --target, --members and --nonmembers (or a file of predictions alone, as --target)")
-        subject = plugins.build(FOLDER, {"kind": self.kind, "path": str(self.target), **options_of_kind}, "--kind")
-        return inspection.examine(subject, self.members, self.nonmembers, settings, references)

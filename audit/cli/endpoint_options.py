@@ -1,0 +1,37 @@
+"""Options of `audit endpoint`: each with its type, spelling and help; the command gives the defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Url = Annotated[str, typer.Argument(help="Address of the server's API, with its version: http://host:8000/v1.")]
+Model = Annotated[str, typer.Option(help="Name of the audited model on the server.")]
+Canaries = Annotated[
+    Path, typer.Option(help="JSON lines with prefix, secret and included (the coin), as written before training.")
+]
+Reference = Annotated[
+    str, typer.Option(help="Name of the model before training on the same server; its log-probabilities are subtracted.")
+]
+Score = Annotated[
+    str, typer.Option(help="log_probabilities, or generations: greedy continuations, for servers that give no others.")
+]
+Coins = Annotated[
+    bool,
+    typer.Option(
+        help="Coins decided the memberships. With --no-coins no epsilon is stated, and a classifier that reads the "
+        "texts alone says whether members differ from nonmembers."
+    ),
+]
+Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
+ClaimEpsilon = Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")]
+KeyVariable = Annotated[str, typer.Option(help="Environment variable that holds the server's key; the key is never written.")]
+InFlight = Annotated[int, typer.Option(min=1, help="Requests under way at once.")]
+MostTokens = Annotated[int | None, typer.Option(min=1, help="Tokens that may be paid for. Default: no cap.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="File of answers: a second call asks only for what is missing. Default: none.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: no report is written.")]

@@ -1,0 +1,75 @@
+"""Files that `audit model` is given, read and put to the attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit import plugins
+from audit.cli.targets import FOLDER, holds_records
+from audit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from audit.experiment.inspection import Inspection, References, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """Files that a trained model, or its outputs, and the audited records are in.
+
+    Attributes:
+        options: of the reader of this kind of target.
+    """
+
+    target: Path | None
+    kind: str
+    members: Path | None
+    nonmembers: Path | None
+    options: Mapping[str, Any]
+
+    @property
+    def description(self) -> str:
+        """The target in words, with the hash of its file."""
+        from audit.execution import store
+
+        if self.target is None or not self.target.is_file():
+            return "predictions made elsewhere"
+        return f"{self.target.name} ({self.kind}, sha256 {store.file_sha256(self.target)})"
+
+    @property
+    def holds_records(self) -> bool:
+        """True if the target holds outputs for the audited records, not a model."""
+        return holds_records(self.kind)
+
+    def inspect(self, settings: Settings, references: References | None) -> Inspection:
+        """Return the audit of the model; `DataError` or `ConfigError` where a file is missing or does not fit."""
+        return (self._outputs if self.holds_records else self._model)(settings, references)
+
+    def _outputs(self, settings: Settings, references: References | None) -> Inspection:
+        import numpy as np
+
+        from audit.experiment import inspection
+
+        files = {"path": self.target, "members": self.members, "nonmembers": self.nonmembers}
+        paths = {name: str(path) for name, path in files.items() if path is not None}
+        subject = plugins.build(FOLDER, {"kind": self.kind, **paths, **self.options}, "--kind")
+        return inspection.examine_outputs(
+            subject.view,
+            subject.included,
+            settings,
+            inputs=subject.inputs,
+            groups=subject.groups,
+            index=None if self.target is None else np.arange(len(subject.included)),
+            source=(", ".join(Path(path).name for path in paths.values()), subject.sha256),
+            references=references,
+        )
+
+    def _model(self, settings: Settings, references: References | None) -> Inspection:
+        from audit.experiment import inspection
+
+        if self.target is None or self.members is None or self.nonmembers is None:
+            raise ConfigError("give --target, --members and --nonmembers (or a file of predictions alone, as --target)")
+        subject = plugins.build(FOLDER, {"kind": self.kind, "path": str(self.target), **self.options}, "--kind")
+        return inspection.examine(subject, self.members, self.nonmembers, settings, references)
