@@ -111,7 +111,7 @@ def figures(found: leave_one_out.LeaveOneOut) -> Array:
         [
             [
                 roc.auc(values[coins], values[~coins]),
-                *(leave_one_out.tpr_at(values, coins, fpr)[0] for fpr in leave_one_out.FPRS),
+                *(leave_one_out.tpr_at(values[coins], values[~coins], fpr) for fpr in leave_one_out.FPRS),
             ]
             for values, coins in zip(found.values, found.included, strict=True)
         ]

@@ -84,7 +84,8 @@ def scored(found: dict[str, Array]) -> dict[str, Any]:
         }
         if name in DRAWN:
             rates = [
-                [leave_one_out.tpr_at(*pair, fpr)[0] for fpr in CURVE] for pair in zip(one.values, one.included, strict=True)
+                [leave_one_out.tpr_at(values[coins], values[~coins], fpr) for fpr in CURVE]
+                for values, coins in zip(one.values, one.included, strict=True)
             ]
             result["curves"][name] = np.mean(rates, axis=0).tolist()
     result["scoring"] = time.process_time() - began

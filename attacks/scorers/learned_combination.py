@@ -42,7 +42,9 @@ class LearnedCombination:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "learned_combination", online=True)
         target_values, reference_values = reading.mean_confidences(target, reference, "learned_combination")
-        return learned_score.learned_log_odds(target_values, reference_values, included, self.rows)
+        temperature = reading.fitted_temperature(target, reference, "learned_combination", online=True)
+        losses, their_losses = reading.tempered_losses(target, reference, "learned_combination", temperature)
+        return learned_score.learned_log_odds(target_values, reference_values, included, self.rows, (-losses, -their_losses))
 
 
 PLUGIN = LearnedCombination

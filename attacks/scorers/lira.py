@@ -19,6 +19,8 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import membership
 
+_MANY = 64  # references from which on a common standard deviation is no worse than one for each canary and side
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lira:
@@ -39,7 +41,7 @@ class Lira:
             on its own mean (degrees of freedom counted); "predictive": the same, widened by the error of the canary's
             mean over n models, `sqrt(1 + 1 / n)`; "per_example": each canary its own, for about
             64 references and more; "shrunk": posterior of each canary's variance given the fixed one,
-            with the Student-t predictive law that belongs to it.
+            with the Student-t predictive law that belongs to it. None takes "shrunk" below 64 references, else "fixed".
         prior_strength: for "shrunk", how many observations the fixed variance counts for.
         shift: online only; "own": the difference between a canary's two means as it is, as in the paper; "shrunk":
             as far as that difference is more than noise over few models. With 8 models a side the plain
@@ -58,13 +60,14 @@ class Lira:
     """
 
     online: bool = True
-    variance: str = "fixed"
+    variance: str | None = None
     prior_strength: float = 8.0
     shift: str = "own"
     augmentations: int = 1
 
     def __post_init__(self) -> None:
-        checks.choice(self.variance, "lira.variance", membership.VARIANCES)
+        if self.variance is not None:
+            checks.choice(self.variance, "lira.variance", membership.VARIANCES)
         if not 0 < self.prior_strength < np.inf:
             raise ConfigError(f"lira.prior_strength is {self.prior_strength}; expected a finite number above 0")
         require_count(self.augmentations, "lira")
@@ -84,7 +87,8 @@ class Lira:
         key = AugmentedLogits(views=self.augmentations).key if self.augmentations > 1 else Logits.key
         target_values, reference_values = reading.confidences(target, reference, "lira", key)
         queries = [(target_values[q], reference_values[:, q]) for q in range(len(target_values))]
-        variance, strength, shrink = self.variance, self.prior_strength, self.shift == "shrunk"
+        variance = self.variance or ("shrunk" if len(reference) < _MANY else "fixed")
+        strength, shrink = self.prior_strength, self.shift == "shrunk"
         if self.online:
             ratios = [
                 membership.likelihood_ratio(x, y, included, variance=variance, prior_strength=strength, shrink_shift=shrink)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
@@ -27,6 +29,8 @@ class Rmia:
     Attributes:
         online: use the references that trained on the canary, too.
         offline_weight: `a` in `p_member = a p_nonmember + 1 - a`, by which the missing side is predicted.
+        temperature: by which logits are divided before probabilities are taken. None fits it on the references, each of them
+            once the target (0.5, 1, 2 or 4; most TPR at 1 % FPR), and takes 2 where they show nothing of it.
         population: give the ratio's normal quantile among pairs of a reference and a canary it did not
             train on (each reference once in the target's place), so that `Phi(-score)` is a calibrated
             p-value; same ranking. Needs three references.
@@ -37,11 +41,14 @@ class Rmia:
 
     online: bool = True
     offline_weight: float = 0.3
+    temperature: float | None = None
     population: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.offline_weight <= 1:
             raise ConfigError(f"rmia.offline_weight is {self.offline_weight}; expected a number in (0, 1]")
+        if self.temperature is not None and not 0 < self.temperature < np.inf:
+            raise ConfigError(f"rmia.temperature is {self.temperature}; expected a finite number above 0, or none to fit it")
 
     @property
     def needs(self) -> Needs:
@@ -51,7 +58,10 @@ class Rmia:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log ratio or its normal quantile, `(m,)` float64."""
         included = reading.memberships(reference, self.needs.references, "rmia", online=self.online)
-        losses, their_losses = reading.losses(target, reference, "rmia")
+        temperature = self.temperature or reading.fitted_temperature(
+            target, reference, "rmia", online=self.online, offline_weight=self.offline_weight
+        )
+        losses, their_losses = reading.tempered_losses(target, reference, "rmia", temperature)
         ratio = membership.log_ratio(-losses, -their_losses, included, online=self.online, offline_weight=self.offline_weight)
         if not self.population:
             return ratio

@@ -6,12 +6,17 @@ Logits may carry an axis of queries before the records, `(queries, m, classes)` 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.views import View
-from audit.stats.scoring import signals
+from audit.stats.scoring import signals, temperature
+
+CONFIDENCES = "confidences"
+"""Logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks."""
 
 NO_REFERENCE = View(included=np.empty((0, 0), dtype=bool))
 """For attacks that look at the target alone."""
@@ -26,6 +31,9 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
+    if key == "logits" and target.get(CONFIDENCES) is not None:
+        target_values, reference_values = _signal_pair(CONFIDENCES, target, reference, attack)
+        return _with_queries(target_values, 2), _with_queries(reference_values, 3)
     if target.get(key) is not None:
         labels = _labels(target, attack)
         target_values, reference_values = _signal_pair(key, target, reference, attack)
@@ -41,6 +49,20 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
         f"attack '{attack}' reads {key} or losses of records and the target shows neither; "
         "gradient canaries are scored by gradient_product"
     )
+
+
+def with_confidences(models: View, labels: Array | None) -> View:
+    """The view with the confidences of its models, so that no attack on it computes them again.
+
+    Without logits, or labels of classes, as it is.
+    """
+    logits_of_models = models.get("logits")
+    if logits_of_models is None or labels is None or np.asarray(labels).dtype.kind not in "iu":
+        return models
+    values = np.asarray(logits_of_models)
+    if not np.isfinite(values).all():
+        return models  # the attack that reads them says so
+    return replace(models, signals={**models.signals, CONFIDENCES: signals.scaled_confidence(values, np.asarray(labels))})
 
 
 def mean_confidences(target: View, reference: View, attack: str) -> tuple[Array, Array]:
@@ -62,6 +84,59 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
         return _with_queries(target_values, 2).mean(axis=0), _with_queries(reference_values, 3).mean(axis=1)
     target_values, reference_values = confidences(target, reference, attack)
     return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
+
+
+def tempered_losses(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
+    """Losses with all logits divided by the temperature `degree` first, in nats, averaged over queries: `(m,)` and `(k, m)`.
+
+    Where only losses are shown, the confidence is divided: exact for two classes.
+
+    Raises:
+        ObservationError: neither logits nor losses were observed, or they are not finite.
+    """
+    if degree == 1 or target.get("logits") is None:
+        ours, theirs = (values / degree for values in confidences(target, reference, attack))
+    else:
+        labels = _labels(target, attack)
+        ours, theirs = (
+            _with_queries(signals.scaled_confidence(values / degree, labels), axes)
+            for values, axes in zip(_signal_pair("logits", target, reference, attack), (2, 3), strict=True)
+        )
+    return np.logaddexp(0.0, -ours).mean(axis=0), np.logaddexp(0.0, -theirs).mean(axis=1)
+
+
+def some_records(models: View, columns: Array) -> View:
+    """The models on some of their records."""
+    shown = {key: np.take(array, columns, axis=-2 if key == "logits" else -1) for key, array in models.signals.items()}
+    labels = None if models.labels is None else np.asarray(models.labels)[columns]
+    coins = None if models.included is None else np.asarray(models.included)[:, columns]
+    return replace(models, signals=shown, labels=labels, included=coins)
+
+
+def evenly(count: int, most: int) -> Array:
+    """At most `most` of the numbers below `count`, evenly spread.
+
+    >>> evenly(9, 3).tolist()
+    [0, 4, 8]
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def fitted_temperature(
+    target: View, reference: View, attack: str, *, online: bool, offline_weight: float = 0.3, pairs: int = 64_000
+) -> float:
+    """The temperature fitted on the references, of which about `pairs` outputs decide; nothing of the target takes part."""
+    coins = np.asarray(reference.included, dtype=bool)
+    columns = evenly(coins.shape[1], max(1000, pairs // max(len(coins), 1)))
+    some = some_records(reference, columns)
+    labels = None if target.labels is None else np.asarray(target.labels)[columns]
+    stand_in = View(signals={key: array[0] for key, array in some.signals.items()}, labels=labels)
+    return temperature.fit(
+        lambda degree: tempered_losses(stand_in, some, attack, degree)[1],
+        np.asarray(some.included, dtype=bool),
+        online=online,
+        offline_weight=offline_weight,
+    )
 
 
 def logits(target: View, attack: str) -> tuple[Array, Array]:

@@ -101,9 +101,12 @@ class Attack(Protocol):
 
 @runtime_checkable
 class Chooser(Protocol):
-    """An attack that takes one of several for the number of references and canaries, and says which and why."""
+    """An attack that takes one of several by what references show of them, and says which and why.
 
-    def choose(self, references: int, canaries: int, *, online: bool) -> tuple[str, str]: ...
+    `choose(reference, labels)` looks at the references' signals and coins and at the canaries' labels, at nothing of a target.
+    """
+
+    def choose(self, reference: View, labels: Array | None) -> tuple[str, str]: ...
 
 
 class Estimator(Protocol):

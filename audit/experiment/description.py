@@ -9,7 +9,7 @@ from attacks.signals.logits import Logits
 from audit.core.data import Array
 from audit.core.game_results import GameResult
 from audit.core.protocols import Chooser
-from audit.core.views import Scores
+from audit.core.views import Scores, View
 from audit.experiment import leave_one_out_summary, records
 from audit.experiment.observed import GameModels
 
@@ -39,12 +39,14 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
 
 
 def _remarks(models: GameModels) -> list[str]:
-    """Return what attacks that choose between others took here, and why, in words; decided by counts, never by scores."""
-    own = models.insertion.planting.included[models.references]
+    """Return what attacks that choose between others took here, and the evidence, in words; nothing of a target decides."""
+    rows, signals = models.references, models.observed.signals
     remarks = []
     for attack in models.insertion.play.attacks:
         if isinstance(attack.attack, Chooser):
-            kind, reason = attack.attack.choose(len(own), own.shape[1], online=bool(own.any()))
+            seen = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
+            reference = View(signals=seen, included=models.insertion.planting.included[rows])
+            kind, reason = attack.attack.choose(reference, models.labels)
             remarks.append(f"'{attack.name}' took {kind}: {reason}")
     return remarks
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attacks.signals._reading import CONFIDENCES
+from attacks.signals.logits import Logits
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
@@ -29,6 +31,7 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.resemblance import mean
 from audit.stats.bounds import roc
+from audit.stats.scoring.strength import tpr_at
 
 FPRS = (0.01, 0.001)
 
@@ -80,7 +83,8 @@ def leave_one_out(
     if len(models) < 2:
         raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
     row_list = np.arange(len(models)) if targets is None else np.asarray(targets)
-    attack_view = replace(models, signals={key: array for key, array in models.signals.items() if key in attack.needs.keys})
+    keys = attack.needs.keys | ({CONFIDENCES} if Logits.key in attack.needs.keys else set())
+    attack_view = replace(models, signals={key: array for key, array in models.signals.items() if key in keys})
     rows = [attack.score(*_as_target(attack_view, labels, int(row)), seed.child("leave one out", int(row))) for row in row_list]
     return LeaveOneOut(values=np.stack(rows), included=_coins(models)[row_list], models=row_list)
 
@@ -91,21 +95,9 @@ def spreads(result: LeaveOneOut, fprs: Sequence[float] = FPRS) -> tuple[Spread, 
     figures = [_spread("auc", aucs)]
     for fpr in fprs:
         if all(fpr * np.sum(~coins) >= 1 for coins in result.included):
-            rates = [tpr_at(values, coins, fpr)[0] for values, coins in zip(result.values, result.included, strict=True)]
+            rates = [tpr_at(*_split(values, coins), fpr) for values, coins in zip(result.values, result.included, strict=True)]
             figures.append(_spread(f"tpr at fpr {fpr:g}", rates))
     return tuple(figures)
-
-
-def tpr_at(values: Array, included: Array, fpr: float) -> tuple[float, float]:
-    """TPR and realised FPR of the last threshold with a false positive rate at or under `fpr`; never interpolated.
-
-    >>> tpr_at(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, False, True, False]), 0.5)
-    (1.0, 0.5)
-    """
-    members, nonmembers = _split(values, included)
-    false, true = roc.curve(members, nonmembers)
-    at = int(np.flatnonzero(np.asarray(false) <= fpr * (1 + 1e-12))[-1])
-    return float(true[at]), float(false[at])
 
 
 def exposure(result: LeaveOneOut, at_fpr: float = 0.01) -> Exposure:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attacks.signals import _reading as reading
 from audit.core.data import Array
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
-from audit.core.protocols import Attack
+from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment import leave_one_out
@@ -27,6 +28,7 @@ LEAST_REFERENCES = 3  # of the fidelity check
 LEAST_UNITS = 20  # values of a column under which it names groups, not units
 MOST_WORK = 100_000_000  # (target, reference, canary) triples an attack: about a minute or two
 LEAST_TARGETS = 64  # whatever they cost
+CHOOSER_TARGETS = 4  # of an attack that tries many others for each of them
 MOST_RECORDS = 20
 FPRS = (0.1, 0.01, 0.001)
 NOMINAL_FPRS = (0.01, 0.001)
@@ -70,7 +72,8 @@ def describe(
     """Leave-one-out figures of every attack, and what the strongest says of records, groups and thresholds.
 
     Every model is a target and attacked with all others as references. Only where that is more than `MOST_WORK`, in games of
-    hundreds of references, the targets are as many models as that allows, and `LEAST_TARGETS` at least, evenly spread.
+    hundreds of references, the targets are as many models as that allows, and `LEAST_TARGETS` at least, evenly spread. An
+    attack that chooses between others stands for the one that it took; alone in a game it is tried on `CHOOSER_TARGETS`.
 
     Args:
         attacks: names and attacks that read outputs.
@@ -82,12 +85,14 @@ def describe(
     """
     included = np.asarray(models.views.included, dtype=bool)
     able = [(name, attack) for name, attack in attacks if attack.needs.references < len(included)]
+    able = [(name, attack) for name, attack in able if not isinstance(attack, Chooser)] or able
     sides = np.minimum(included.sum(axis=1), (~included).sum(axis=1))
     if len(included) < 2 or not able or included.shape[1] < LEAST_CANARIES or sides.min() < 2:
         return None
     targets = _targets(*included.shape)
+    views = reading.with_confidences(models.views, models.labels)
     results = {
-        name: leave_one_out.leave_one_out(attack, models.views, models.labels, seed.child(name), targets.tolist())
+        name: leave_one_out.leave_one_out(attack, views, models.labels, seed.child(name), _targets_of(attack, targets))
         for name, attack in able
     }
     spreads = {name: leave_one_out.spreads(result, FPRS) for name, result in results.items()}
@@ -95,7 +100,7 @@ def describe(
     leading = max(spreads, key=lambda name: spreads[name][0].mean)
     exposure = leave_one_out.exposure(results[leading], at_fpr)
     return Evaluation(
-        targets=len(targets),
+        targets=len(results[leading].models),
         scorers=tuple(ScorerSpread(scorer=name, figures=spread) for name, spread in spreads.items()),
         leading=leading,
         at_fpr=at_fpr,
@@ -118,6 +123,12 @@ def _targets(models: int, canaries: int) -> Array:
     """Return which models are targets: all where that is affordable, else evenly spread ones."""
     target_count = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
     return np.unique(np.linspace(0, models - 1, target_count).round().astype(int))
+
+
+def _targets_of(attack: Attack, targets: Array) -> list[int]:
+    """Return which of the targets an attack is tried on."""
+    rows: list[int] = targets.tolist()
+    return rows if not isinstance(attack, Chooser) else [rows[place] for place in reading.evenly(len(rows), CHOOSER_TARGETS)]
 
 
 def _units(result: leave_one_out.LeaveOneOut, columns: Mapping[str, Array]) -> tuple[UnitSpread, ...]:

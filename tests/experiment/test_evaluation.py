@@ -64,8 +64,8 @@ def test_spreads_find_the_known_auc() -> None:
 def test_tpr_is_the_last_point_at_or_under_the_rate() -> None:
     values = np.array([5.0, 4.0, 4.0, 3.0, 2.0, 1.0])
     included = np.array([True, True, False, True, False, False])
-    assert leave_one_out.tpr_at(values, included, 0.3) == (1 / 3, 0.0)  # the tie at 4 costs a false positive of 1/3
-    assert leave_one_out.tpr_at(values, included, 0.34) == (1.0, 1 / 3)
+    assert leave_one_out.tpr_at(values[included], values[~included], 0.3) == 1 / 3  # the tie at 4 costs a false positive of 1/3
+    assert leave_one_out.tpr_at(values[included], values[~included], 0.34) == 1.0
 
 
 def test_exposure_finds_the_same_records_again() -> None:

@@ -14,7 +14,9 @@ Array = NDArray[Any]
 _PRECISION = 10.0  # of the normal prior on each weight (features standardised); matters below some ten thousand rows
 
 
-def learned_log_odds(target_values: Array, reference_values: Array, included: Array, rows: int) -> Array:
+def learned_log_odds(
+    target_values: Array, reference_values: Array, included: Array, rows: int, log_p: tuple[Array, Array] | None = None
+) -> Array:
     """Log odds of membership of each record `(m,)` from its logit-scaled confidence under target and references.
 
     Features: the confidence, its mean and log spread over models with and without the record, and the log
@@ -27,16 +29,17 @@ def learned_log_odds(target_values: Array, reference_values: Array, included: Ar
         reference_values: under the references, `(k, m)`, `k` at least 4.
         included: `(k, m)` bool.
         rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
+        log_p: log probabilities of the label under target and references that the ratio takes; None those of the confidences.
     """
     models = max(1, min(len(reference_values), rows // max(reference_values.shape[1], 1)))
-    log_p, their_log_p = -np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values)
+    own_log_p, their_log_p = log_p or (-np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values))
     their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3, models=models)
     everyone = reference_fit.sides(reference_values, included)
     training = _features(
         reference_values, reference_fit.leave_one_out(reference_values, included, models, everyone), their_ratio, models
     )
     classifier = logistic.fit(training, included[:models].ravel(), ridge=_PRECISION / len(training))
-    ratio = membership.log_ratio(log_p, their_log_p, included, online=True, offline_weight=0.3)
+    ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=0.3)
     return classifier.log_odds(_features(target_values, everyone, ratio, 1))
 
 

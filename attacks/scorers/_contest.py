@@ -1,0 +1,94 @@
+"""References as targets: which attack on outputs tells their members best."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit import plugins
+from audit.core.data import Array
+from audit.core.errors import ObservationError
+from audit.core.protocols import Attack, Chooser
+from audit.core.seeds import Seed
+from audit.core.views import View
+from audit.stats.scoring.strength import Strength, strength
+
+FOLDER = "attacks.scorers"
+_REMEMBERED = 64
+_WINNERS: dict[bytes, tuple[str, Strength, int] | None] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contest:
+    """References that attacks are compared on.
+
+    Attributes:
+        views: signals and coins of all.
+        targets: rows of those that are attacked.
+    """
+
+    views: View
+    labels: Array | None
+    targets: Array
+
+    def winner(self) -> tuple[str, Strength, int] | None:
+        """The strongest attack, its strength and how many were tried; remembered, since every run of a game asks again."""
+        key = self._digest()
+        if key not in _WINNERS:
+            if len(_WINNERS) >= _REMEMBERED:
+                _WINNERS.clear()
+            _WINNERS[key] = self._strongest()
+        return _WINNERS[key]
+
+    def _strongest(self) -> tuple[str, Strength, int] | None:
+        shared = replace(self, views=reading.with_confidences(self.views, self.labels))
+        tried = {name: shared.strength(attack) for name, attack in candidates(len(self.views) - 1)}
+        able = {name: value for name, value in tried.items() if value is not None}
+        if not able:
+            return None
+        name = max(able, key=lambda key: able[key])
+        return name, able[name], len(able)
+
+    def _digest(self) -> bytes:
+        """Of all that decides the winner."""
+        digest = hashlib.sha256()
+        arrays = {"coins": self.views.included, "labels": self.labels, "targets": self.targets, **self.views.signals}
+        for name, array in arrays.items():
+            values = np.ascontiguousarray(np.asarray([] if array is None else array))
+            digest.update(f"{name} {values.shape} {values.dtype}".encode())
+            digest.update(values.tobytes())
+        return digest.digest()
+
+    def strength(self, attack: Attack) -> Strength | None:
+        """Of an attack on these references; None where it cannot score one of them."""
+        coins = np.asarray(self.views.included, dtype=bool)
+        rows = []
+        for row in self.targets.tolist():
+            others = np.delete(np.arange(len(coins)), row)
+            target = View(signals={key: array[row] for key, array in self.views.signals.items()}, labels=self.labels)
+            rest = View(signals={key: array[others] for key, array in self.views.signals.items()}, included=coins[others])
+            try:
+                rows.append(attack.score(target, rest, Seed(0).child("auto", row)))
+            except ObservationError:
+                return None
+        return strength(rows, list(coins[self.targets]))
+
+
+def candidates(references: int) -> Iterator[tuple[str, Attack]]:
+    """The attacks of the folder that read outputs of so many references, by name: as they are, and offline."""
+    for kind in plugins.names(FOLDER):
+        forms: list[dict[str, object]] = [{"kind": kind}]
+        if any(field.name == "online" for field in dataclasses.fields(plugins.find(FOLDER, kind))):
+            forms.append({"kind": kind, "online": False})
+        for form in forms:
+            attack = plugins.build(FOLDER, form)
+            reads_outputs = attack.needs.keys <= {Logits.key, Losses.key}
+            if reads_outputs and attack.needs.references <= references and not isinstance(attack, Chooser):
+                yield kind if len(form) == 1 else f"{kind} offline", attack

@@ -1,0 +1,49 @@
+"""How well scores tell members from nonmembers where false alarms are rare: what a choice between attacks looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats.bounds import roc
+
+Array = NDArray[Any]
+
+FPR = 0.01
+
+
+class Strength(NamedTuple):
+    """Mean TPR at 1 % FPR (never interpolated) and mean AUC over models: the larger pair is the stronger attack."""
+
+    tpr: float
+    auc: float
+
+
+def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
+    """TPR of the lowest threshold whose false positive rate is at most `fpr`; never interpolated.
+
+    Where there are fewer nonmembers than `1 / fpr`, no false positive is allowed.
+
+    >>> tpr_at(np.array([3.0, 1.0]), np.array([2.0, 0.0]), 0.5)
+    1.0
+    """
+    allowed = int(fpr * len(nonmembers) * (1 + 1e-12))
+    if allowed >= len(nonmembers):
+        return 1.0
+    bar = np.partition(nonmembers, len(nonmembers) - 1 - allowed)[len(nonmembers) - 1 - allowed]
+    return float(np.mean(members > bar))
+
+
+def strength(rows: Sequence[Array], included: Sequence[Array]) -> Strength:
+    """The strength of an attack that scored several models: `(m,)` scores and coins of each, both sides in each.
+
+    >>> strength([np.array([3.0, 2.0, 1.0, 0.0])], [np.array([True, False, True, False])])
+    Strength(tpr=0.5, auc=0.75)
+    """
+    sides = [(values[coins], values[~coins]) for values, coins in zip(rows, included, strict=True)]
+    tprs = [tpr_at(members, nonmembers, FPR) for members, nonmembers in sides]
+    aucs = [roc.auc(members, nonmembers) for members, nonmembers in sides]
+    return Strength(tpr=float(np.mean(tprs)), auc=float(np.mean(aucs)))

@@ -1,0 +1,132 @@
+"""Four data sets that no scorer was developed on, and models trained on them: credit, reviews, news and bank customers.
+
+One pool of records each; every record is in each model by an independent fair coin, batches by Poisson sampling. What is kept
+are coins, labels and outputs, one file a data set, so that a later call starts from there.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import lzma
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.core.access import Access
+from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.events import sgd
+from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.engine import observe
+from audit.trainers.sgd import SgdTrainer
+
+WORDS = 2000  # columns of a bag of words
+TEST = 64  # records that the engine measures the utility on; no figure here uses them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A data set with the recipe that its models are trained by.
+
+    Attributes:
+        records: reads inputs `(n, features)` float32 and labels `(n,)` from the folder of data sets.
+        pool: records that draw coins.
+    """
+
+    records: Callable[[Path], tuple[Array, Array]]
+    pool: int
+    classes: int
+    epochs: int
+    batch: int = 64
+    model: Mapping[str, Any]
+
+
+def table(rows: list[list[str]], labels: Array) -> tuple[Array, Array]:
+    """Rows of text as numbers: columns of numbers standardised, all others one column a value."""
+    columns = []
+    for column in zip(*rows, strict=True):
+        try:
+            values = np.asarray(column, dtype=np.float64)
+            columns.append(((values - values.mean()) / (values.std() or 1.0))[:, None])
+        except ValueError:
+            values = np.unique(column)
+            columns.append((np.asarray(column)[:, None] == values).astype(np.float64))
+    return np.concatenate(columns, axis=1).astype(np.float32), labels
+
+
+def words(texts: list[str], labels: Array) -> tuple[Array, Array]:
+    """Bags of the commonest words: whether a text holds each."""
+    bags = [set(re.findall(r"[a-z']+", text.lower())) for text in texts]
+    common = [word for word, _ in Counter(word for bag in bags for word in sorted(bag)).most_common(WORDS)]
+    return np.array([[word in bag for word in common] for bag in bags], dtype=np.float32), labels
+
+
+def german(root: Path) -> tuple[Array, Array]:
+    with gzip.open(root / "german_credit" / "german.data.gz", "rt") as stream:
+        rows = [line.split() for line in stream]
+    return table([row[:-1] for row in rows], np.array([int(row[-1]) - 1 for row in rows]))
+
+
+def bank(root: Path) -> tuple[Array, Array]:
+    with gzip.open(root / "bank_marketing" / "bank-additional-full.csv.gz", "rt") as stream:
+        rows = list(csv.reader(stream, delimiter=";"))[1:]
+    return table([row[:-1] for row in rows], np.array([int(row[-1] == "yes") for row in rows]))
+
+
+def imdb(root: Path) -> tuple[Array, Array]:
+    with lzma.open(root / "imdb_subset" / "train.jsonl.xz", "rt", encoding="utf-8") as stream:
+        reviews = [json.loads(line) for line in stream]
+    return words([review["text"] for review in reviews], np.array([review["label"] for review in reviews]))
+
+
+def ag_news(root: Path) -> tuple[Array, Array]:
+    with gzip.open(root / "ag_news" / "test.csv.gz", "rt", encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))
+    return words([f"{title} {text}" for _, title, text in rows], np.array([int(label) - 1 for label, _, _ in rows]))
+
+
+_MLP = {"kind": "mlp", "hidden": [64], "activation": "relu"}
+PROBLEMS = {
+    "german": Problem(records=german, pool=900, classes=2, epochs=60, batch=32, model=_MLP),
+    "imdb": Problem(records=imdb, pool=3000, classes=2, epochs=10, model=_MLP),
+    "ag_news": Problem(records=ag_news, pool=3000, classes=4, epochs=15, model=_MLP),
+    "bank": Problem(records=bank, pool=3000, classes=2, epochs=40, model=_MLP),
+}
+
+
+def observed(problem: Problem, root: Path, models: int, seed: Seed) -> dict[str, Array]:
+    """Coins `(models, pool)`, labels `(pool,)` and logits `(models, pool, classes)` of models trained here."""
+    inputs, labels = problem.records(root)
+    rows = seed.child("pool").numpy().permutation(len(labels))[: problem.pool + TEST]
+    everything = Records(inputs=inputs[rows], labels=labels[rows].astype(np.int64))
+    pool, test = everything.take(np.arange(problem.pool)), everything.take(np.arange(problem.pool, problem.pool + TEST))
+    rate = problem.batch / (problem.pool / 2)
+    job = TrainingJob(
+        dataset=Dataset(
+            name="untuned",
+            source="public",
+            sha256="",
+            classes=problem.classes,
+            train=test,
+            pool=pool,
+            test=test,
+            pool_index=np.arange(problem.pool),
+        ),
+        canaries=Canaries(kind="held_out", description="all records", records=pool, identifiers=np.arange(problem.pool)),
+        included=seed.child("coins").numpy().random((models, problem.pool)) < 0.5,
+        seeds=tuple(seed.child("model", number) for number in range(models)),
+        mechanism=sgd(sample_rate=rate, steps=round(problem.epochs / rate)),
+        model=problem.model,
+        optimizer={"kind": "adam", "learning_rate": 1e-3},
+        access=Access.FINAL_MODEL,
+    )
+    trained = SgdTrainer().fit(job, lambda done: None).models
+    logits = observe.logits(problem.model, trained.weights, pool.inputs, problem.classes)
+    return {"included": job.included, "labels": pool.labels, "logits": logits}
