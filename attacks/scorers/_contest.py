@@ -71,9 +71,9 @@ class Contest:
         coins = np.asarray(self.views.included, dtype=bool)
         rows = []
         for row in self.targets.tolist():
-            others = np.delete(np.arange(len(coins)), row)
+            rivals = np.delete(np.arange(len(coins)), row)
             target = View(signals={key: array[row] for key, array in self.views.signals.items()}, labels=self.labels)
-            rest = View(signals={key: array[others] for key, array in self.views.signals.items()}, included=coins[others])
+            rest = View(signals={key: array[rivals] for key, array in self.views.signals.items()}, included=coins[rivals])
             try:
                 rows.append(attack.score(target, rest, Seed(0).child("auto", row)))
             except ObservationError:

@@ -19,7 +19,7 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import membership
 
-_MANY = 64  # references from which on a common standard deviation is no worse than one for each canary and side
+_FIXED_FROM = 64  # references from which on a common standard deviation is no worse than one for each canary and side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Lira:
         key = AugmentedLogits(views=self.augmentations).key if self.augmentations > 1 else Logits.key
         target_values, reference_values = reading.confidences(target, reference, "lira", key)
         queries = [(target_values[q], reference_values[:, q]) for q in range(len(target_values))]
-        variance = self.variance or ("shrunk" if len(reference) < _MANY else "fixed")
+        variance = self.variance or ("shrunk" if len(reference) < _FIXED_FROM else "fixed")
         strength, shrink = self.prior_strength, self.shift == "shrunk"
         if self.online:
             ratios = [

@@ -95,31 +95,31 @@ def tempered_losses(target: View, reference: View, attack: str, degree: float) -
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
     if degree == 1 or target.get("logits") is None:
-        ours, theirs = (values / degree for values in confidences(target, reference, attack))
+        target_values, reference_values = (values / degree for values in confidences(target, reference, attack))
     else:
         labels = _labels(target, attack)
-        ours, theirs = (
+        target_values, reference_values = (
             _with_queries(signals.scaled_confidence(values / degree, labels), axes)
             for values, axes in zip(_signal_pair("logits", target, reference, attack), (2, 3), strict=True)
         )
-    return np.logaddexp(0.0, -ours).mean(axis=0), np.logaddexp(0.0, -theirs).mean(axis=1)
+    return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
 
 
 def some_records(models: View, columns: Array) -> View:
     """The models on some of their records."""
-    shown = {key: np.take(array, columns, axis=-2 if key == "logits" else -1) for key, array in models.signals.items()}
+    parts = {key: np.take(array, columns, axis=-2 if key == "logits" else -1) for key, array in models.signals.items()}
     labels = None if models.labels is None else np.asarray(models.labels)[columns]
     coins = None if models.included is None else np.asarray(models.included)[:, columns]
-    return replace(models, signals=shown, labels=labels, included=coins)
+    return replace(models, signals=parts, labels=labels, included=coins)
 
 
-def evenly(count: int, most: int) -> Array:
-    """At most `most` of the numbers below `count`, evenly spread.
+def evenly(count: int, limit: int) -> Array:
+    """At most `limit` of the numbers below `count`, evenly spread.
 
     >>> evenly(9, 3).tolist()
     [0, 4, 8]
     """
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+    return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(np.int64))
 
 
 def fitted_temperature(
@@ -128,12 +128,12 @@ def fitted_temperature(
     """The temperature fitted on the references, of which about `pairs` outputs decide; nothing of the target takes part."""
     coins = np.asarray(reference.included, dtype=bool)
     columns = evenly(coins.shape[1], max(1000, pairs // max(len(coins), 1)))
-    some = some_records(reference, columns)
+    subset = some_records(reference, columns)
     labels = None if target.labels is None else np.asarray(target.labels)[columns]
-    stand_in = View(signals={key: array[0] for key, array in some.signals.items()}, labels=labels)
+    stand_in = View(signals={key: array[0] for key, array in subset.signals.items()}, labels=labels)
     return temperature.fit(
-        lambda degree: tempered_losses(stand_in, some, attack, degree)[1],
-        np.asarray(some.included, dtype=bool),
+        lambda degree: tempered_losses(stand_in, subset, attack, degree)[1],
+        np.asarray(subset.included, dtype=bool),
         online=online,
         offline_weight=offline_weight,
     )

@@ -44,8 +44,8 @@ def _remarks(models: GameModels) -> list[str]:
     remarks = []
     for attack in models.insertion.play.attacks:
         if isinstance(attack.attack, Chooser):
-            seen = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
-            reference = View(signals=seen, included=models.insertion.planting.included[rows])
+            signals_of_references = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
+            reference = View(signals=signals_of_references, included=models.insertion.planting.included[rows])
             kind, reason = attack.attack.choose(reference, models.labels)
             remarks.append(f"'{attack.name}' took {kind}: {reason}")
     return remarks
