@@ -18,11 +18,11 @@ from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.stats.scoring.strength import Strength, strength
+from audit.stats.scoring.strength import TailPower, strength
 
 FOLDER = "attacks.scorers"
 _REMEMBERED = 64
-_WINNERS: dict[bytes, tuple[str, Strength, int] | None] = {}
+_WINNERS: dict[bytes, tuple[str, TailPower, int] | None] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +38,7 @@ class Contest:
     labels: Array | None
     targets: Array
 
-    def winner(self) -> tuple[str, Strength, int] | None:
+    def winner(self) -> tuple[str, TailPower, int] | None:
         """The strongest attack, its strength and how many were tried; remembered, since every run of a game asks again."""
         key = self._digest()
         if key not in _WINNERS:
@@ -47,7 +47,7 @@ class Contest:
             _WINNERS[key] = self._strongest()
         return _WINNERS[key]
 
-    def _strongest(self) -> tuple[str, Strength, int] | None:
+    def _strongest(self) -> tuple[str, TailPower, int] | None:
         shared = replace(self, views=reading.with_confidences(self.views, self.labels))
         tried = {name: shared.strength(attack) for name, attack in candidates(len(self.views) - 1)}
         able = {name: value for name, value in tried.items() if value is not None}
@@ -66,7 +66,7 @@ class Contest:
             digest.update(values.tobytes())
         return digest.digest()
 
-    def strength(self, attack: Attack) -> Strength | None:
+    def strength(self, attack: Attack) -> TailPower | None:
         """Of an attack on these references; None where it cannot score one of them."""
         coins = np.asarray(self.views.included, dtype=bool)
         rows = []

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 FPR = 0.01
 
 
-class Strength(NamedTuple):
+class TailPower(NamedTuple):
     """Mean TPR at 1 % FPR (never interpolated) and mean AUC over models: the larger pair is the stronger attack."""
 
     tpr: float
@@ -37,13 +37,13 @@ def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
     return float(np.mean(members > bar))
 
 
-def strength(rows: Sequence[Array], included: Sequence[Array]) -> Strength:
+def strength(rows: Sequence[Array], included: Sequence[Array]) -> TailPower:
     """The strength of an attack that scored several models: `(m,)` scores and coins of each, both sides in each.
 
     >>> strength([np.array([3.0, 2.0, 1.0, 0.0])], [np.array([True, False, True, False])])
-    Strength(tpr=0.5, auc=0.75)
+    TailPower(tpr=0.5, auc=0.75)
     """
     sides = [(values[coins], values[~coins]) for values, coins in zip(rows, included, strict=True)]
     tprs = [tpr_at(members, nonmembers, FPR) for members, nonmembers in sides]
     aucs = [roc.auc(members, nonmembers) for members, nonmembers in sides]
-    return Strength(tpr=float(np.mean(tprs)), auc=float(np.mean(aucs)))
+    return TailPower(tpr=float(np.mean(tprs)), auc=float(np.mean(aucs)))
