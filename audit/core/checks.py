@@ -44,7 +44,7 @@ def noise(value: float, name: str) -> float:
     0.0
     """
     nonnegative(value, name)
-    if value > 0 and not 1e-100 <= value <= 1e100:
+    if value > 0 and not 1e-100 <= float(value) <= 1e100:
         raise ConfigError(f"{name} is {value}; expected 0, or a number from 1e-100 to 1e100")
     return value
 
