@@ -14,7 +14,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from audit.cli.app import answer, app
-from audit.execution.store import verify_folder
+from audit.execution.run_folder import verify_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -145,6 +145,7 @@ class Launch:
 
     def _audit(self, store: Store) -> tuple[AuditReport, tuple[GameOutcome, ...], float]:
         """Return the report, the games behind it and the seconds it took."""
+        from audit.execution import manifest
         from audit.execution.code import sources
         from audit.experiment import assemble, naming
         from audit.experiment import report as summary
@@ -157,7 +158,7 @@ class Launch:
         design = experiment.design
         running = sources(experiment.execution.foreign)
         LOG.info("code %s", ", ".join(f"{name} {digest}" for name, digest in running.items()))
-        store.bind_code(running)
+        manifest.bind_code(store.folder, running)
         self.entry.check(design)
         store.ensure_space(bytes_needed(design, experiment.material))
         LOG.info("%d models at most, %d model-steps", design.models, design.model_steps)

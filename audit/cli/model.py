@@ -55,7 +55,7 @@ def model(
 ) -> int:
     """Attack a model that is already trained and write the report."""
     from audit.cli import deliver
-    from audit.execution import store
+    from audit.execution import run_folder
     from audit.experiment import inspection, naming
 
     limits = gates.read(gate)
@@ -84,12 +84,12 @@ def model(
     model_files = ModelFiles(  # a kind that is not there is better named before the folder is made
         target=target, kind=target_kind, members=members, nonmembers=nonmembers, options=readers.of(target_kind)
     )
-    folder = output or store.new_folder(Path("runs"), settings.title)
+    folder = output or run_folder.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
     reference_kind = None if model_files.holds_records else kind
     reference_models = None if references is None else read_references(references, reference_kind, readers)
     result = model_files.inspect(replace(settings, model=model_files.description), reference_models)
-    extra_files = {"scores.parquet": _table(result), store.RECORD_KEY: settings.names.text}
+    extra_files = {"scores.parquet": _table(result), run_folder.RECORD_KEY: settings.names.text}
     return deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
 
 

@@ -32,11 +32,11 @@ class ModelFiles:
     @property
     def description(self) -> str:
         """The target in words, with the hash of its file."""
-        from audit.execution import store
+        from audit.execution import run_folder
 
         if self.target is None or not self.target.is_file():
             return "predictions made elsewhere"
-        return f"{self.target.name} ({self.kind}, sha256 {store.file_sha256(self.target)})"
+        return f"{self.target.name} ({self.kind}, sha256 {run_folder.file_sha256(self.target)})"
 
     @property
     def holds_records(self) -> bool:

@@ -59,7 +59,7 @@ def report(
     as_json: AsJson = False,
 ) -> int:
     """Render a finished audit again from its report.json."""
-    from audit.execution import signature, store
+    from audit.execution import run_folder, signature
 
     folder = output or (source if source.is_dir() else source.parent)
     request = _Request(
@@ -71,15 +71,15 @@ def report(
     )
     audit_report = _with_ledger(load(source), ledger, output)
     files_by_name = _render(audit_report, request)
-    sums = store.read_sums(folder) if (folder / store.SUMS).is_file() else None
+    sums = run_folder.read_sums(folder) if (folder / run_folder.SUMS).is_file() else None
     for name, content in files_by_name.items():
         _write(folder, name, content)
     if sums is not None or key is not None:
         _refresh_sums(folder, sums or {}, files_by_name)
     if key is not None:
         signature.sign(folder, key)
-    elif (folder / store.SIGNATURE).is_file():
-        print_plain(f"'{folder / store.SIGNATURE}' is of the folder as it was; sign again with --sign", file=sys.stderr)
+    elif (folder / run_folder.SIGNATURE).is_file():
+        print_plain(f"'{folder / run_folder.SIGNATURE}' is of the folder as it was; sign again with --sign", file=sys.stderr)
     tracked = None if mlflow is None else _track(audit_report, files_by_name, mlflow)
     if as_json:
         print_json({"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": tracked})
@@ -199,11 +199,11 @@ def load(source: Path) -> AuditReport:
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     import reports
-    from audit.execution import store
+    from audit.execution import run_folder
     from reports.formats import json, pdf
 
     if source.is_dir():
-        problems = store.verify_folder(source)
+        problems = run_folder.verify_folder(source)
         names = {line.partition(":")[0] for line in problems}
         fresh = {name: content for name, content in reports.render(audit_report).items() if name not in names}
         return problems + [
@@ -221,14 +221,14 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
 
 def _signature_problems(source: Path, key: Path) -> list[str]:
     """Return what is wrong with the signature of the folder, and of one file alone whether the signed checksums name it."""
-    from audit.execution import signature, store
+    from audit.execution import run_folder, signature
 
     folder = source if source.is_dir() else source.parent
     if problem := signature.problem(folder, key):
         return [problem]
-    if source.is_dir() or store.read_sums(folder).get(source.name) == store.file_sha256(source):
+    if source.is_dir() or run_folder.read_sums(folder).get(source.name) == run_folder.file_sha256(source):
         return []
-    return [f"{source.name}: not as the signed {store.SUMS} says"]
+    return [f"{source.name}: not as the signed {run_folder.SUMS} says"]
 
 
 def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:
@@ -265,10 +265,10 @@ def _show(changes: Sequence[Change], before: AuditReport, after: AuditReport, as
 
 def _refresh_sums(folder: Path, sums: dict[str, str], files_by_name: Mapping[str, bytes]) -> None:
     """Puts the new checksums of the rendered files into SHA256SUMS; every other line stays as it was."""
-    from audit.execution import store
+    from audit.execution import run_folder
 
-    checksums = sums | {name: store.file_sha256(folder / name) for name in files_by_name}
-    _write(folder, store.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
+    checksums = sums | {name: run_folder.file_sha256(folder / name) for name in files_by_name}
+    _write(folder, run_folder.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
 
 
 def _write(folder: Path, name: str, content: bytes) -> None:

@@ -55,12 +55,12 @@ def run(
 
 def _folder(resolution: Resolution, resume: bool) -> Path:
     """Return the folder of a run that names none: a new one, or that of the unfinished run of the same config."""
-    from audit.execution import store
+    from audit.execution import manifest, run_folder
 
     directory = Path(resolution.config.output.directory)
     if not resume:
-        return store.new_folder(directory, resolution.config.name)
-    folder = store.find_unfinished(directory, resolution.sha256)
+        return run_folder.new_folder(directory, resolution.config.name)
+    folder = manifest.find_unfinished(directory, resolution.sha256)
     if folder is None:
         raise ConfigError(f"no unfinished run of this config under '{directory}'; start one without --resume")
     return folder

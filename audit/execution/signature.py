@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.execution.store import SIGNATURE, SUMS
+from audit.execution.run_folder import SIGNATURE, SUMS
 
 NAMESPACE = "epsilon-audit"
 _SIGNER = "auditor"

@@ -11,12 +11,10 @@ import hashlib
 import json
 import logging
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +23,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from audit.core.data import Array
-from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.files import read_text, sync_folder, write_whole
-from audit.core.version import __version__
+from audit.core.errors import ConfigError, OutputError
+from audit.core.files import sync_folder, write_whole
+from audit.execution import manifest
+from audit.execution.run_folder import LOCK, MANIFEST, PARTIAL, PRIVATE, RECORD_KEY, SUMS, file_sha256, list_files, write
 
 LOG = logging.getLogger("audit")
-PARTIAL = ".partial"
-MANIFEST = "started.json"
-LOCK = "lock"
 PROBE = "probe"
-SUMS = "SHA256SUMS"
 SCRATCH = "scratch"
 SPARE_BYTES = 64 * 2**20
 OBSERVATIONS = "models"
-PRIVATE = "private"
 _KEY = ""  # stands for the value itself among the checksums of its arrays
-RECORD_KEY = f"{PRIVATE}/record-key"
-SIGNATURE = f"{SUMS}.sig"
-NOT_LISTED = (SUMS, SIGNATURE, RECORD_KEY, MANIFEST, LOCK)
-"""What `SHA256SUMS` leaves out: itself, the key of the records' names, which its owner may keep elsewhere, and what only an
-unfinished run needs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,24 +79,7 @@ class Store:
         if os.path.lexists(final):  # finished by another audit since it was asked for above
             shutil.rmtree(folder)
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
-        return cls(final, folder, _start(folder, config_sha256), lock)
-
-    def bind_code(self, sources: Mapping[str, str]) -> None:
-        """Writes down which code the run is of, by the hash of each source; later the same code is demanded.
-
-        Raises:
-            ConfigError: the run was started with other code, whose models must not share a bound with this one's.
-        """
-        path = self.folder / MANIFEST
-        manifest = _read_started(path)
-        before = manifest.setdefault("code", dict(sources))
-        changes = sorted(name for name in {*before, *sources} if before.get(name) != sources.get(name))
-        if changes:
-            raise ConfigError(
-                f"the source of {', '.join(changes)} has changed since '{self.folder}' was started; models of two codes must "
-                "not share a bound: restore the code and continue with --resume, or start a new run"
-            )
-        _write(path, json.dumps(manifest).encode())
+        return cls(final, folder, manifest.start(folder, config_sha256), lock)
 
     def ensure_space(self, size: int) -> None:
         """Raise `OutputError` where the disk cannot take `size` more bytes."""
@@ -150,7 +122,7 @@ class Store:
         sums = {name: _digest(array) for name, array in arrays.items()}
         self._path(key).parent.mkdir(exist_ok=True)
         sums[_KEY] = key  # in the same entry: safetensors writes several in an order of its own, each time another
-        _write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
+        write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, selects: Callable[[str], bool] | None = None) -> dict[str, Array]:
         """The arrays under `key`, or those whose name is wanted; no others are read.
@@ -213,7 +185,7 @@ class Store:
         """One output file, whole or not at all."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, content)
+        write(path, content)
 
     def abandon(self) -> None:
         """Removes the folder of a run that was refused before anything was computed; keeps any other."""
@@ -231,7 +203,7 @@ class Store:
         The lock is held until the folder has its name: whoever resumes it in between finds it in use.
         """
         shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
-        files = _list_files(self.folder)
+        files = list_files(self.folder)
         rows = [f"{file_sha256(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in files]
         self.write(SUMS, "".join(rows).encode())
         _make_private(self.folder)
@@ -247,129 +219,6 @@ class Store:
         return self.final
 
 
-def verify_folder(folder: Path) -> list[str]:
-    """Return what differs from `SHA256SUMS`: one line per changed, missing or added file; empty where all agree."""
-    if not (folder / SUMS).is_file():
-        return [f"{SUMS} is missing: the folder is not a finished run"]
-    try:
-        checksums = read_sums(folder)
-    except DataError as error:
-        return [str(error)]
-    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
-    problems = [problem for name, checksum in sorted(checksums.items()) if (problem := _problem(folder, name, checksum))]
-    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(checksums) - set(NOT_LISTED))]
-
-
-def _problem(folder: Path, name: str, checksum: str) -> str:
-    """Return why a file is not the listed one, "" where it is."""
-    if name.startswith("/") or ".." in name.split("/"):
-        return f"{name}: outside of the folder"
-    path = folder / name
-    if not path.is_file():
-        return f"{name}: missing"
-    return "" if file_sha256(path) == checksum else f"{name}: changed"
-
-
-def read_sums(folder: Path) -> dict[str, str]:
-    """The checksums in `SHA256SUMS` by the names of the files.
-
-    Raises:
-        DataError: it is damaged.
-    """
-    path = folder / SUMS
-    try:
-        rows = [line.partition("  ") for line in read_text(path).splitlines() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{SUMS}: cannot be read ({error})") from error
-    bad = next((checksum for checksum, _, name in rows if not name or not re.fullmatch("[0-9a-f]{64}", checksum)), None)
-    if bad is not None:
-        raise DataError(f"{SUMS}: '{bad:.80}' is not a checksum of a file")
-    return {name: checksum for checksum, _, name in rows}
-
-
-def file_sha256(path: Path) -> str:
-    """The sha256 of a file's bytes, hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def new_folder(directory: Path, name: str) -> Path:
-    """A folder name for a run that starts now: `<UTC time>-<name>`."""
-    return directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
-
-
-def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
-    """The newest unfinished run of the same config below `directory`, by its final name; None where there is none.
-
-    Raises:
-        ConfigError: none is known to be of this config, and one that is damaged may be.
-    """
-    damage: ConfigError | None = None
-    for folder in sorted(directory.glob(f"*{PARTIAL}"), reverse=True):
-        if not (folder / MANIFEST).is_file():
-            continue
-        try:
-            manifest = _read_started(folder / MANIFEST)
-        except ConfigError as error:
-            damage = damage or error
-            continue
-        if manifest["config_sha256"] == config_sha256:
-            return folder.with_name(folder.name.removesuffix(PARTIAL))
-    if damage is not None:
-        raise damage
-    return None
-
-
-def _start(folder: Path, config_sha256: str) -> str:
-    """Return when this run was first started; kept across resumes so that the report does not depend on interruptions."""
-    path = folder / MANIFEST
-    if path.exists():
-        manifest = _read_started(path)
-        _same_version(folder, manifest.get("version"))
-        if manifest["config_sha256"] != config_sha256:
-            raise ConfigError(f"'{folder}' was started with another config; choose another --output, or remove it")
-        return str(manifest["created"])
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
-    timestamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
-    manifest = {"created": timestamp, "config_sha256": config_sha256, "version": __version__}
-    _write(path, json.dumps(manifest).encode())
-    return timestamp
-
-
-def _same_version(folder: Path, version: object) -> None:
-    """Raise `ConfigError` if another version of this package started the run."""
-    if version != __version__:
-        name = "a version before 0.1.0" if version is None else f"version {version}"
-        raise ConfigError(
-            f"'{folder}' was started by {name} of epsilon-audit and this is {__version__}; models of two versions "
-            "must not share a bound: finish the run with its own version, or choose another --output"
-        )
-
-
-def _read_started(path: Path) -> dict[str, Any]:
-    """Return what a run wrote down when it was started.
-
-    Raises:
-        ConfigError: it is damaged.
-    """
-    try:
-        manifest = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ConfigError(_damage_text(path, str(error))) from error
-    code = manifest.get("code", {}) if isinstance(manifest, dict) else None
-    if not isinstance(code, dict) or not all(isinstance(manifest.get(key), str) for key in ("created", "config_sha256")):
-        raise ConfigError(_damage_text(path, "it lacks the time or the hash of the config"))
-    return dict(manifest)
-
-
-def _damage_text(path: Path, reason: str) -> str:
-    return (
-        f"'{path}', which says what config and code the run is of, is damaged ({reason}); if they are those you give now, "
-        "remove that file and continue with --resume and --output: finished models are kept. Else choose another --output"
-    )
-
-
 def _sums(metadata: Mapping[str, str], key: str, path: Path) -> dict[str, str]:
     """Return the checksums of the arrays in a file by name; `OutputError` where it was written for another key (a swap)."""
     sums = dict(json.loads(metadata.get("sha256", "{}")))
@@ -382,19 +231,6 @@ def _digest(array: Array) -> str:
     digest = hashlib.sha256(f"{array.dtype}:{array.shape};".encode())
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error}") from error
-
-
-def _list_files(folder: Path) -> list[Path]:
-    """The files that `SHA256SUMS` lists."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path for path in files if path.relative_to(folder).as_posix() not in NOT_LISTED)
 
 
 def _make_private(folder: Path) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 import audit
 from audit.cli.app import answer
-from audit.execution.store import verify_folder
+from audit.execution.run_folder import verify_folder
 from reports.formats.json import from_json, to_json
 from tests import tiny
 

@@ -11,7 +11,7 @@ import pytest
 from audit.cli.app import answer
 from audit.cli.printing import plain, print_error
 from audit.core.errors import ConfigError, DataError
-from audit.execution.store import verify_folder
+from audit.execution.run_folder import verify_folder
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import reports
 from audit.cli import report as commands
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.execution import store
+from audit.execution import run_folder
 from tests.reports import sample
 
 
@@ -22,9 +22,11 @@ def _folder(path: Path, files: dict[str, bytes]) -> Path:
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content)
     sums = [
-        f"{store.file_sha256(one)}  {one.relative_to(path).as_posix()}\n" for one in sorted(path.rglob("*")) if one.is_file()
+        f"{run_folder.file_sha256(one)}  {one.relative_to(path).as_posix()}\n"
+        for one in sorted(path.rglob("*"))
+        if one.is_file()
     ]
-    (path / store.SUMS).write_text("".join(sums))
+    (path / run_folder.SUMS).write_text("".join(sums))
     return path
 
 
@@ -56,7 +58,7 @@ def test_a_view_that_disagrees_with_the_report_is_found_even_with_a_matching_has
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "junit.xml").write_bytes(b"<testsuites/>")
-    (folder / store.SUMS).unlink()
+    (folder / run_folder.SUMS).unlink()
     _folder(folder, {})
     assert commands.verify(folder, as_json=True) == 1
     found = json.loads(capsys.readouterr().out)
@@ -194,7 +196,7 @@ def test_diff_without_a_regression_answers_for_the_new_audit(tmp_path: Path) -> 
 def test_hostile_checksums_are_a_difference(
     folder: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with (folder / store.SUMS).open("ab") as sums:
+    with (folder / run_folder.SUMS).open("ab") as sums:
         sums.write(content)
     assert commands.verify(folder) == 1
     assert message in capsys.readouterr().out
@@ -213,7 +215,7 @@ def test_what_is_no_file_is_a_difference(folder: Path, kind: str, capsys: pytest
 def test_no_link_in_a_folder_of_somebody_else_leads_a_file_elsewhere(folder: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    for name in ("junit.xml.tmp", "junit.xml", f"{store.SUMS}.tmp"):
+    for name in ("junit.xml.tmp", "junit.xml", f"{run_folder.SUMS}.tmp"):
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(victim)
     assert commands.report(folder, formats=["junit"]) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from audit.cli import report as commands
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.execution import signature, store
+from audit.execution import run_folder, signature
 from reports.formats.json import to_json
 from tests.reports import sample
 
@@ -37,12 +37,12 @@ def folder(tmp_path: Path, keys: Path) -> Path:
 
 
 def test_a_signed_folder_is_verified_and_signed_again_the_same(folder: Path, keys: Path) -> None:
-    first = (folder / store.SIGNATURE).read_bytes()
-    assert first.startswith(b"-----BEGIN SSH SIGNATURE-----") and store.verify_folder(folder) == []
+    first = (folder / run_folder.SIGNATURE).read_bytes()
+    assert first.startswith(b"-----BEGIN SSH SIGNATURE-----") and run_folder.verify_folder(folder) == []
     assert commands.verify(folder / "report.json", key=keys / "own.pub") == 0
     assert commands.report(folder, formats=["json", "junit"], key=keys / "own") == 0
-    assert (folder / store.SIGNATURE).read_bytes() == first
-    assert store.SIGNATURE not in store.read_sums(folder)
+    assert (folder / run_folder.SIGNATURE).read_bytes() == first
+    assert run_folder.SIGNATURE not in run_folder.read_sums(folder)
 
 
 @pytest.mark.parametrize("name", ["report.json", "SHA256SUMS", "SHA256SUMS.sig"])
@@ -63,11 +63,11 @@ def test_another_key_another_namespace_and_no_signature_are_refused(
 ) -> None:
     assert commands.verify(folder / "report.json", key=keys / "other.pub", as_json=True) == commands.VERIFICATION_FAILURE
     assert "not by this key" in json.loads(capsys.readouterr().out)["problems"][0]
-    sums = folder / store.SUMS
-    (folder / store.SIGNATURE).unlink()
+    sums = folder / run_folder.SUMS
+    (folder / run_folder.SIGNATURE).unlink()
     subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", str(keys / "own"), "-n", "file", str(sums)], check=True)
     assert "not by this key" in signature.problem(folder, keys / "own.pub")
-    (folder / store.SIGNATURE).unlink()
+    (folder / run_folder.SIGNATURE).unlink()
     assert signature.problem(folder, keys / "own.pub") == "SHA256SUMS.sig: missing"
 
 

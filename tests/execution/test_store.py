@@ -13,7 +13,10 @@ import pytest
 
 from audit.core.errors import ConfigError, OutputError
 from audit.core.version import __version__
-from audit.execution.store import SUMS, Store, find_unfinished, verify_folder, write_outputs
+from audit.execution import manifest
+from audit.execution.manifest import find_unfinished
+from audit.execution.run_folder import SUMS, verify_folder
+from audit.execution.store import Store, write_outputs
 
 
 def never() -> Mapping[str, np.ndarray]:
@@ -151,13 +154,13 @@ def test_a_damaged_start_is_refused_and_says_how_to_go_on(tmp_path: Path, damage
 
 def test_a_run_goes_on_with_the_code_it_was_started_with_alone(tmp_path: Path) -> None:
     store = Store.start(tmp_path / "run", "a")
-    store.bind_code({"audit": "1", "mine": "2"})
-    store.bind_code({"audit": "1", "mine": "2"})
+    manifest.bind_code(store.folder, {"audit": "1", "mine": "2"})
+    manifest.bind_code(store.folder, {"audit": "1", "mine": "2"})
     with pytest.raises(ConfigError, match=r"the source of mine has changed since .*start a new run"):
-        store.bind_code({"audit": "1", "mine": "3"})
+        manifest.bind_code(store.folder, {"audit": "1", "mine": "3"})
     with pytest.raises(ConfigError, match="the source of mine, other has changed"):
-        store.bind_code({"audit": "1", "other": "2"})
-    store.bind_code({"audit": "1", "mine": "2"})
+        manifest.bind_code(store.folder, {"audit": "1", "other": "2"})
+    manifest.bind_code(store.folder, {"audit": "1", "mine": "2"})
 
 
 @pytest.mark.parametrize("version", [None, "0.0.9", 3])
@@ -261,7 +264,7 @@ def test_no_link_in_an_unfinished_folder_leads_a_file_elsewhere(tmp_path: Path) 
     for name in ("probe", "probe.tmp", "started.json.tmp", "report.json.tmp"):
         (tmp_path / "run.partial" / name).symlink_to(victim)
     store = Store.start(tmp_path / "run", "c", resume=True)
-    store.bind_code({"audit": "1"})
+    manifest.bind_code(store.folder, {"audit": "1"})
     store.write("report.json", b"{}")
     store.close()
     (store.folder / "lock").unlink()

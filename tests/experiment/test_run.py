@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from audit.cli.app import answer
-from audit.execution.store import verify_folder
+from audit.execution.run_folder import verify_folder
 from tests.marks import slow
 from tests.tiny import CONFIG
 

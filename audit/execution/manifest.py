@@ -1,0 +1,108 @@
+"""What an unfinished run says of itself: when it was started, with which config, by which code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from audit.core.errors import ConfigError
+from audit.core.version import __version__
+from audit.execution.run_folder import MANIFEST, PARTIAL, write
+
+
+def start(folder: Path, config_sha256: str) -> str:
+    """Return when this run was first started; kept across resumes so that the report does not depend on interruptions.
+
+    Raises:
+        ConfigError: the folder is of another config or another version of this package.
+    """
+    path = folder / MANIFEST
+    if path.exists():
+        manifest = _read(path)
+        _same_version(folder, manifest.get("version"))
+        if manifest["config_sha256"] != config_sha256:
+            raise ConfigError(f"'{folder}' was started with another config; choose another --output, or remove it")
+        return str(manifest["created"])
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
+    timestamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
+    manifest = {"created": timestamp, "config_sha256": config_sha256, "version": __version__}
+    write(path, json.dumps(manifest).encode())
+    return timestamp
+
+
+def bind_code(folder: Path, sources: Mapping[str, str]) -> None:
+    """Writes down which code the run is of, by the hash of each source; later the same code is demanded.
+
+    Raises:
+        ConfigError: the run was started with other code, whose models must not share a bound with this one's.
+    """
+    path = folder / MANIFEST
+    manifest = _read(path)
+    before = manifest.setdefault("code", dict(sources))
+    changes = sorted(name for name in {*before, *sources} if before.get(name) != sources.get(name))
+    if changes:
+        raise ConfigError(
+            f"the source of {', '.join(changes)} has changed since '{folder}' was started; models of two codes must "
+            "not share a bound: restore the code and continue with --resume, or start a new run"
+        )
+    write(path, json.dumps(manifest).encode())
+
+
+def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
+    """The newest unfinished run of the same config below `directory`, by its final name; None where there is none.
+
+    Raises:
+        ConfigError: none is known to be of this config, and one that is damaged may be.
+    """
+    damage: ConfigError | None = None
+    for folder in sorted(directory.glob(f"*{PARTIAL}"), reverse=True):
+        if not (folder / MANIFEST).is_file():
+            continue
+        try:
+            manifest = _read(folder / MANIFEST)
+        except ConfigError as error:
+            damage = damage or error
+            continue
+        if manifest["config_sha256"] == config_sha256:
+            return folder.with_name(folder.name.removesuffix(PARTIAL))
+    if damage is not None:
+        raise damage
+    return None
+
+
+def _same_version(folder: Path, version: object) -> None:
+    """Raise `ConfigError` if another version of this package started the run."""
+    if version != __version__:
+        name = "a version before 0.1.0" if version is None else f"version {version}"
+        raise ConfigError(
+            f"'{folder}' was started by {name} of epsilon-audit and this is {__version__}; models of two versions "
+            "must not share a bound: finish the run with its own version, or choose another --output"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a run wrote down when it was started.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
+    try:
+        manifest = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(_damage_text(path, str(error))) from error
+    code = manifest.get("code", {}) if isinstance(manifest, dict) else None
+    if not isinstance(code, dict) or not all(isinstance(manifest.get(key), str) for key in ("created", "config_sha256")):
+        raise ConfigError(_damage_text(path, "it lacks the time or the hash of the config"))
+    return dict(manifest)
+
+
+def _damage_text(path: Path, reason: str) -> str:
+    return (
+        f"'{path}', which says what config and code the run is of, is damaged ({reason}); if they are those you give now, "
+        "remove that file and continue with --resume and --output: finished models are kept. Else choose another --output"
+    )

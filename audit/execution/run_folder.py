@@ -1,0 +1,87 @@
+"""What lies in a run folder under which name, and the checksums of a finished one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from audit.core.errors import DataError, OutputError
+from audit.core.files import read_text, write_whole
+
+PARTIAL = ".partial"
+MANIFEST = "started.json"
+LOCK = "lock"
+SUMS = "SHA256SUMS"
+PRIVATE = "private"
+RECORD_KEY = f"{PRIVATE}/record-key"
+SIGNATURE = f"{SUMS}.sig"
+NOT_LISTED = (SUMS, SIGNATURE, RECORD_KEY, MANIFEST, LOCK)
+"""What `SHA256SUMS` leaves out: itself, the key of the records' names, which its owner may keep elsewhere, and what only an
+unfinished run needs."""
+
+
+def new_folder(directory: Path, name: str) -> Path:
+    """A folder name for a run that starts now: `<UTC time>-<name>`."""
+    return directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{name}"
+
+
+def verify_folder(folder: Path) -> list[str]:
+    """Return what differs from `SHA256SUMS`: one line per changed, missing or added file; empty where all agree."""
+    if not (folder / SUMS).is_file():
+        return [f"{SUMS} is missing: the folder is not a finished run"]
+    try:
+        checksums = read_sums(folder)
+    except DataError as error:
+        return [str(error)]
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    problems = [problem for name, checksum in sorted(checksums.items()) if (problem := _problem(folder, name, checksum))]
+    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(checksums) - set(NOT_LISTED))]
+
+
+def _problem(folder: Path, name: str, checksum: str) -> str:
+    """Return why a file is not the listed one, "" where it is."""
+    if name.startswith("/") or ".." in name.split("/"):
+        return f"{name}: outside of the folder"
+    path = folder / name
+    if not path.is_file():
+        return f"{name}: missing"
+    return "" if file_sha256(path) == checksum else f"{name}: changed"
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """The checksums in `SHA256SUMS` by the names of the files.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    path = folder / SUMS
+    try:
+        rows = [line.partition("  ") for line in read_text(path).splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{SUMS}: cannot be read ({error})") from error
+    bad = next((checksum for checksum, _, name in rows if not name or not re.fullmatch("[0-9a-f]{64}", checksum)), None)
+    if bad is not None:
+        raise DataError(f"{SUMS}: '{bad:.80}' is not a checksum of a file")
+    return {name: checksum for checksum, _, name in rows}
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's bytes, hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def list_files(folder: Path) -> list[Path]:
+    """The files of a folder that `SHA256SUMS` lists."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in files if path.relative_to(folder).as_posix() not in NOT_LISTED)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write one file, whole or not at all; `OutputError` where that fails."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error}") from error
