@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from audit.api import accountant as accountant
     from audit.api.check import ModelCheck as ModelCheck
     from audit.api.check import check as check
+    from audit.api.mechanism import mechanism as mechanism
     from audit.api.planning import certify as certify
     from audit.api.planning import plan as plan
     from audit.api.planning import plan_run as plan_run
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "audit.api": ("accountant",),
     "audit.api.check": ("ModelCheck", "check"),
+    "audit.api.mechanism": ("mechanism",),
     "audit.api.planning": ("certify", "plan", "plan_run"),
     "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),

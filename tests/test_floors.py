@@ -27,7 +27,7 @@ FLOORS = [
         "audit.bounds.estimators",
     ],
     ["audit.endpoint", "audit.subjects", "audit.trainers", "audit.accounting", "audit.bounds", "audit.checks"],
-    ["audit.accounting.regression", "audit.mechanisms", "audit.step_checks"],
+    ["audit.accounting.regression", "audit.mechanism_checks", "audit.mechanisms", "audit.step_checks"],
     ["audit.zoo", "audit.experiment", "reports"],
     ["audit.api"],
     ["audit.cli"],

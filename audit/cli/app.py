@@ -23,6 +23,7 @@ from audit.cli import (
     init,
     ledger,
     lookup,
+    mechanism,
     model,
     plan,
     report,
@@ -57,6 +58,7 @@ app.command("scores")(scores.scores)
 app.command("endpoint")(endpoint.endpoint)
 app.command("step")(step.step)
 app.command("zoo")(zoo.zoo)
+app.command("mechanism")(mechanism.mechanism)
 app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)

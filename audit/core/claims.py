@@ -97,6 +97,13 @@ class Outcome(StrEnum):
     OUT_OF_REACH = "out_of_reach"  # no bound above the claim, and none could have been
     INVALID = "invalid"  # the negative control failed or an assumption was found false
 
+    @property
+    def exit_code(self) -> int:
+        """Return what a command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
+        if self is Outcome.VIOLATED:
+            return 1
+        return 0 if self is Outcome.CONSISTENT else 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:

@@ -161,9 +161,9 @@ def worst(outcomes: Sequence[Outcome | None]) -> Outcome | None:
 
 def exit_code(outcome: Outcome | None, policy_holds: bool) -> int:
     """Return what the command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
-    if outcome is Outcome.VIOLATED or not policy_holds:
+    if not policy_holds:
         return 1
-    return 3 if outcome in (Outcome.OUT_OF_REACH, Outcome.INVALID) else 0
+    return 0 if outcome is None else outcome.exit_code
 
 
 def _above(claim: Claim, bound: LowerBound) -> str:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 LINES = {
     "accountant_regression.py": [r"\b\d\d passed"],
+    "audit_mechanism.py": ["noisy_count: consistent", "noisy_mean: violated"],
     "audit_pytorch_model.py": ["916 members", r"epsilon: at least 0\.[1-9]", r" loss: AUC 0\.\d", "written: report.pdf"],
     "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
     "federated_rounds.py": [r"scores.npz: 200 canary clients, mean score \d+\.\d\d where they sent"],

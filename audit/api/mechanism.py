@@ -1,0 +1,69 @@
+"""The audit of any randomised function, as a function; torch is never imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from audit.core.adjacency import Adjacency
+from audit.core.claims import DECLARED, Claim
+
+if TYPE_CHECKING:
+    from audit.mechanism_checks.report import MechanismReport
+
+
+def mechanism(
+    function: Callable[..., Any],
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    pairs: Sequence[Any] | None = None,
+    neighbours: str = "answers",
+    size: int = 5,
+    low: float = 0.0,
+    high: float = 1.0,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+    family: str | None = None,
+    floating_point: bool = False,
+    samples: int = 100_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> MechanismReport:
+    """Hold a mechanism against its claim: bounds on epsilon and delta from its outputs on neighbouring data sets.
+
+    Args:
+        function: `function(data, rng) -> output`, rng a `numpy.random.Generator` that it may ignore. An output is a number, a
+            text, None, or an array, list or dictionary of these. A function that takes the keyword `size` is asked for so
+            many outputs at once, first axis first, which is much faster.
+        epsilon, delta: what is claimed.
+        pairs: neighbouring data sets `(data, neighbour)` to try; None takes those of `neighbours`.
+        neighbours: "answers" (vectors of `size` query answers that one record moves by at most 1) or "records" (`size` numbers
+            in `[low, high]` that differ in one record, by `adjacency`).
+        family: "gdp" where the claim asserts the whole curve of Gaussian DP: then a bound inside that family counts as well.
+        floating_point: look also at the lowest bits of outputs, by which sums in floating point give their data away.
+        samples: outputs on either data set of the pair that is chosen: a third to search, the rest to count. No more than about
+            `log(samples)` can be proved of epsilon.
+        seed: of the generator that the function is given, and of the search.
+
+    Guarantee: all bounds hold together with probability at least `confidence`, if calls are independent and outputs on the same
+        data follow one law (docs/mechanisms.md, docs/statistics.md "One event").
+
+    Raises:
+        ConfigError: a claim, family, pair or number of samples that cannot be used.
+        DataError: outputs that cannot be read.
+
+    >>> report = mechanism(lambda data, rng, size: data.sum() + rng.laplace(0, 0.2, size), epsilon=1.0, samples=3000)
+    >>> report.verdict.outcome.value, 2 < report.epsilon.epsilon < 5
+    ('violated', True)
+    """
+    from audit.mechanism_checks import neighbours as patterns
+    from audit.mechanism_checks.run import Questions, check_mechanism
+
+    relation = Adjacency.by_name(adjacency)
+    if pairs is None:
+        chosen_pairs = patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=relation)
+    else:
+        chosen_pairs = patterns.own_pairs(pairs)
+    claim = Claim(epsilon=epsilon, delta=delta, adjacency=relation, source=DECLARED, family=family)
+    questions = Questions(claim=claim, confidence=confidence, floating_point=floating_point)
+    return check_mechanism(function, chosen_pairs, questions, samples=samples, seed=seed)

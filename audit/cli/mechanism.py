@@ -1,0 +1,82 @@
+"""`audit mechanism`: any randomised function held against its claimed epsilon and delta."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from audit.cli import own_code
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core.errors import ConfigError
+
+Function = Annotated[
+    str, typer.Argument(help="The mechanism: package.module:function(data, rng[, size]) that returns an output.")
+]
+Epsilon = Annotated[float, typer.Option(help="Epsilon that is claimed.")]
+Delta = Annotated[float, typer.Option(help="Delta that is claimed.")]
+Pairs = Annotated[
+    str | None, typer.Option(help="package.module:object with neighbouring data sets: a list of (data, neighbour).")
+]
+Neighbours = Annotated[str, typer.Option(help="Pairs to try if none are given: answers (of queries) or records (numbers).")]
+Size = Annotated[int, typer.Option(help="Number of answers or records in each data set of those pairs.")]
+Low = Annotated[float, typer.Option(help="Smallest record.")]
+High = Annotated[float, typer.Option(help="Largest record.")]
+AdjacencyName = Annotated[str, typer.Option(help="Relation of those data sets: add_remove, replace_one or zero_out.")]
+Family = Annotated[str | None, typer.Option(help="Family of trade-off curves that the claim asserts: gdp.")]
+FloatingPoint = Annotated[bool, typer.Option("--floating-point", help="Test the lowest bits of outputs as well.")]
+Samples = Annotated[int, typer.Option(help="Number of outputs on either data set of the pair that is chosen.")]
+Confidence = Annotated[float, typer.Option(help="Confidence with which all bounds hold together.")]
+MechanismSeed = Annotated[int, typer.Option("--seed", help="Seed of the generator that the function is given.")]
+
+
+def mechanism(
+    function: Function,
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    pairs: Pairs = None,
+    neighbours: Neighbours = "answers",
+    size: Size = 5,
+    low: Low = 0.0,
+    high: High = 1.0,
+    adjacency: AdjacencyName = "replace_one",
+    family: Family = None,
+    floating_point: FloatingPoint = False,
+    samples: Samples = 100_000,
+    confidence: Confidence = 0.95,
+    seed: MechanismSeed = 0,
+    as_json: AsJson = False,
+) -> int:
+    """Test a mechanism by its outputs on neighbouring data. Exit code 1 if its claim is refuted. Executes its module."""
+    from audit.api.mechanism import mechanism as audit_mechanism
+
+    own_code.add_working_folder([function, pairs])
+    report = audit_mechanism(
+        _object(function),
+        epsilon=epsilon,
+        delta=delta,
+        pairs=None if pairs is None else _object(pairs),
+        neighbours=neighbours,
+        size=size,
+        low=low,
+        high=high,
+        adjacency=adjacency,
+        family=family,
+        floating_point=floating_point,
+        samples=samples,
+        confidence=confidence,
+        seed=seed,
+    )
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_plain(*str(report).splitlines())
+    return report.exit_code
+
+
+def _object(name: str) -> Any:
+    from audit import plugins
+
+    if ":" not in name:
+        raise ConfigError(f"'{name}' names no object; expected package.module:object")
+    return plugins.foreign(name)

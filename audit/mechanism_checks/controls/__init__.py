@@ -1,0 +1,1 @@
+"""Mechanisms whose epsilon is known exactly: calibrated ones as controls, and their wrong twins."""

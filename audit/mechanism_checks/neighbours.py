@@ -1,0 +1,87 @@
+"""Neighbouring data sets to try, where the caller names none.
+
+References:
+    Ding, Wang, Wang, Zhang, Kifer 2018, arXiv 1805.10277, table 1 (patterns of query answers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
+from audit.mechanism_checks.sampling import Pair
+
+KINDS = ("answers", "records")
+
+
+def default_pairs(kind: str, *, size: int, low: float, high: float, adjacency: Adjacency) -> tuple[Pair, ...]:
+    """Return the pairs of a kind: vectors of `size` query answers that move by at most 1, or `size` records in `[low, high]`.
+
+    Raises:
+        ConfigError: no such kind, or an empty range.
+    """
+    checks.count(size, "size", minimum=1)
+    if kind not in KINDS:
+        raise ConfigError(f"neighbours is '{kind}'; expected one of {', '.join(KINDS)}, or pairs of your own")
+    if not low < high:
+        raise ConfigError(f"records lie between low = {low} and high = {high}; expected low below high")
+    return answer_pairs(size) if kind == "answers" else record_pairs(size, low, high, adjacency)
+
+
+def answer_pairs(size: int) -> tuple[Pair, ...]:
+    """Return pairs of answers of counting queries `(size,)`, each of which one record moves by at most 1."""
+    half = size // 2
+    vectors = {
+        "one up": ([1.0] * size, [2.0] + [1.0] * (size - 1)),
+        "one down": ([1.0] * size, [0.0] + [1.0] * (size - 1)),
+        "all up": ([1.0] * size, [2.0] * size),
+        "one up, others down": ([1.0] * size, [2.0] + [0.0] * (size - 1)),
+        "one down, others up": ([1.0] * size, [0.0] + [2.0] * (size - 1)),
+        "half up, half down": ([1.0] * size, [2.0] * half + [0.0] * (size - half)),
+        "one step": ([0.0] * (size - 1) + [1.0], [1.0] * (size - 1) + [0.0]),
+        "cross": ([1.0] * half + [0.0] * (size - half), [0.0] * half + [1.0] * (size - half)),
+    }
+    if size == 1:  # of which most patterns are the same
+        vectors = {"one up": vectors["one up"], "one down": vectors["one down"]}
+    return tuple(Pair(data=np.array(a), neighbour=np.array(b), name=name) for name, (a, b) in vectors.items())
+
+
+def record_pairs(size: int, low: float, high: float, adjacency: Adjacency) -> tuple[Pair, ...]:
+    """Return pairs of data sets `(size,)` that differ in one record, at the ends and in the middle of its range."""
+    middle = (low + high) / 2
+    half = size // 2
+    bases = {
+        "all low": np.full(size, low),
+        "all high": np.full(size, high),
+        "half low, half high": np.array([low] * half + [high] * (size - half)),
+        "all in the middle": np.full(size, middle),
+    }
+    pairs = []
+    for name, base in bases.items():
+        for record, text in ((low, "low"), (high, "high"), (middle, "middle")):
+            if adjacency is Adjacency.ADD_REMOVE:
+                pairs.append(Pair(data=np.append(base, record), neighbour=base, name=f"{name}, and one {text}"))
+            elif base[-1] != record:
+                neighbour = np.append(base[:-1], 0.0 if adjacency is Adjacency.ZERO_OUT else record)
+                pairs.append(Pair(data=base, neighbour=neighbour, name=f"{name}, the last turned {text}"))
+    return tuple(pairs)
+
+
+def own_pairs(pairs: Sequence[Any]) -> tuple[Pair, ...]:
+    """Return pairs that a caller gives as `(data, neighbour)`.
+
+    Raises:
+        ConfigError: there is none, or one is no pair.
+    """
+    rows = list(pairs.items()) if isinstance(pairs, dict) else [(str(i), pair) for i, pair in enumerate(pairs)]
+    if not rows:
+        raise ConfigError("pairs is empty; give at least one (data, neighbour)")
+    for name, pair in rows:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ConfigError(f"pair {name} is a {type(pair).__name__}; expected (data, neighbour)")
+    return tuple(Pair(data=pair[0], neighbour=pair[1], name=f"pair {name}") for name, pair in rows)

@@ -1,0 +1,106 @@
+"""Outputs of a mechanism as rows of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+
+ABSENT = -math.inf
+"""Stands where an output has fewer parts than the longest of those that were searched."""
+UNKNOWN = -1.0
+"""Stands for a text that no searched output held."""
+WIDEST = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputEncoder:
+    """How outputs become rows: fixed by the outputs that are searched, and so a post-processing of all others.
+
+    Attributes:
+        width: numbers in a row; what is longer is cut.
+        codes: number of each text.
+    """
+
+    width: int
+    codes: Mapping[str, float]
+
+    @classmethod
+    def of(cls, outputs: Sequence[Any] | Array) -> OutputEncoder:
+        """Return the encoder of searched outputs.
+
+        Raises:
+            DataError: an output that is neither numbers, texts, truth values nor None, nor made of these.
+        """
+        if _is_numeric(outputs):
+            return cls(width=max(1, int(np.prod(np.shape(outputs)[1:]))), codes={})
+        rows = [list(_leaves(output)) for output in outputs]
+        width = max(1, max((len(row) for row in rows), default=1))
+        if width > WIDEST:
+            raise DataError(f"an output of the mechanism holds {width} numbers; expected at most {WIDEST}")
+        texts = sorted({leaf for row in rows for leaf in row if isinstance(leaf, str)})
+        return cls(width=width, codes={text: float(code) for code, text in enumerate(texts)})
+
+    def encode(self, outputs: Sequence[Any] | Array) -> Array:
+        """Return `(n, width)` float64; NaN stands for None."""
+        if _is_numeric(outputs):
+            matrix = np.asarray(outputs, np.float64).reshape(len(outputs), -1)
+        else:
+            matrix = np.full((len(outputs), self.width), ABSENT)
+            for row, output in zip(matrix, outputs, strict=True):
+                leaves = [self._number(leaf) for leaf in _leaves(output)][: self.width]
+                row[: len(leaves)] = leaves
+        if matrix.shape[1] < self.width:
+            matrix = np.pad(matrix, ((0, 0), (0, self.width - matrix.shape[1])), constant_values=ABSENT)
+        return matrix[:, : self.width] + 0.0  # -0.0 and 0.0 are one value
+
+    def _number(self, leaf: Any) -> float:
+        return self.codes.get(leaf, UNKNOWN) if isinstance(leaf, str) else float(leaf)
+
+
+def _is_numeric(outputs: Sequence[Any] | Array) -> bool:
+    return isinstance(outputs, np.ndarray) and outputs.dtype.kind in "fiub"
+
+
+def collect(outputs: Sequence[Any]) -> Sequence[Any] | Array:
+    """Return outputs of single calls as one array where all are numbers of one shape, else as they are."""
+    try:
+        array = np.asarray(outputs)
+    except ValueError:  # of different shapes
+        return outputs
+    return array if array.dtype.kind in "fiub" else outputs
+
+
+def _leaves(output: Any) -> Iterable[Any]:
+    """Numbers and texts of an output, from left to right."""
+    match output:
+        case None:
+            yield math.nan
+        case str() | bytes():
+            yield output if isinstance(output, str) else output.hex()
+        case bool() | int() | float() | np.generic():
+            yield output.item() if isinstance(output, np.generic) else output
+        case Mapping():
+            for key in sorted(output, key=str):
+                yield str(key)
+                yield from _leaves(output[key])
+        case Set():
+            yield from sorted(output, key=str)
+        case list() | tuple():
+            for part in output:
+                yield from _leaves(part)
+        case _ if hasattr(output, "detach"):  # a tensor
+            yield from _leaves(np.asarray(output.detach().cpu()).tolist())
+        case _ if hasattr(output, "__array__"):
+            yield from _leaves(np.asarray(output).tolist())
+        case _:
+            raise DataError(
+                f"the mechanism returned a {type(output).__name__}; expected numbers, texts, None, or lists, dictionaries and "
+                "arrays of these: return from it what is released"
+            )

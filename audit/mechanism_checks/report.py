@@ -1,0 +1,114 @@
+"""What the audit of a mechanism found, beside what is claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context
+from typing import Any
+
+from audit.core.claims import DeltaBound, LowerBound, Verdict
+from audit.mechanism_checks.sampling import Pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MechanismReport:
+    """Bounds that hold together, each from one event that was fixed before the outputs it was counted on were drawn.
+
+    Attributes:
+        name: of the mechanism.
+        verdict: the claim, what is said of it and why.
+        epsilon: the bound on epsilon at the claimed delta.
+        delta: the bound on delta at the claimed epsilon.
+        fit: the bound on epsilon inside the declared family, or None.
+        floating_point: the bound on delta at the claimed epsilon by the lowest bits of outputs, or None where not asked for.
+        pair: the neighbouring data sets that told most, on which all bounds rest.
+        scouts: name of each pair that was tried and what it promised.
+        samples: outputs on either side, a third of them to search, the rest to count.
+        confidence: with which all bounds hold together.
+        seconds: name of each stage to its wall time.
+    """
+
+    name: str
+    verdict: Verdict
+    epsilon: LowerBound
+    delta: DeltaBound
+    fit: LowerBound | None
+    floating_point: DeltaBound | None
+    pair: Pair
+    scouts: tuple[tuple[str, float], ...]
+    samples: int
+    confidence: float
+    seconds: Mapping[str, float]
+
+    @property
+    def exit_code(self) -> int:
+        """Return what `audit mechanism` answers: 0 not refuted, 1 refuted, 3 out of reach or invalid."""
+        return self.verdict.outcome.exit_code
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        claim = self.verdict.claim
+        return {
+            "exit_code": self.exit_code,
+            "mechanism": self.name,
+            "outcome": self.verdict.outcome.value,
+            "reason": self.verdict.reason,
+            "claim": {
+                "epsilon": claim.epsilon,
+                "delta": claim.delta,
+                "adjacency": claim.adjacency.value,
+                "family": claim.family,
+            },
+            "confidence": self.confidence,
+            "samples": self.samples,
+            "epsilon": _epsilon(self.epsilon),
+            "delta": _delta(self.delta),
+            "fit": None if self.fit is None else {**_epsilon(self.fit), "mu": self.fit.parameter},
+            "floating_point": None if self.floating_point is None else _delta(self.floating_point),
+            "pair": self.pair.name,
+            "scouts": [{"pair": name, "promise": promise} for name, promise in self.scouts],
+            "seconds": dict(self.seconds),
+        }
+
+    def __str__(self) -> str:
+        claim = self.verdict.claim
+        lines = [
+            f"{self.name}: {self.verdict.outcome.value.replace('_', ' ')}. {self.verdict.reason}",
+            f"  claimed  epsilon {claim.epsilon:g} at delta {claim.delta:g}",
+            f"  proven   epsilon >= {_down(self.epsilon.epsilon)} at delta {claim.delta:g}, by {self.epsilon.selected}",
+            f"           delta >= {_down(self.delta.delta)} at epsilon {claim.epsilon:g}",
+        ]
+        if self.fit is not None:
+            lines.append(f"           epsilon >= {_down(self.fit.epsilon)} inside the family '{self.fit.family}'")
+        if self.floating_point is not None:
+            bound = _down(self.floating_point.delta)
+            lines.append(f"           delta >= {bound} at epsilon {claim.epsilon:g}, by the lowest bits of the outputs")
+        lines += [
+            f"  ceiling  epsilon {self.epsilon.ceiling:.3f}: outputs that two data sets never share would prove no more",
+            f"  pair     {self.pair.name}: {_short(self.pair.data)} and {_short(self.pair.neighbour)}",
+            f"  samples  {self.samples:,} outputs on either; all bounds hold together with confidence {self.confidence:.4g}",
+        ]
+        return "\n".join(lines)
+
+
+def _epsilon(bound: LowerBound) -> dict[str, Any]:
+    return {"bound": bound.epsilon, "at_delta": bound.delta, "ceiling": bound.ceiling, "event": bound.selected}
+
+
+def _delta(bound: DeltaBound) -> dict[str, Any]:
+    return {"bound": bound.delta, "at_epsilon": bound.epsilon, "ceiling": bound.ceiling}
+
+
+def _down(value: float) -> str:
+    """A bound with four digits, never rounded up.
+
+    >>> _down(0.99999), _down(1.2e-7), _down(0.0)
+    ('0.9999', '1.2e-7', '0')
+    """
+    return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(repr(value)).normalize():g}"
+
+
+def _short(data: Any, limit: int = 60) -> str:
+    text = " ".join(str(data).split())
+    return text if len(text) <= limit else f"{text[: limit - 4]} ..."

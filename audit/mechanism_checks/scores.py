@@ -1,0 +1,141 @@
+"""Scores that order a mechanism's outputs: learned on some, so that an event is a threshold on others.
+
+The best event at any epsilon and delta is a set of outputs whose likelihood ratio is high, so every score estimates that ratio,
+or is something that it may depend on.
+
+References:
+    Bichsel, Steffen, Bogunovic, Vechev 2021, "DP-Sniper", theorem 1.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.stats.scoring import logistic
+
+Score = Callable[[Array], Array]
+"""From outputs `(n, width)` to `(n,)`: higher is likelier on the data, lower on the neighbour."""
+
+MOST_COLUMNS = 12  # of an output, that are scored by themselves
+BINS = 48
+CLASSIFIER_ROWS = 20_000
+CLIP = 0.002  # share of outputs at either end that the classifier does not tell apart
+REPEATS = 2e-3  # share of outputs that repeat, below which a table of values says nothing
+
+
+def learned_scores(first: Array, second: Array) -> Iterator[tuple[str, Score]]:
+    """Yield scores, by name, learned on outputs `(n, width)` of either side."""
+    if _repeats(first) or _repeats(second):
+        yield "values seen before", value_table(first, second)
+    columns = range(min(first.shape[1], MOST_COLUMNS))
+    varying = [j for j in columns if np.ptp(finite(np.concatenate([first[:, j], second[:, j]]))) > 0]
+    for j in varying:
+        name = f"number {j}" if first.shape[1] > 1 else "the output"
+        yield from _both_ways(name, functools.partial(_column, j))
+    for j in varying:
+        yield f"histogram of number {j}", histogram(first[:, [j]], second[:, [j]], [j])
+    if len(varying) > 1:
+        yield "histograms of all numbers", histogram(first[:, varying], second[:, varying], varying)
+        yield from _both_ways("the largest number", lambda rows: finite(rows).max(axis=1))
+        yield from _both_ways("the smallest number", lambda rows: finite(rows).min(axis=1))
+        yield "classifier", classifier(first[:, varying], second[:, varying], varying)
+
+
+def granularity_scores(width: int) -> Iterator[tuple[str, Score]]:
+    """Yield scores by the lowest bit of a number: sums in floating point lie on a grid that depends on what was added.
+
+    References:
+        Mironov 2012, "On significance of the least significant bits for differential privacy".
+    """
+    for j in range(min(width, MOST_COLUMNS)):
+        yield from _both_ways(f"lowest bit of number {j}", functools.partial(_lowest_bit_of, j))
+
+
+def _both_ways(name: str, score: Score) -> Iterator[tuple[str, Score]]:
+    """Yield a score that was not learned, and its negative: either side may have the larger values."""
+    yield name, score
+    yield f"minus {name}", lambda rows: -score(rows)
+
+
+def lowest_bit(values: Array) -> Array:
+    """Return the exponent of the largest power of two that divides each number; 1024 for 0 and what is not finite.
+
+    >>> lowest_bit(np.array([1.0, 6.0, 0.75, 0.0])).tolist()
+    [0.0, 1.0, -2.0, 1024.0]
+    """
+    mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
+    trailing = np.log2(np.maximum(whole & -whole, 1).astype(np.float64))
+    return np.where(whole > 0, exponent - 53 + trailing, 1024.0)
+
+
+def value_table(first: Array, second: Array) -> Score:
+    """Log ratio of how often each output occurred on either side; 0 for one that did not."""
+    keys, inverse = np.unique(np.concatenate([_keys(first), _keys(second)]), return_inverse=True)
+    counts = [np.bincount(part, minlength=len(keys)) + 0.5 for part in (inverse[: len(first)], inverse[len(first) :])]
+    ratios = np.log(counts[0]) - np.log(counts[1])
+
+    def score(rows: Array) -> Array:
+        queries = _keys(rows)
+        at = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+        return np.asarray(np.where(keys[at] == queries, ratios[at], 0.0))
+
+    return score
+
+
+def histogram(first: Array, second: Array, columns: list[int]) -> Score:
+    """Sum over columns of the log ratio of counts between quantiles of both sides together (columns as if independent)."""
+    edges, ratios = [], []
+    for a, b in zip(finite(first).T, finite(second).T, strict=True):
+        cuts = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0, 1, BINS + 1)[1:-1]))
+        counts = [np.bincount(np.searchsorted(cuts, side), minlength=len(cuts) + 1) + 0.5 for side in (a, b)]
+        edges.append(cuts)
+        ratios.append(np.log(counts[0] / counts[0].sum()) - np.log(counts[1] / counts[1].sum()))
+
+    def score(rows: Array) -> Array:
+        numbers = finite(rows[:, columns]).T
+        return np.asarray(sum(ratio[np.searchsorted(cuts, x)] for x, cuts, ratio in zip(numbers, edges, ratios, strict=True)))
+
+    return score
+
+
+def classifier(first: Array, second: Array, columns: list[int]) -> Score:
+    """Log odds of a logistic regression on the numbers, clipped at the ends, and all their products of two."""
+    rows = np.concatenate([finite(first)[:CLASSIFIER_ROWS], finite(second)[:CLASSIFIER_ROWS]])
+    low, high = np.quantile(rows, [CLIP, 1 - CLIP], axis=0)
+
+    def features(values: Array) -> Array:
+        return logistic.with_squares(np.clip(finite(values), low, high))
+
+    positive = np.arange(len(rows)) < min(len(first), CLASSIFIER_ROWS)
+    model = logistic.fit(features(rows), positive)
+    return lambda values: model.log_odds(features(values[:, columns]))
+
+
+def _column(column: int, rows: Array) -> Array:
+    return finite(rows[:, column])
+
+
+def _lowest_bit_of(column: int, rows: Array) -> Array:
+    return lowest_bit(rows[:, column])
+
+
+def finite(values: Array) -> Array:
+    """Values with NaN below everything that is finite, and infinities at the ends of a range that can be added up."""
+    return np.nan_to_num(values, nan=-1e30, posinf=1e29, neginf=-1e29)
+
+
+def _repeats(values: Array) -> bool:
+    return len(np.unique(_keys(values))) < (1 - REPEATS) * len(values)
+
+
+def _keys(values: Array) -> Array:
+    """One comparable value per row: the number itself, or the bytes of a longer row."""
+    rows = np.ascontiguousarray(finite(values))
+    if rows.shape[1] == 1:
+        return rows[:, 0]
+    return np.asarray(rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel())

@@ -1,0 +1,188 @@
+"""`audit.mechanism`: controls keep their claim, wrong twins are refuted, bounds are wrong as rarely as they say."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import audit
+from audit.core.claims import Outcome
+from audit.mechanism_checks.controls import additive, statistics
+from audit.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
+from audit.stats.bounds import binomial
+
+SAMPLES, FEWER = 12_000, 1_500  # outputs of functions with and without `size`
+RARE = {"sparse vector, algorithm 4": 40_000}  # an event of chance 0.05
+FROM_A_MILLION = ["Gaussian, classic at 10"]  # true epsilon 10.39 where 10 is claimed: by the fit, from 10^6 outputs on
+
+
+def check(entry: KnownMechanism, samples: int | None = None, **options: Any) -> Any:
+    vectorised = "size" in inspect.signature(entry.function).parameters
+    return audit.mechanism(
+        entry.function,
+        epsilon=entry.epsilon,
+        delta=entry.delta,
+        pairs=[(entry.pair.data, entry.pair.neighbour)],
+        family=entry.family,
+        floating_point=entry.floating_point,
+        samples=samples or RARE.get(entry.name) or (SAMPLES if vectorised else FEWER),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("entry", controls(), ids=lambda entry: entry.name)
+def test_a_control_keeps_its_claim(entry: KnownMechanism) -> None:
+    report = check(entry)
+    assert report.verdict.outcome is Outcome.CONSISTENT, str(report)
+    assert entry.exact is None or report.epsilon.epsilon <= entry.exact
+    assert report.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in wrong_twins() if entry.name not in FROM_A_MILLION], ids=lambda entry: entry.name
+)
+def test_a_wrong_twin_is_refuted(entry: KnownMechanism) -> None:
+    report = check(entry)
+    assert report.verdict.outcome is Outcome.VIOLATED, str(report)
+    assert report.epsilon.epsilon <= entry.exact
+    assert report.exit_code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FROM_A_MILLION)
+def test_a_narrow_violation_takes_more_outputs(name: str) -> None:
+    entry = next(entry for entry in wrong_twins() if entry.name == name)
+    assert check(entry, 3000).verdict.outcome is Outcome.OUT_OF_REACH
+    report = check(entry, 2_000_000)
+    assert report.verdict.outcome is Outcome.VIOLATED and report.fit.epsilon > 10, str(report)
+
+
+@pytest.mark.parametrize("entry", [controls()[0], controls()[5], wrong_twins()[0]], ids=lambda entry: entry.name)
+def test_bounds_come_near_the_truth(entry: KnownMechanism) -> None:
+    assert check(entry, 100_000).epsilon.epsilon > 0.95 * entry.exact
+
+
+# a true epsilon at which any larger bound is an error: every likelihood ratio is at its end, so a search shows most
+TIGHT = {
+    "randomised response": statistics.Response(statistics.response_truth(1.0)),
+    "laplace": additive.LaplaceSum(1.0),
+    "constant": lambda data, rng, size: np.zeros(size),
+}
+
+
+@pytest.mark.parametrize(
+    ("law", "repetitions"), [("laplace", 50), *(pytest.param(n, 1000, marks=pytest.mark.slow) for n in TIGHT)]
+)
+def test_false_alarms_are_as_rare_as_promised(law: str, repetitions: int) -> None:
+    """Audits of mechanisms that keep their claim exactly: at most 5 % are refuted."""
+    claim = 0.0 if law == "constant" else 1.0
+    alarms = 0
+    for seed in range(repetitions):
+        report = audit.mechanism(
+            TIGHT[law], epsilon=claim, pairs=[([0.0], [1.0])], samples=600, floating_point=False, confidence=0.95, seed=seed
+        )
+        alarms += report.verdict.outcome is Outcome.VIOLATED
+    assert binomial.rate_lower(alarms, repetitions, 0.01) <= 0.05, alarms
+    if repetitions == 1000:
+        print(f"{law}: {alarms} of {repetitions} null audits refuted")
+
+
+def test_the_search_finds_the_pair() -> None:
+    """A mechanism that hides all but the third of five answers."""
+    report = audit.mechanism(lambda data, rng, size: data[2] + rng.laplace(0, 0.3, size), epsilon=1.0, samples=6000)
+    assert report.verdict.outcome is Outcome.VIOLATED
+    assert report.pair.data[2] != report.pair.neighbour[2]
+    assert len(report.scouts) == 8
+
+
+def test_records_are_added_and_removed() -> None:
+    wrong = statistics.PrivateMean(1.0, private_count=False)
+    report = audit.mechanism(wrong, epsilon=1.0, neighbours="records", adjacency="add_remove", size=3, samples=6000)
+    assert report.verdict.outcome is Outcome.VIOLATED
+    assert len(report.pair.data) == len(report.pair.neighbour) + 1
+
+
+def test_the_lowest_bits_of_a_float_sum_are_seen_where_asked_for() -> None:
+    entry = controls()[0]
+    blind, seeing = (
+        check(entry),
+        audit.mechanism(entry.function, epsilon=1.0, pairs=[([0.0], [1.0])], floating_point=True, samples=SAMPLES),
+    )
+    assert blind.floating_point is None and blind.verdict.outcome is Outcome.CONSISTENT
+    assert seeing.verdict.outcome is Outcome.VIOLATED and 0.1 < seeing.floating_point.delta < 0.4
+
+
+class Counting:
+    """A mechanism that remembers its calls: its outputs drift."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, data: Any, rng: np.random.Generator) -> float:
+        self.calls += 1
+        return float(rng.normal()) + self.calls / 100
+
+
+def test_calls_that_are_not_independent_are_no_evidence() -> None:
+    report = audit.mechanism(Counting(), epsilon=1.0, pairs=[([0.0], [1.0])], samples=2000)
+    assert report.verdict.outcome is Outcome.INVALID and report.exit_code == 3
+    assert "calls are not independent" in report.verdict.reason
+
+
+def test_few_outputs_cannot_refute_a_large_claim() -> None:
+    report = audit.mechanism(additive.LaplaceSum(0.01), epsilon=50.0, pairs=[([0.0], [1.0])], samples=300)
+    assert report.verdict.outcome is Outcome.OUT_OF_REACH and report.exit_code == 3
+    assert report.epsilon.ceiling < math.log(300)
+
+
+OUTPUTS = {
+    "texts": lambda data, rng: "yes" if rng.random() < 0.5 + 0.4 * data[0] else "no",
+    "None": lambda data, rng: None if rng.random() < 0.5 + 0.4 * data[0] else 1,
+    "lists of several lengths": lambda data, rng: [1.0] * (1 + int(rng.random() < 0.5 + 0.4 * data[0])),
+    "dictionaries": lambda data, rng: {"count": int(rng.random() < 0.5 + 0.4 * data[0]), "name": "a"},
+    "truth values": lambda data, rng: bool(rng.random() < 0.5 + 0.4 * data[0]),
+    "sets": lambda data, rng: {"a", "b"} if rng.random() < 0.5 + 0.4 * data[0] else {"a"},
+    "arrays": lambda data, rng: np.array([[rng.random() < 0.5 + 0.4 * data[0], 3.0]]),
+    "infinities": lambda data, rng: math.inf if rng.random() < 0.5 + 0.4 * data[0] else 0.0,
+}
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_outputs_of_any_kind_are_read(kind: str) -> None:
+    """Chances .5 and .9: epsilon log 5 in one direction."""
+    report = audit.mechanism(OUTPUTS[kind], epsilon=0.5, pairs=[([0.0], [1.0])], samples=2000)
+    assert 0.9 < report.epsilon.epsilon < math.log(5), str(report)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": -1.0}, "epsilon is -1"),
+        ({"epsilon": math.inf}, "epsilon is inf"),
+        ({"delta": 1.5}, "delta is 1.5"),
+        ({"samples": 10}, "samples is 10"),
+        ({"family": "laplace"}, "family is 'laplace'"),
+        ({"family": "gdp"}, "needs a delta"),
+        ({"pairs": []}, "pairs is empty"),
+        ({"pairs": [[1, 2, 3]]}, r"pair 0 is a list; expected \(data, neighbour\)"),
+        ({"neighbours": "rows"}, "neighbours is 'rows'"),
+        ({"neighbours": "records", "low": 2.0}, "low = 2.0 and high = 1.0"),
+        ({"adjacency": "swap"}, "adjacency is 'swap'"),
+        ({"function": 3}, "the mechanism is a int"),
+        ({"function": lambda data, rng: object()}, "returned a object"),
+        ({"function": lambda data, rng, size: np.zeros(3)}, "size=.* and returned 3"),
+    ],
+)
+def test_what_cannot_be_used_is_named(options: dict[str, Any], message: str) -> None:
+    arguments = {"function": additive.LaplaceSum(1.0), "epsilon": 1.0, **options}
+    with pytest.raises(audit.AuditError, match=message):
+        audit.mechanism(arguments.pop("function"), **arguments)
+
+
+def test_a_seed_repeats_an_audit() -> None:
+    first, second = (audit.mechanism(additive.LaplaceSum(0.5), epsilon=1.0, samples=2000, seed=3) for _ in range(2))
+    assert first.epsilon == second.epsilon and first.to_dict()["pair"] == second.to_dict()["pair"]
