@@ -10,6 +10,7 @@ from audit.core.claims import DECLARED, Claim
 
 if TYPE_CHECKING:
     from audit.mechanism_checks.report import MechanismReport
+    from audit.mechanism_checks.sampling import Pair
 
 
 def mechanism(
@@ -56,14 +57,20 @@ def mechanism(
     >>> report.verdict.outcome.value, 2 < report.epsilon.epsilon < 5
     ('violated', True)
     """
-    from audit.mechanism_checks import neighbours as patterns
     from audit.mechanism_checks.run import Questions, check_mechanism
 
-    relation = Adjacency.by_name(adjacency)
-    if pairs is None:
-        chosen_pairs = patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=relation)
-    else:
-        chosen_pairs = patterns.own_pairs(pairs)
-    claim = Claim(epsilon=epsilon, delta=delta, adjacency=relation, source=DECLARED, family=family)
+    tries = neighbouring_pairs(pairs, neighbours=neighbours, size=size, low=low, high=high, adjacency=adjacency)
+    claim = Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.by_name(adjacency), source=DECLARED, family=family)
     questions = Questions(claim=claim, confidence=confidence, floating_point=floating_point)
-    return check_mechanism(function, chosen_pairs, questions, samples=samples, seed=seed)
+    return check_mechanism(function, tries, questions, samples=samples, seed=seed)
+
+
+def neighbouring_pairs(
+    pairs: Sequence[Any] | None, *, neighbours: str, size: int, low: float, high: float, adjacency: Adjacency | str
+) -> tuple[Pair, ...]:
+    """Return the pairs that a caller gives, or those that the other arguments of `mechanism` describe."""
+    from audit.mechanism_checks import neighbours as patterns
+
+    if pairs is not None:
+        return patterns.own_pairs(pairs)
+    return patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=Adjacency.by_name(adjacency))
