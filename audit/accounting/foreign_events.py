@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from audit import plugins
+from audit.core.amplified_events import Tuned
 from audit.core.deployed_events import DiscreteLaplace, TreeAggregation
 from audit.core.deployed_procedures import MixtureOfGaussians, TruncatedPoisson
 from audit.core.errors import DataError, UnsupportedMechanism
@@ -87,6 +88,7 @@ DP_EVENTS: Mapping[str, Callable[..., Event]] = {
     "SelfComposedDpEvent": lambda event, count: Repeated(mechanism=event, count=count),
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "MixtureOfGaussiansDpEvent": _mixture,
+    "RepeatAndSelectDpEvent": lambda event, mean, shape: Tuned(mechanism=event, mean=mean, shape=shape),
     "ComposedDpEvent": lambda events: Composed(parts=tuple(events)),
 }
 """What builds our event from the fields of dp-accounting's, in their order."""

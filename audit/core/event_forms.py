@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from audit.core.amplified_events import AMPLIFIED, AMPLIFIED_NODES, Tuned
 from audit.core.deployed_events import DEPLOYED
 from audit.core.deployed_procedures import PROCEDURE_NODES, PROCEDURES, MixtureOfGaussians, TruncatedPoisson
 from audit.core.errors import DataError, UnsupportedMechanism
@@ -36,6 +37,7 @@ from audit.core.events import (
 
 _NODES = (PoissonSampled, SampledWithoutReplacement, Repeated, Composed, Parallel, Grouped)
 _LEAVES = (NonPrivate, Gaussian, Laplace, RandomizedResponse, Exponential, ApproximateDp, Concentrated)
+_OTHERS = (*DEPLOYED, *PROCEDURES, *AMPLIFIED, *PROCEDURE_NODES, *AMPLIFIED_NODES)
 _FLAT: dict[str, Callable[..., Event]] = {"DpSgd": dp_sgd, "NonPrivate": sgd}
 """Files write the two usual trainings as one flat object, as they always did, so that hashes over files stay."""
 _OMISSIONS: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
@@ -46,7 +48,7 @@ _LISTS = frozenset({"coefficients", "shifts", "probabilities", "decays", "weight
 
 def kinds_by_name() -> dict[str, type[Event]]:
     """Return every class of event that files can hold, by name."""
-    return {kind.__name__: kind for kind in (*_LEAVES, *DEPLOYED, *PROCEDURES, *_NODES, *PROCEDURE_NODES)}
+    return {kind.__name__: kind for kind in (*_LEAVES, *_NODES, *_OTHERS)}
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
@@ -84,6 +86,7 @@ def dp_events(event: Event, library: ModuleType | Any) -> Any:
             ),
             leaf.steps,
         ),
+        Tuned: lambda node, inner: library.dp_event.RepeatAndSelectDpEvent(inner, node.mean, node.shape),
         PoissonSampled: lambda node, inner: without(
             node, inner, lambda: library.PoissonSampledDpEvent(node.sample_rate, inner)
         ),

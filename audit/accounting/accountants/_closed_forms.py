@@ -7,8 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.accounting.accountants._amplified import tuned_divergences
 from audit.accounting.accountants._pairs import gaussians
 from audit.core.adjacency import Adjacency
+from audit.core.amplified_events import Tuned
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import (
     ApproximateDp,
@@ -167,6 +169,9 @@ def _divergences(  # noqa: PLR0911 (one arm a kind)
             return np.array([renyi.randomised_response(order, parameter, buckets) for order in orders.tolist()])
         case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate) if noise > 0 and change == 1:
             return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in orders.tolist()])
+        case Tuned(mechanism=inner):
+            divergence = _divergences(inner, adjacency, orders)
+            return None if divergence is None else tuned_divergences(event, orders, divergence)
         case Repeated(mechanism=inner, count=count):
             divergence = _divergences(inner, adjacency, orders)
             return None if divergence is None else divergence * count

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.accounting.accountants import _closed_forms
+from audit.accounting.accountants._amplified import largest_loss
 from audit.core.adjacency import Adjacency
 from audit.core.events import (
-    ApproximateDp,
     Composed,
     Event,
-    Exponential,
     Gaussian,
     Laplace,
     PoissonSampled,
@@ -61,7 +60,7 @@ def lower(event: Event, delta: float, adjacency: Adjacency) -> float:
 
 def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
     """An epsilon that is certainly enough at `delta`, infinite where no formula is known here."""
-    by_parts = _largest_losses(event, adjacency)
+    by_parts = largest_loss(event, adjacency)
     noise = _unsampled_signal(event)
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     by_noise = math.inf if math.isinf(noise) else tradeoff.epsilon_of_gdp(noise * change, delta) if noise else 0.0
@@ -105,22 +104,6 @@ def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
         return [(mixture, np.logaddexp(out_log + tail(x), math.log(rate) + tail(x + 1)))]
     absent_below = np.logaddexp(out_log + tail(x), math.log(rate) + tail(x + 1))  # P(output <= -x) with the record at 1
     return [(mixture, tail(x)), (tail(x), absent_below)]
-
-
-def _largest_losses(event: Event, adjacency: Adjacency) -> float:
-    """Sum of the largest losses of all parts, infinite where one has none."""
-    match event:
-        case Repeated(mechanism=inner, count=count):
-            return count * _largest_losses(inner, adjacency) if count else 0.0
-        case Composed(parts=parts):
-            return sum(_largest_losses(part, adjacency) for part in parts)
-        case Laplace(noise_multiplier=scale) if scale > 0:
-            return (2 if adjacency is Adjacency.REPLACE_ONE else 1) / float(scale)
-        case Exponential(epsilon=epsilon) | ApproximateDp(epsilon=epsilon, delta=0.0):
-            return float(epsilon)
-        case PoissonSampled(mechanism=inner):
-            return _largest_losses(inner, adjacency)
-    return math.inf
 
 
 def _unsampled_signal(event: Event) -> float:

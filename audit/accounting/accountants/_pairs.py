@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from audit.accounting.accountants import _deployed
+from audit.accounting.accountants import _amplified, _deployed
 from audit.core.adjacency import Adjacency
+from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import IntegerNoise
 from audit.core.deployed_procedures import MixtureOfGaussians
 from audit.core.errors import UnsupportedMechanism
@@ -33,6 +34,8 @@ from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subs
 
 Leaf = tuple[pld.PairMaker, int]
 Side = Literal["exact", "above", "below"]
+TWO_ENDS = frozenset({Exponential, Concentrated, RandomAllocation, Shuffled, Tuned})
+"""Kinds that no single pair stands for: each end of their bracket has pairs, or divergences, of its own."""
 SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 """Of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another."""
 
@@ -53,14 +56,54 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
             return leaves(inner, count * times, adjacency, side, share)
         case Composed(parts=parts):
             return [leaf for part in parts for leaf in leaves(part, count, adjacency, side, share)]
-        case Exponential(epsilon=epsilon) if side == "above":
-            return [(partial(approximate, epsilon, 0.0), count)]
-        case Exponential(epsilon=epsilon) if side == "below" and epsilon > 0:
-            return [(two_outcomes(epsilon, share), count)]
-        case Concentrated(rho=rho) if side == "below" and rho > 0:
+    if side == "above":
+        makers = _dominating(event, adjacency)
+    elif side == "below":
+        if isinstance(event, Tuned) and math.isfinite(event.shape):  # where all scores are equal, the best is any single run
+            return leaves(event.mechanism, count, adjacency, side, share)
+        makers = _dominated(event, adjacency, share)
+    else:
+        makers = None
+    return _attained_pair(event, count, adjacency) if makers is None else [(maker, count) for maker in makers]
+
+
+def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | None:
+    """Pairs that dominate every mechanism of a class; None where the attained pair is known."""
+    match event:
+        case Exponential(epsilon=epsilon):
+            return [partial(approximate, epsilon, 0.0)]
+        case RandomAllocation():
+            return [_amplified.allocation_pair(event, adjacency, "above")]
+        case Shuffled():
+            return _amplified.shuffled_pair(event, adjacency, "above")
+        case Tuned():
+            return [partial(approximate, _largest_loss(event, adjacency), 0.0)]
+    return None
+
+
+def _dominated(event: Event, adjacency: Adjacency, share: float) -> list[pld.PairMaker] | None:
+    """Pairs of one mechanism of a class; None where the attained pair is known."""
+    match event:
+        case Exponential(epsilon=epsilon) if epsilon > 0:
+            return [two_outcomes(epsilon, share)]
+        case RandomAllocation():
+            return [_amplified.allocation_pair(event, adjacency, "below")]
+        case Shuffled():
+            makers = _amplified.shuffled_pair(event, adjacency, "below")
+            return [makers[0 if share == SHARES[0] else -1]]
+        case Tuned():
+            return []
+        case Concentrated(rho=rho) if rho > 0:
             noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-            return [(partial(_gaussian_pair, noise, 1.0), count)]
-    return _attained_pair(event, count, adjacency)
+            return [partial(_gaussian_pair, noise, 1.0)]
+    return None
+
+
+def _largest_loss(event: Event, adjacency: Adjacency) -> float:
+    loss = _amplified.largest_loss(event, adjacency)
+    if math.isinf(loss):
+        raise UnsupportedMechanism(f"{event} has no pair from above: its losses have no bound")
+    return loss
 
 
 def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)

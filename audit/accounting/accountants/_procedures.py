@@ -10,6 +10,7 @@ from typing import Any
 from audit.accounting.accountants._deployed import encoder_sensitivity
 from audit.accounting.accountants._pairs import gaussians
 from audit.core.adjacency import Adjacency
+from audit.core.amplified_events import RandomAllocation, Shuffled
 from audit.core.deployed_events import IntegerNoise, MatrixFactorization
 from audit.core.deployed_procedures import (
     AdaptiveClipping,
@@ -28,6 +29,7 @@ from audit.core.events import (
     Gaussian,
     Grouped,
     Laplace,
+    NonPrivate,
     PoissonSampled,
     Repeated,
     SampledWithoutReplacement,
@@ -123,7 +125,21 @@ def _with_answer_replaced(event: Event) -> Event:
     return event
 
 
+def _allocation(event: RandomAllocation, adjacency: Adjacency) -> Event:
+    """A plain release where there is one place, and one that shows the record where there is no noise."""
+    if event.noise_multiplier == 0:
+        return NonPrivate(unit=event.unit)
+    return Gaussian(noise_multiplier=event.noise_multiplier, unit=event.unit) if event.steps == 1 else event
+
+
+def _alone(event: Shuffled, adjacency: Adjacency) -> Event:
+    """The answer itself where nobody else answers."""
+    return event.mechanism if event.records == 1 else event
+
+
 COSTS: Mapping[type, Rule] = {
+    RandomAllocation: _allocation,
+    Shuffled: _alone,
     SampledWithoutReplacement: _fixed_size,
     TruncatedPoisson: _truncated,
     CyclicPoisson: _cyclic,

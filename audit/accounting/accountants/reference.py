@@ -12,10 +12,12 @@ from audit.accounting.accountants import _closed_forms, _independent, _pairs, _p
 from audit.accounting.accountants._rewriting import alternatives, is_limit, known, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
+from audit.core.amplified_events import Shuffled
 from audit.core.claims import Claim
+from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import decode, encode
 from audit.core.event_reading import kinds
-from audit.core.events import Concentrated, Event, Exponential
+from audit.core.events import Event, Exponential
 from audit.core.version import __version__
 from audit.event_curves import curves_of
 from audit.stats.curves import pld
@@ -118,7 +120,7 @@ class Reference:
         if special is not None:
             return special
         kinds_of = kinds(event)
-        if Exponential in kinds_of or Concentrated in kinds_of:
+        if kinds_of & _pairs.TWO_ENDS:
             return self._apart(event, delta, adjacency, kinds_of)
         return self._compose(_pairs.leaves(event, 1, adjacency), delta, adjacency)
 
@@ -129,9 +131,12 @@ class Reference:
     def _apart(self, event: Event, delta: float, adjacency: Adjacency, kinds_of: frozenset[type]) -> tuple[float, float]:
         """Bracket of a mixture with mechanisms that no single pair stands for: each end has its own pairs, or divergences."""
         high = _closed_forms.by_divergence(event, delta, adjacency)
-        if Concentrated not in kinds_of:
+        try:
             high = min(high, self._compose(_pairs.leaves(event, 1, adjacency, "above"), delta, adjacency)[1])
-        shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[:1]
+        except UnsupportedMechanism:  # some part has divergences only
+            if math.isinf(high):
+                raise
+        shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[: 2 if Shuffled in kinds_of else 1]
         low = max(self._compose(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
         return min(low, high), high
 

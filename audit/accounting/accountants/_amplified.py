@@ -1,0 +1,142 @@
+"""What random procedures around mechanisms cost: pairs on either side, and divergences of the best of several runs."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.core.adjacency import Adjacency
+from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
+from audit.core.errors import UnsupportedMechanism
+from audit.core.events import ApproximateDp, Composed, Event, Exponential, Laplace, PoissonSampled, RandomizedResponse, Repeated
+from audit.stats.curves import pld, shuffling
+from audit.stats.curves.loss_pairs import Direction, LossPair
+from audit.stats.curves.random_allocation import LEAST_LOG_TAIL, random_allocation
+
+Array = NDArray[np.float64]
+_HALVINGS = 200
+
+
+def largest_loss(event: Event, adjacency: Adjacency) -> float:  # noqa: PLR0911 (one arm a kind)
+    """Return the sum of the largest losses of all parts, infinite where one has none."""
+    change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    match event:
+        case Repeated(mechanism=inner, count=count):
+            return count * largest_loss(inner, adjacency) if count else 0.0
+        case Composed(parts=parts):
+            return sum(largest_loss(part, adjacency) for part in parts)
+        case Laplace(noise_multiplier=scale) if scale > 0:
+            return change / float(scale)
+        case Exponential(epsilon=epsilon) | ApproximateDp(epsilon=epsilon, delta=0.0):
+            return float(epsilon)
+        case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if change == 2 and parameter > 0:
+            return math.log1p((1 - parameter) * buckets / parameter)
+        case PoissonSampled(mechanism=inner):
+            return largest_loss(inner, adjacency)
+        case Shuffled(mechanism=inner) if change == 2:
+            return largest_loss(inner, adjacency)
+        case Tuned(mechanism=inner, shape=shape) if math.isfinite(shape):
+            return (2 + max(shape, 0.0)) * largest_loss(inner, adjacency)  # Papernot, Steinke 2022, Corollary 3
+    return math.inf
+
+
+def allocation_pair(event: RandomAllocation, adjacency: Adjacency, side: str) -> pld.PairMaker:
+    """Return the pair of one epoch on a side.
+
+    Raises:
+        UnsupportedMechanism: replacing a record.
+    """
+    if adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism("random allocation under replace-one has no proof here; use add_remove")
+    return partial(_allocation_pair, event, side)
+
+
+def _allocation_pair(event: RandomAllocation, side: str, direction: Direction, log_tail: float) -> LossPair:
+    if log_tail < LEAST_LOG_TAIL - 16:
+        raise ArithmeticError("deltas below 1e-13 over the epochs are not resolved by the sums of random allocation")
+    return random_allocation(float(event.noise_multiplier), int(event.steps), direction, side)
+
+
+def shuffled_pair(event: Shuffled, adjacency: Adjacency, side: str) -> list[pld.PairMaker]:
+    """Return pairs of the shuffled answers: one from above; one or two from below, each of which is attained.
+
+    Of a randomiser that is only known to be pure, randomised response of three categories is an example.
+
+    Raises:
+        UnsupportedMechanism: another randomiser, or a data set without the record.
+    """
+    inner, records = event.mechanism, int(event.records)
+    epsilon = largest_loss(inner, adjacency)
+    is_local = isinstance(inner, RandomizedResponse | ApproximateDp) and 0 < epsilon < math.inf
+    if adjacency is not Adjacency.REPLACE_ONE or not is_local:
+        raise UnsupportedMechanism(
+            f"{event} under {adjacency}: proven here for shuffled randomised response, or ApproximateDp with delta 0 for any "
+            "pure local randomiser, under replace_one"
+        )
+    own, others = 1 / (1 + math.exp(epsilon)), math.exp(-epsilon) / 2
+    example = 1 / (2 + math.exp(epsilon))
+    if isinstance(inner, RandomizedResponse):
+        own = others = example = inner.noise_parameter / inner.buckets
+    if side == "above":
+        return [partial(_clones, (epsilon, records, own, others, side))]
+    pairs: list[pld.PairMaker] = []
+    if not isinstance(inner, RandomizedResponse) or inner.buckets > 2:
+        pairs.append(partial(_clones, (epsilon, records, example, example, side)))
+    if not isinstance(inner, RandomizedResponse) or inner.buckets == 2:
+        pairs.append(partial(_binary, epsilon, records))
+    return pairs
+
+
+def _clones(setting: tuple[float, int, float, float, str], direction: Direction, log_tail: float) -> LossPair:
+    return shuffling.clones(*setting)
+
+
+def _binary(epsilon: float, records: int, direction: Direction, log_tail: float) -> LossPair:
+    return shuffling.binary(epsilon, records)
+
+
+def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
+    """Return the divergences of the best of several runs, given those of one.
+
+    References:
+        Papernot, Steinke 2022, arXiv 2110.03620, Theorems 2 and 6.
+    """
+    mean, shape = float(event.mean), float(event.shape)
+    above_one = orders > 1
+    more = np.full(orders.shape, math.inf)
+    more[above_one] = math.log(mean) / (orders[above_one] - 1)
+    if math.isinf(shape):
+        limits = np.log1p(1 / (orders - 1))
+        return run + mean * np.array([_delta(orders, run, limit) for limit in limits.tolist()]) + more
+    gamma = _gamma(mean, shape)
+    extra = (1 + shape) * float(np.min((1 - 1 / orders) * run - math.log(gamma) / orders))
+    return run + extra + more
+
+
+def _delta(orders: Array, run: Array, epsilon: float) -> float:
+    """The delta of one run at an epsilon, from its divergences (Canonne, Kamath, Steinke 2020)."""
+    logs = (orders - 1) * (run - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    return math.exp(min(0.0, float(np.min(logs))))
+
+
+def _gamma(mean: float, shape: float) -> float:
+    """The parameter of the truncated negative binomial law of this mean, from below."""
+    low, high = 1e-300, 1.0
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high) if high < 0.1 else (low + high) / 2
+        low, high = (middle, high) if _mean(middle, shape) > mean else (low, middle)
+    return low
+
+
+def _mean(gamma: float, shape: float) -> float:
+    """Expected number of runs of the law."""
+    rest = 1 - gamma
+    if rest == 0:
+        return 1.0
+    logarithm = math.log(gamma)
+    if shape == 0:
+        return -rest / (gamma * logarithm)
+    return shape * rest / (gamma * -math.expm1(shape * logarithm))

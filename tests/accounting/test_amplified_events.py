@@ -1,0 +1,210 @@
+"""Random allocation, shuffled answers and the best of several runs, against small worlds added up outcome by outcome."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from audit.accounting import resolve
+from audit.accounting.accountants.reference import Reference
+from audit.accounting.event_expressions import parse
+from audit.core.adjacency import Adjacency
+from audit.core.amplified_events import AMPLIFIED, AMPLIFIED_NODES
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_forms import decode, encode, kinds_by_name
+from audit.core.events import Event
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+
+
+def bracket(text: str, delta: float = 1e-5, adjacency: Adjacency = ADD) -> tuple[float, float]:
+    return Reference().bracket(parse(text), delta=delta, adjacency=adjacency)
+
+
+def hockey_stick(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
+    return max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in ((first, second), (second, first)))
+
+
+# ---- random allocation ---------------------------------------------------------------------------------------------
+
+
+def two_places(noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Masses of two releases, with a record in either of them and without, on a fine grid."""
+    x = np.linspace(-9 * noise, 9 * noise + 1, 2001)
+    absent, present = (np.exp(-((x - centre) ** 2) / (2 * noise**2)) for centre in (0.0, 1.0))
+    absent, present = absent / absent.sum(), present / present.sum()
+    return (present[:, None] * absent + absent[:, None] * present) / 2, absent[:, None] * absent
+
+
+@pytest.mark.parametrize(("noise", "delta"), [(1.0, 1e-3), (2.0, 1e-4)])
+def test_two_places_are_a_double_integral(noise: float, delta: float) -> None:
+    low, high = bracket(f"RandomAllocation({noise}, 2)", delta)
+    present, absent = two_places(noise)
+    assert hockey_stick(present, absent, high) <= delta * (1 + 1e-3)
+    assert hockey_stick(present, absent, low * (1 - 1e-3)) >= delta and high < 1.001 * low
+
+
+def draws(noise: float, steps: int, epochs: int, member: bool) -> np.ndarray:
+    """Losses of epochs in the world of the record, or in that without it."""
+    generator = np.random.default_rng(3)
+    losses = np.zeros(200_000)
+    for _ in range(epochs):
+        x = generator.normal(scale=noise, size=(len(losses), steps))
+        x[:, 0] += member
+        losses += np.log(np.exp((2 * x - 1) / (2 * noise**2)).mean(axis=1))
+    return losses
+
+
+@pytest.mark.parametrize(("noise", "steps", "epochs"), [(1.0, 10, 1), pytest.param(1.5, 20, 3, marks=pytest.mark.slow)])
+def test_the_bracket_holds_what_is_drawn(noise: float, steps: int, epochs: int) -> None:
+    delta = 0.01
+    low, high = bracket(f"{epochs} * RandomAllocation({noise}, {steps})", delta)
+    present, absent = draws(noise, steps, epochs, True), draws(noise, steps, epochs, False)
+    for epsilon, way in ((low, 1), (high, -1)):
+        terms = [np.maximum(1 - np.exp(epsilon - losses), 0) for losses in (present, -absent)]
+        worst = max(terms, key=lambda term: term.mean())
+        assert way * (worst.mean() - delta) > -5 * worst.std() / math.sqrt(len(worst))
+
+
+def test_one_place_is_a_plain_release_and_more_places_hide_better() -> None:
+    assert bracket("RandomAllocation(2.0, 1)") == bracket("Gaussian(2.0)")
+    ends = [bracket(f"RandomAllocation(2.0, {steps})") for steps in (1, 8)]
+    assert ends[0][0] > ends[1][1] > ends[1][0] > 0
+    assert math.isinf(bracket("RandomAllocation(0.0, 5)")[0])
+
+
+@pytest.mark.slow
+def test_allocation_mixes_with_other_releases() -> None:
+    low, high = bracket("RandomAllocation(1.0, 100) + 20 * Laplace(10)")
+    assert bracket("20 * Laplace(10)")[1] < low < high < 1.001 * low
+
+
+# ---- shuffled answers ----------------------------------------------------------------------------------------------
+
+
+def histogram(inputs: tuple[int, ...], parameter: float, buckets: int) -> dict[tuple[int, ...], float]:
+    """Chance of each histogram of answers."""
+    chances: dict[tuple[int, ...], float] = Counter()
+    for answers in itertools.product(range(buckets), repeat=len(inputs)):
+        chance = 1.0
+        for answer, value in zip(answers, inputs, strict=True):
+            chance *= parameter / buckets + (1 - parameter) * (answer == value)
+        chances[tuple(answers.count(bucket) for bucket in range(buckets))] += chance
+    return chances
+
+
+@pytest.mark.parametrize(("parameter", "buckets", "delta"), [(0.5, 3, 0.05), (0.6, 2, 0.05), (0.3, 3, 0.1)])
+def test_shuffled_answers_of_all_small_data_sets(parameter: float, buckets: int, delta: float) -> None:
+    low, high = bracket(f"Shuffled(RandomizedResponse({parameter}, {buckets}), 5)", delta, REPLACE)
+    worst = {low: 0.0, high: 0.0}
+    for others in itertools.combinations_with_replacement(range(buckets), 4):
+        worlds = [histogram((value, *others), parameter, buckets) for value in (0, 1)]
+        first, second = (np.array([world[key] for key in sorted(worlds[0])]) for world in worlds)
+        worst = {epsilon: max(cost, hockey_stick(first, second, epsilon)) for epsilon, cost in worst.items()}
+    assert worst[high] <= delta * (1 + 1e-6) and worst[low] >= delta * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (2.0, 0.1)])
+def test_the_clones_of_any_pure_randomiser_are_added_up(epsilon: float, delta: float) -> None:
+    """Every count of the theorem, term by term: A + D of C + 1 with C binomial (n - 1, exp(-epsilon))."""
+    records, chance, clone = 6, math.exp(epsilon) / (1 + math.exp(epsilon)), math.exp(-epsilon)
+    first, second = np.zeros((records + 1, records + 2)), np.zeros((records + 1, records + 2))
+    for size in range(records):
+        weight = math.comb(records - 1, size) * clone**size * (1 - clone) ** (records - 1 - size)
+        for count in range(size + 1):
+            mass = weight * math.comb(size, count) / 2**size
+            first[size, count + 1] += mass * chance
+            first[size, count] += mass * (1 - chance)
+            second[size, count + 1] += mass * (1 - chance)
+            second[size, count] += mass * chance
+    low, high = bracket(f"Shuffled(ApproximateDp({epsilon}, 0.0), {records})", delta, REPLACE)
+    assert hockey_stick(first, second, high) <= delta * (1 + 1e-6)
+    assert hockey_stick(first, second, high * (1 - 2e-3)) > delta and 0 < low < high
+
+
+def test_shuffling_amplifies_and_nobody_else_is_no_shuffling() -> None:
+    alone = bracket("Shuffled(RandomizedResponse(0.5, 3), 1)", 1e-5, REPLACE)
+    assert alone == bracket("RandomizedResponse(0.5, 3)", 1e-5, REPLACE)
+    many = bracket("Shuffled(RandomizedResponse(0.5, 3), 1000)", 1e-5, REPLACE)
+    assert many[1] < 0.2 * alone[0]
+    again = bracket("4 * Shuffled(RandomizedResponse(0.5, 3), 1000)", 1e-5, REPLACE)
+    assert many[1] < again[0] <= again[1] < 4 * many[1]
+
+
+# ---- the best of several runs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(10, "1.0"), (10, "0"), (20, "2.0"), (10, "1e400")])
+def test_tuning_is_bounded_as_the_library_does(mean: int, shape: str) -> None:
+    text = f"Tuned(20 * Gaussian(5.0), {mean}, {shape})"
+    theirs = resolve.subject("dp_accounting_rdp").claim(parse(text), delta=1e-5, adjacency=ADD).epsilon
+    low, high = bracket(text)
+    run = bracket("20 * Gaussian(5.0)")
+    assert high == pytest.approx(theirs, rel=0.02)
+    assert low == pytest.approx(run[0] if shape != "1e400" else 0.0, rel=1e-3) and run[1] < high
+
+
+def test_pure_runs_stay_pure_and_the_worst_known_one_is_inside() -> None:
+    """A run answers 1 with chance p or p', and 1 is best; a geometric number of runs answers 0 only where all did."""
+    low, high = bracket("Tuned(ApproximateDp(1.0, 0.0), 10, 1.0)", 1e-6)
+    assert high <= 3 * (1 + 1e-6) and low == pytest.approx(1.0, rel=1e-4)
+    gamma = 0.1
+
+    def none(chance: float) -> float:
+        return gamma * (1 - chance) / (1 - (1 - gamma) * (1 - chance))
+
+    for chance in np.linspace(0.01, 0.9, 30):
+        other = min(chance * math.e, 1 - (1 - chance) / math.e)
+        first, second = (np.array([none(p), 1 - none(p)]) for p in (chance, other))
+        assert hockey_stick(first, second, high) <= 1e-6
+
+
+def test_tuning_composes() -> None:
+    assert bracket("2 * Tuned(ApproximateDp(0.5, 0.0), 10, 1.0)", 1e-6)[1] <= 3 * (1 + 1e-6)
+    mixed = bracket("Tuned(Gaussian(5.0), 10, 1.0) + Gaussian(5.0)")
+    assert bracket("2 * Gaussian(5.0)")[0] <= mixed[0] * (1 + 1e-3) < mixed[1]
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "adjacency"),
+    [
+        ("RandomAllocation(1.0, 10)", REPLACE),
+        ("Grouped(RandomAllocation(1.0, 10), 2)", ADD),
+        ("PoissonSampled(RandomAllocation(1.0, 10), 0.5)", ADD),
+        ("Shuffled(RandomizedResponse(0.5, 3), 10)", ADD),
+        ("Shuffled(Gaussian(1.0), 10)", REPLACE),
+        ("Shuffled(ApproximateDp(1.0, 1e-6), 10)", REPLACE),
+        ("Tuned(SampledWithoutReplacement(Gaussian(1.0), 10, 3), 5)", REPLACE),
+    ],
+)
+def test_what_is_not_proven_is_refused(text: str, adjacency: Adjacency) -> None:
+    with pytest.raises(UnsupportedMechanism):
+        bracket(text, adjacency=adjacency)
+
+
+@pytest.mark.parametrize("kind", [*AMPLIFIED, *AMPLIFIED_NODES], ids=lambda kind: kind.__name__)
+def test_files_hold_all_of_them(kind: type[Event]) -> None:
+    texts = {"RandomAllocation": "RandomAllocation(1.0, 7)", "Shuffled": "Shuffled(RandomizedResponse(0.5, 3), 10)",
+             "Tuned": "Tuned(Laplace(2.0), 5, 1e400)"}  # fmt: skip
+    event = parse(texts[kind.__name__])
+    assert type(event) is kind and decode(encode(event)) == event and kinds_by_name()[kind.__name__] is kind
+
+
+def test_values_that_mean_nothing_are_refused() -> None:
+    texts = """RandomAllocation(1.0, 0); Shuffled(Laplace(1.0), 0); Tuned(Laplace(1.0), 0); Tuned(Laplace(1.0), 5, -1.0)
+        Tuned(Laplace(1.0), 0.5, 1.0); RandomAllocation(-1.0, 3)"""
+    for text in texts.replace("\n", ";").split(";"):
+        with pytest.raises(ConfigError):
+            parse(text)
+
+
+def test_tiny_deltas_are_not_claimed_for_random_allocation() -> None:
+    ends, reason = Reference().explain(parse("RandomAllocation(1.0, 10)"), delta=1e-15, adjacency=ADD)
+    assert ends == (0.0, math.inf) and "random allocation" in reason
