@@ -113,11 +113,11 @@ def steps(
             )
             note = caveat(accountant)
             if step_limit == STEP_LIMIT:
-                note = f"{note}; more were not tried".removeprefix("; ")
+                note = f"{note}; more than {STEP_LIMIT:,} were not tried".removeprefix("; ")
         except UnsupportedMechanism as error:
             step_limit, note = None, str(error)
         rest = None if step_limit is None else max(0, step_limit - released)
-        rows.append(StepsRow(accountant=name, steps=step_limit, left=rest, note=note))
+        rows.append(StepsRow(accountant=name, steps=step_limit, left=rest, note=note, is_limit=step_limit == STEP_LIMIT))
     return Table(rows)
 
 

@@ -92,12 +92,17 @@ class NoiseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsRow:
-    """The most steps within a budget by one accountant, and how many of them are left; None where it does not cover them."""
+    """The most steps within a budget by one accountant, and how many of them are left; None where it does not cover them.
+
+    Attributes:
+        is_limit: whether `steps` is only the largest number that was tried, all of which stay within the budget.
+    """
 
     accountant: str
     steps: int | None
     left: int | None
     note: str
+    is_limit: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,10 @@ def steps(
     if as_json:
         return _print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps}, "steps", rows)
     title = f"steps within epsilon {target_epsilon:g} at delta {delta:g} under {adjacency}, {prior_steps} done"
-    cells = [(row.accountant, str(row.steps), str(row.left), row.note) for row in rows]
+    cells = []
+    for row in rows:
+        prefix = "at least " if row.is_limit else ""
+        cells.append((row.accountant, f"{prefix}{row.steps}", f"{prefix}{row.left}", row.note))
     print_table(title, ("accountant", "steps in all", "steps left", "note"), cells)
     return 0
 

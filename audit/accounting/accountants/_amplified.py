@@ -76,12 +76,12 @@ def shuffled_pair(event: Shuffled, adjacency: Adjacency, side: str) -> list[pld.
             f"{event} under {adjacency}: proven here for shuffled randomised response, or ApproximateDp with delta 0 for any "
             "pure local randomiser, under replace_one"
         )
-    own, others = 1 / (1 + math.exp(epsilon)), math.exp(-epsilon) / 2
+    own, clone = 1 / (1 + math.exp(epsilon)), math.exp(-epsilon) / 2
     example = 1 / (2 + math.exp(epsilon))
     if isinstance(inner, RandomizedResponse):
-        own = others = example = inner.noise_parameter / inner.buckets
+        own = clone = example = inner.noise_parameter / inner.buckets
     if side == "above":
-        return [partial(_clones, (epsilon, records, own, others, side))]
+        return [partial(_clones, (epsilon, records, own, clone, side))]
     pairs: list[pld.PairMaker] = []
     if not isinstance(inner, RandomizedResponse) or inner.buckets > 2:
         pairs.append(partial(_clones, (epsilon, records, example, example, side)))
@@ -110,10 +110,11 @@ def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
     more[above_one] = math.log(mean) / (orders[above_one] - 1)
     if math.isinf(shape):
         limits = np.log1p(1 / (orders - 1))
-        return run + mean * np.array([_delta(orders, run, limit) for limit in limits.tolist()]) + more
+        failures = np.array([_delta(orders, run, limit) for limit in limits.tolist()])
+        return np.asarray(run + mean * failures + more, dtype=np.float64)
     gamma = _gamma(mean, shape)
     extra = (1 + shape) * float(np.min((1 - 1 / orders) * run - math.log(gamma) / orders))
-    return run + extra + more
+    return np.asarray(run + extra + more, dtype=np.float64)
 
 
 def _delta(orders: Array, run: Array, epsilon: float) -> float:

@@ -44,6 +44,20 @@ def exact_gaussian(noises: list[float], delta: float, adjacency: Adjacency) -> B
     return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
 
 
+def chance_of_any(event: Event) -> float:
+    """Return a bound on the chance that any release sees the record: where it is at most delta, epsilon is 0."""
+    match event:
+        case PoissonSampled(mechanism=inner, sample_rate=rate):
+            return float(rate) * min(1.0, chance_of_any(inner))
+        case SampledWithoutReplacement(mechanism=inner, population=population, batch=batch):
+            return batch / population * min(1.0, chance_of_any(inner))
+        case Repeated(mechanism=inner, count=count):
+            return count * chance_of_any(inner) if count else 0.0
+        case Composed(parts=parts):
+            return math.fsum(chance_of_any(part) for part in parts)
+    return 1.0
+
+
 def without_replacement(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
     """Bracket of releases on batches of fixed size, None for other events."""
     inner, count = _equal_parts(event)

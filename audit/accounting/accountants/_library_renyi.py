@@ -81,7 +81,16 @@ def step_divergence(noise: float, rate: float, orders: tuple[float, ...]) -> tup
     accountant = rdp.RdpAccountant(list(orders) or None)
     with _quiet():
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise)))
-    return accountant.orders, accountant.rdp
+    orders_used, divergence = np.asarray(accountant.orders, dtype=np.float64), np.asarray(accountant.rdp, dtype=np.float64)
+    return orders_used, np.where(divergence > 0, divergence, _convex_bound(noise, rate, orders_used))
+
+
+def _convex_bound(noise: float, rate: float, orders: Curve) -> Curve:
+    """A bound on each divergence, for those that the library's rounding makes 0 or negative: moments are convex in the rate."""
+    exponent = orders * (orders - 1) / (2 * noise**2)  # of the unsampled moment
+    with np.errstate(over="ignore"):
+        log_excess = np.where(exponent > 1, exponent + np.log1p(-np.exp(-exponent)), np.log(np.expm1(np.minimum(exponent, 1))))
+    return np.asarray(np.logaddexp(0.0, math.log(rate) + log_excess) / (orders - 1), dtype=np.float64)
 
 
 @contextlib.contextmanager

@@ -108,6 +108,8 @@ class Reference:
         return (max(low for low, _ in brackets), max(high for _, high in brackets)), "; ".join(doubts)
 
     def _bracket(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[float, float]:
+        if _closed_forms.chance_of_any(event) <= delta:
+            return 0.0, 0.0
         noises = _pairs.gaussians(event)
         if noises is not None:
             return _closed_forms.exact_gaussian(noises, delta, adjacency)

@@ -185,11 +185,28 @@ def subsampled_gaussian_epsilon(
         return math.inf
     log_tail = math.log(delta) - math.log(steps) - _RESOLUTION_LIMIT
     build, sign = (discretise.upper, 1) if side == "upper" else (discretise.lower, -1)
+    if steps * sample_rate <= delta:  # with more than the rest of the chance no step samples the record
+        return 0.0
     epsilons = []
     for neighbour in (direction,) if direction else ADD_REMOVE:
         pair = subsampled_gaussian(noise_multiplier, sample_rate, neighbour, log_tail=log_tail)
-        epsilons.append(composition.epsilon_at([(build(pair, pair.spread / density), steps)], delta, sign))
+
+        def composed(points: float, pair: LossPair = pair) -> float:
+            return composition.epsilon_at([(build(pair, pair.spread / points), steps)], delta, sign)
+
+        epsilons.append(_on_a_grid_that_fits(composed, density))
     return max(epsilons)
+
+
+def _on_a_grid_that_fits(evaluate: Callable[[float], float], density: float) -> float:
+    """The figure on a grid of this density, or of the first coarser one for which there is memory: each is true."""
+    while True:
+        try:
+            return evaluate(density)
+        except MemoryError:
+            if density < _WIDEST:
+                raise
+            density /= 8
 
 
 def subsampled_gaussian_losses(

@@ -43,8 +43,8 @@ def random_allocation(noise: float, steps: int, direction: Direction, side: str,
         present, absent = _split_masses(sigma, width, points)
     else:
         present, absent = _merged_masses(sigma, width, points, 1 if direction == "add" else -1)
-    rest = _power(absent, steps - 1)
-    masses = _convolved(rest, present if direction == "remove" else absent)
+    crowd = _power(absent, steps - 1)
+    masses = _convolved(crowd, present if direction == "remove" else absent)
     error = _ROUND_OFF * 2 * math.ceil(math.log2(steps) + 1)
     with np.errstate(divide="ignore"):
         losses = np.log(np.arange(points) * width / steps)
@@ -98,7 +98,7 @@ def _masses_below(values: Array, sigma: float) -> tuple[Array, Array]:
 
 def _split_masses(sigma: float, width: float, points: int) -> tuple[Array, Array]:
     """Masses on multiples of `width`, with the record and without, every L split over the two points around it."""
-    ends = np.arange(points + 1) * width
+    ends = np.asarray(np.arange(points + 1) * width, dtype=np.float64)
     present, absent = (np.diff(masses) for masses in _masses_below(ends, sigma))
     # of Q-mass q and P-mass p = mean * q in [a, a + w], the upper point takes (p - a q) / w, whose P-mass is that times a + w
     upper = np.clip((present - ends[:-1] * absent) / width, 0.0, absent)
@@ -119,14 +119,17 @@ def _merged_masses(sigma: float, width: float, points: int, way: int) -> tuple[A
     present, absent = (np.diff(masses) for masses in _masses_below(ends, sigma))
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(absent > 0, present / absent, centres)
-    place = (np.floor if way < 0 else np.ceil)(np.clip(means / width, 0, points - 1)).astype(np.int64)
-    return np.bincount(place, present, points), np.bincount(place, absent, points)
+    place = (np.floor if way < 0 else np.ceil)(np.maximum(means / width, 0)).astype(np.int64)
+    on_grid = place < points  # a mean that is moved up may leave the grid
+    masses = [np.bincount(place[on_grid], amount[on_grid], points) for amount in (present, absent)]
+    return np.asarray(masses[0], dtype=np.float64), np.asarray(masses[1], dtype=np.float64)
 
 
 def _convolved(first: Array, second: Array) -> Array:
     """Masses of the sum, those beyond the grid dropped."""
     size = next_fast_len(len(first) + len(second), real=True)
-    return np.maximum(irfft(rfft(first, size) * rfft(second, size), size)[: len(first)], 0.0)
+    product = irfft(rfft(first, size) * rfft(second, size), size)[: len(first)]
+    return np.asarray(np.maximum(product, 0.0), dtype=np.float64)
 
 
 def _power(masses: Array, count: int) -> Array:

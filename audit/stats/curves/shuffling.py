@@ -27,14 +27,14 @@ MOST_OUTCOMES = 100_000_000
 _REACH = 9.0  # standard deviations of counts, beyond which outcomes are counted apart
 
 
-def clones(epsilon: float, records: int, own: float, others: float, side: str) -> LossPair:
+def clones(epsilon: float, records: int, own: float, clone_chance: float, side: str) -> LossPair:
     """Return a pair on one side of that of the counts above.
 
     Args:
         epsilon: of the randomiser; above 0.
         records: answers that are shuffled together.
         own: p, at most `1 / (1 + exp(epsilon))`.
-        others: q, at most 1/2.
+        clone_chance: q, at most 1/2.
         side: "above" dominates, "below" is dominated.
 
     Raises:
@@ -45,7 +45,7 @@ def clones(epsilon: float, records: int, own: float, others: float, side: str) -
     if side == "above":
         cells.add(np.zeros(1), np.array([tie]))
         total, tie = tie, 0.0
-    for losses, masses in _outcomes(epsilon, records, (own, tie), others):
+    for losses, masses in _outcomes(epsilon, records, (own, tie), clone_chance):
         cells.add(losses, masses)
         total += float(masses.sum())
     end = epsilon if side == "above" else -epsilon
@@ -57,19 +57,19 @@ def binary(epsilon: float, records: int) -> LossPair:
     """Return the pair of shuffled binary randomised response, all others holding the same input: one of its worst cases."""
     low = 1 / (1 + math.exp(epsilon))
     counts = np.arange(records + 1, dtype=np.float64)
-    log_others = np.append(_log_binomial(records - 1.0, counts[:-1], low), -np.inf)
-    log_before = np.concatenate([[-np.inf], log_others[:-1]])
-    member = np.logaddexp(log_others + math.log(low), log_before + math.log1p(-low))
-    absent = np.logaddexp(log_others + math.log1p(-low), log_before + math.log(low))
+    log_crowd = np.append(_log_binomial(records - 1.0, counts[:-1], low), -np.inf)
+    log_before = np.concatenate([[-np.inf], log_crowd[:-1]])
+    member = np.logaddexp(log_crowd + math.log(low), log_before + math.log1p(-low))
+    absent = np.logaddexp(log_crowd + math.log1p(-low), log_before + math.log(low))
     positive = member > -700
     cells = OutcomeCells(-epsilon, epsilon)
     cells.add(np.clip((member - absent)[positive], -epsilon, epsilon), np.exp(member[positive]))
     return cells.below()
 
 
-def _outcomes(epsilon: float, records: int, shares: tuple[float, float], others: float) -> Iterator[tuple[Array, Array]]:
+def _outcomes(epsilon: float, records: int, shares: tuple[float, float], clone_chance: float) -> Iterator[tuple[Array, Array]]:
     """Losses and masses of the counts of Q0, for each number of answers that are Q0 or Q1; shares: p and the record's rest."""
-    chance = min(2 * others, 1.0)
+    chance = min(2 * clone_chance, 1.0)
     first, last = _window(records - 1, chance)
     most = (last - first + 2) * 2 * (_REACH * math.sqrt(last + 1) / 2 + 20)
     if most > MOST_OUTCOMES:
