@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from audit.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from audit import testing as testing
     from audit.api import accountant as accountant
     from audit.api.check import ModelCheck as ModelCheck
     from audit.api.check import check as check
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from audit.api.scores import step_bound as step_bound
     from audit.api.secrets import reconstruction_bound as reconstruction_bound
     from audit.api.secrets import secret_lower_bound as secret_lower_bound
+    from audit.api.training import check_training as check_training
     from audit.bounds.steps import StepProducts as StepProducts
     from audit.bounds.steps import StepScores as StepScores
     from audit.core.access import Access as Access
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from reports import save as save
 
 _HOMES = {
+    "audit": ("testing",),
     "audit.api": ("accountant",),
     "audit.api.check": ("ModelCheck", "check"),
     "audit.api.mechanism": ("mechanism",),
@@ -63,6 +66,7 @@ _HOMES = {
     "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
     "audit.api.secrets": ("reconstruction_bound", "secret_lower_bound"),
+    "audit.api.training": ("check_training",),
     "audit.bounds.steps": ("StepProducts", "StepScores"),
     "audit.core.access": ("Access",),
     "audit.core.adjacency": ("Adjacency",),
@@ -78,7 +82,7 @@ _HOMES = {
     "reports": ("plot", "plots", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = frozenset({"accountant"})  # public names that are modules themselves
+_MODULES = frozenset({"accountant", "testing"})  # public names that are modules themselves
 __all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604  one list of names, kept beside their modules
 
 if not TYPE_CHECKING:  # type checkers read the imports above, so that a wrong name or argument is an error to them

@@ -2,7 +2,7 @@
 
     python audit_mechanism.py
 
-or, from the shell, for one of them: audit mechanism audit_mechanism:noisy_count --epsilon 1
+or, from the shell, for one of them: audit mechanism audit_mechanism:noisy_count --epsilon 1 --neighbours records
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, Claim
+from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from audit.mechanism_checks.report import MechanismReport
@@ -19,7 +20,7 @@ def mechanism(
     epsilon: float,
     delta: float = 0.0,
     pairs: Sequence[Any] | None = None,
-    neighbours: str = "answers",
+    neighbours: str | None = None,
     size: int = 5,
     low: float = 0.0,
     high: float = 1.0,
@@ -37,9 +38,9 @@ def mechanism(
             text, None, or an array, list or dictionary of these. A function that takes the keyword `size` is asked for so
             many outputs at once, first axis first, which is much faster.
         epsilon, delta: what is claimed.
-        pairs: neighbouring data sets `(data, neighbour)` to try; None takes those of `neighbours`.
-        neighbours: "answers" (vectors of `size` query answers that one record moves by at most 1) or "records" (`size` numbers
-            in `[low, high]` that differ in one record, by `adjacency`).
+        pairs: neighbouring data sets `(data, neighbour)` to try; or else
+        neighbours: "records" (`size` numbers in `[low, high]` that differ in one record, by `adjacency`) or "answers" (vectors
+            of `size` query answers of which one record moves *each* by at most 1, such as a sparse vector technique takes).
         family: "gdp" where the claim asserts the whole curve of Gaussian DP: then a bound inside that family counts as well.
         floating_point: look also at the lowest bits of outputs, by which sums in floating point give their data away.
         samples: outputs on either data set of the pair that is chosen: a third to search, the rest to count. No more than about
@@ -53,7 +54,8 @@ def mechanism(
         ConfigError: a claim, family, pair or number of samples that cannot be used.
         DataError: outputs that cannot be read.
 
-    >>> report = mechanism(lambda data, rng, size: data.sum() + rng.laplace(0, 0.2, size), epsilon=1.0, samples=3000)
+    >>> report = mechanism(lambda data, rng, size: data.sum() + rng.laplace(0, 0.2, size), epsilon=1.0,
+    ...     neighbours="records", samples=3000)
     >>> report.verdict.outcome.value, 2 < report.epsilon.epsilon < 5
     ('violated', True)
     """
@@ -66,11 +68,22 @@ def mechanism(
 
 
 def neighbouring_pairs(
-    pairs: Sequence[Any] | None, *, neighbours: str, size: int, low: float, high: float, adjacency: Adjacency | str
+    pairs: Sequence[Any] | None = None,
+    *,
+    neighbours: str | None = None,
+    size: int = 5,
+    low: float = 0.0,
+    high: float = 1.0,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
 ) -> tuple[Pair, ...]:
     """Return the pairs that a caller gives, or those that the other arguments of `mechanism` describe."""
     from audit.mechanism_checks import neighbours as patterns
 
     if pairs is not None:
         return patterns.own_pairs(pairs)
+    if neighbours is None:
+        raise ConfigError(
+            "which data sets are neighbours is not said: give pairs, or neighbours='records' (that differ in one record) or "
+            "'answers' (of queries that one record moves by at most 1 each)"
+        )
     return patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=Adjacency.by_name(adjacency))

@@ -18,7 +18,10 @@ Delta = Annotated[float, typer.Option(help="Delta that is claimed.")]
 Pairs = Annotated[
     str | None, typer.Option(help="package.module:object with neighbouring data sets: a list of (data, neighbour).")
 ]
-Neighbours = Annotated[str, typer.Option(help="Pairs to try if none are given: answers (of queries) or records (numbers).")]
+Neighbours = Annotated[
+    str | None,
+    typer.Option(help="Pairs to try if none are given: records (numbers), or answers (each moved by at most 1)."),
+]
 Size = Annotated[int, typer.Option(help="Number of answers or records in each data set of those pairs.")]
 Low = Annotated[float, typer.Option(help="Smallest record.")]
 High = Annotated[float, typer.Option(help="Largest record.")]
@@ -35,7 +38,7 @@ def mechanism(
     epsilon: Epsilon,
     delta: Delta = 0.0,
     pairs: Pairs = None,
-    neighbours: Neighbours = "answers",
+    neighbours: Neighbours = None,
     size: Size = 5,
     low: Low = 0.0,
     high: High = 1.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,11 +169,21 @@ def _query(target: Any) -> Callable[[Array], Array]:
         from audit.engine.inference import ModuleTarget
 
         return ModuleTarget(module=target).logits
+    for method in ("predict_proba", "decision_function"):  # of estimators with scikit-learn's interface
+        if hasattr(target, method):
+            return functools.partial(_estimate, getattr(target, method))
     if callable(target):
         return lambda inputs: np.asarray(target(inputs))
     raise ConfigError(
-        f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, a Target or a Subject"
+        f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
+        "predict_proba or decision_function, a Target or a Subject"
     )
+
+
+def _estimate(method: Callable[[Array], Any], inputs: Array) -> Array:
+    """What an estimator says; a decision between two classes is one number a record, the logit of the second."""
+    outputs = np.asarray(method(inputs))
+    return np.stack([np.zeros_like(outputs), outputs], axis=1) if outputs.ndim == 1 else outputs
 
 
 def _alone(subject: Subject) -> Callable[[Array], Array]:

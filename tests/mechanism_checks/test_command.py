@@ -9,6 +9,7 @@ import pytest
 
 from audit.cli.app import answer
 
+ANSWERS = ("--neighbours", "answers")
 FEW = ("--samples", "2000")
 
 
@@ -33,24 +34,31 @@ def own_module(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("own_module")
 def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(capsys, "noise_of_ours:right", "--epsilon", "1", *FEW)[0] == 0
+    assert invoke(capsys, "noise_of_ours:right", "--epsilon", "1", *ANSWERS, *FEW)[0] == 0
     code, out, _ = invoke(capsys, "noise_of_ours:wrong", "--epsilon", "1", "--pairs", "noise_of_ours:PAIRS", *FEW)
     assert code == 1 and "violated. Epsilon is at least" in out
-    assert invoke(capsys, "noise_of_ours:right", "--epsilon", "40", *FEW)[0] == 3
-    code, _, err = invoke(capsys, "noise_of_ours:broken", "--epsilon", "1", *FEW)
+    assert invoke(capsys, "noise_of_ours:right", "--epsilon", "40", *ANSWERS, *FEW)[0] == 3
+    code, _, err = invoke(capsys, "noise_of_ours:broken", "--epsilon", "1", *ANSWERS, *FEW)
     assert code == 2 and "a bug of ours" in err and "code that was named to be run" in err
 
 
 @pytest.mark.usefixtures("own_module")
 def test_json_says_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = invoke(capsys, "noise_of_ours:wrong", "--epsilon", "1", "--floating-point", "--json", *FEW)
+    code, out, _ = invoke(capsys, "noise_of_ours:wrong", "--epsilon", "1", *ANSWERS, "--floating-point", "--json", *FEW)
     content = json.loads(out)
     assert content["exit_code"] == code == 1 and content["outcome"] == "violated"
     assert content["epsilon"]["bound"] > 1 and content["floating_point"]["bound"] >= 0 and content["fit"] is None
     assert content["scouts"][0]["pair"] == content["pair"]
 
 
-@pytest.mark.parametrize(("name", "message"), [("nothing", "names no object"), ("math:nothing", "cannot load 'math:nothing'")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "names no object"),
+        ("math:sin", "which data sets are neighbours is not said"),
+        ("math:nothing", "cannot load 'math:nothing'"),
+    ],
+)
 def test_a_name_that_leads_nowhere(name: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = invoke(capsys, name, "--epsilon", "1")
     assert code == 2 and message in err

@@ -16,6 +16,7 @@ from audit.mechanism_checks.controls.catalogue import KnownMechanism, controls, 
 from audit.stats.bounds import binomial
 
 SAMPLES, FEWER = 12_000, 1_500  # outputs of functions with and without `size`
+ANSWERS = {"neighbours": "answers"}
 RARE = {"sparse vector, algorithm 4": 40_000}  # an event of chance 0.05
 NARROW = ["Gaussian, classic at 10"]  # true epsilon 10.39 where 10 is claimed: by the fit, from 10^5 outputs on
 
@@ -91,7 +92,9 @@ def test_false_alarms_are_as_rare_as_promised(law: str, repetitions: int) -> Non
 
 def test_the_search_finds_the_pair() -> None:
     """A mechanism that hides all but the third of five answers."""
-    report = audit.mechanism(lambda data, rng, size: data[2] + rng.laplace(0, 0.3, size), epsilon=1.0, samples=6000)
+    report = audit.mechanism(
+        lambda data, rng, size: data[2] + rng.laplace(0, 0.3, size), epsilon=1.0, neighbours="answers", samples=6000
+    )
     assert report.verdict.outcome is Outcome.VIOLATED
     assert report.pair.data[2] != report.pair.neighbour[2]
     assert len(report.scouts) == 8
@@ -176,11 +179,11 @@ def test_outputs_of_any_kind_are_read(kind: str) -> None:
     ],
 )
 def test_what_cannot_be_used_is_named(options: dict[str, Any], message: str) -> None:
-    arguments = {"function": additive.LaplaceSum(1.0), "epsilon": 1.0, **options}
+    arguments = {"function": additive.LaplaceSum(1.0), "epsilon": 1.0, "neighbours": "answers", **options}
     with pytest.raises(audit.AuditError, match=message):
         audit.mechanism(arguments.pop("function"), **arguments)
 
 
 def test_a_seed_repeats_an_audit() -> None:
-    first, second = (audit.mechanism(additive.LaplaceSum(0.5), epsilon=1.0, samples=2000, seed=3) for _ in range(2))
+    first, second = (audit.mechanism(additive.LaplaceSum(0.5), epsilon=1.0, **ANSWERS, samples=2000, seed=3) for _ in range(2))
     assert first.epsilon == second.epsilon and first.to_dict()["pair"] == second.to_dict()["pair"]

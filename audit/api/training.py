@@ -1,0 +1,156 @@
+"""A training function of any framework in a membership game: canaries with coins, one run or several, a bound, a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.access import Access
+from audit.core.adjacency import Adjacency
+from audit.core.claims import DECLARED, CertifiedBound, Claim, Outcome, Verdict
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.core.game import Game, Inclusion
+from audit.core.seeds import Seed
+
+if TYPE_CHECKING:
+    Arrays = tuple[Array, Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingReport:
+    """What canaries of a training prove.
+
+    Attributes:
+        name: of the training function.
+        verdict: the claim, what is said of it and why.
+        bound: on epsilon at the claimed delta.
+        scores: `(runs, canaries)`: minus the loss of each canary.
+        included: `(runs, canaries)` bool: its coin.
+    """
+
+    name: str
+    verdict: Verdict
+    bound: CertifiedBound
+    scores: Array
+    included: Array
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 where the claim is not refuted, 1 where it is, 3 where it could not have been."""
+        return self.verdict.outcome.exit_code
+
+    def __str__(self) -> str:
+        claim, (runs, count) = self.verdict.claim, self.scores.shape
+        return (
+            f"{self.name}: {self.verdict.outcome.value.replace('_', ' ')}. {self.verdict.reason}\n"
+            f"  claimed  epsilon {claim.epsilon:g} at delta {claim.delta:g}\n"
+            f"  proven   {self.bound}\n"
+            f"  game     {count} canaries, each trained on by a coin of its own, in {runs} trainings"
+        )
+
+
+def check_training(
+    train: Callable[..., Any],
+    data: Arrays,
+    canaries: Arrays,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    runs: int = 1,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    score: Callable[[Any, Array, Array], Any] | None = None,
+) -> TrainingReport:
+    """Hold a training against its claim: canaries are trained on by independent coins, and their losses say what it remembers.
+
+    Args:
+        train: `train((inputs, labels), seed) -> model`, of any framework. The model is a torch module, a function of arrays
+            that gives logits or probabilities, or an estimator with `predict_proba`; for any other give `score`.
+        data: `(inputs, labels)` that all trainings see.
+        canaries: `(inputs, labels)` of the records under test: mislabelled or odd ones are remembered most.
+        epsilon, delta: claimed for adding or removing one record.
+        runs: trainings. One is enough for a bound from many canaries; with a single canary many runs are needed.
+        seed: of coins and trainings; None draws it from the system's randomness.
+        score: `score(model, inputs, labels) -> (n,)`, higher for records that were trained on. None takes minus the loss.
+
+    Guarantee: the bound holds with probability at least `confidence`, whatever the training does: with several canaries by the
+        estimator `one_run`, with one by `both_ends` (docs/statistics.md). Scores must not look at the coins.
+
+    Raises:
+        DataError: arrays of unequal length, or scores that are not one finite number each.
+    """
+    import secrets
+
+    from audit.api.scores import lower_bound
+    from audit.mechanism_checks.run import name_of
+
+    checks.count(runs, "runs", minimum=1)
+    records, further = _arrays(data, "data"), _arrays(canaries, "canaries")
+    root = Seed(secrets.randbits(63) if seed is None else seed)
+    coins = root.child("coins").numpy().random((runs, len(further[1]))) < 0.5
+    values = []
+    for number, row in enumerate(coins):
+        run = root.child("run", number)
+        model = train(_training_set(records, further, row, run), run.integer() % 2**31)
+        values.append(_one_each(np.asarray((score or minus_loss)(model, *further), np.float64), len(row)))
+    scores = np.stack(values)
+    if coins.all() or not coins.any():
+        raise DataError(f"all {coins.size} coins fell alike, so there is nothing to compare; take more canaries or runs")
+    game = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.FINAL_MODEL,
+        inclusion=Inclusion.COINS,
+        canaries=coins.shape[1],
+        runs=runs,
+        canary="records of the user",
+    )
+    estimator = "both_ends" if coins.shape[1] == 1 else "one_run"
+    bound = lower_bound(
+        scores[coins], scores[~coins], delta=delta, confidence=confidence, game=game, estimator=estimator, certificates=0
+    )
+    claim = Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source=DECLARED)
+    return TrainingReport(name=name_of(train), verdict=_verdict(claim, bound), bound=bound, scores=scores, included=coins)
+
+
+def _arrays(pair: Any, name: str) -> Arrays:
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or len(pair[0]) != len(pair[1]) or not len(pair[0]):
+        raise DataError(f"{name} is no pair (inputs, labels) of the same length, at least 1")
+    return np.asarray(pair[0]), np.asarray(pair[1])
+
+
+def _training_set(data: Arrays, canaries: Arrays, coins: Array, run: Seed) -> Arrays:
+    """Return the data with the canaries whose coins say so, in random order."""
+    inputs, labels = (np.concatenate([a, b[coins]]) for a, b in zip(data, canaries, strict=True))
+    order = run.child("order").numpy().permutation(len(labels))
+    return inputs[order], labels[order]
+
+
+def _one_each(values: Array, count: int) -> Array:
+    if values.shape != (count,) or np.isnan(values).any():
+        raise DataError(f"the scores have shape {values.shape} for {count} canaries, or hold NaN; expected one number each")
+    return values
+
+
+def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
+    """Minus the cross entropy of each record, `(n,)`, from the model's logits or probabilities."""
+    from audit.experiment.brought import query_model
+
+    logits = query_model(model, inputs, labels)[0].astype(np.float64)
+    logits -= logits.max(axis=1, keepdims=True)
+    return np.asarray(logits[np.arange(len(labels)), labels] - np.log(np.exp(logits).sum(axis=1)))
+
+
+def _verdict(claim: Claim, bound: CertifiedBound) -> Verdict:
+    if bound.epsilon > claim.epsilon:
+        outcome, reason = Outcome.VIOLATED, f"Epsilon is at least {bound.epsilon:.4g} at the claimed delta"
+    elif bound.ceiling <= claim.epsilon:
+        outcome = Outcome.OUT_OF_REACH
+        reason = f"Perfect scores would have proved {bound.ceiling:.3g} only: take more canaries or runs"
+    else:
+        outcome, reason = Outcome.CONSISTENT, "No bound lies above the claim, although one could have"
+    return Verdict(claim=claim, outcome=outcome, bound=bound, reason=reason)

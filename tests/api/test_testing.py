@@ -1,0 +1,120 @@
+"""`audit.testing.assert_private`: passes what keeps its claim, fails what does not, and says why."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import audit
+from audit.mechanism_checks.controls.additive import LaplaceSum
+from audit.testing import assert_private, seconds
+
+PAIRS = [([0.0], [1.0])]
+
+
+def test_a_mechanism_that_keeps_its_claim_passes() -> None:
+    assert assert_private(LaplaceSum(1.0), epsilon=1.0, pairs=PAIRS, budget="500ms").exit_code == 0
+
+
+def test_a_broken_mechanism_fails_with_what_was_proved() -> None:
+    with pytest.raises(AssertionError, match=r"violated\. Epsilon is at least (.|\n)* once in 1,000 seeds"):
+        assert_private(LaplaceSum(0.3), epsilon=1.0, pairs=PAIRS, budget="500ms")
+
+
+def test_a_test_that_could_not_fail_fails() -> None:
+    with pytest.raises(AssertionError, match=r"out of reach(.|\n)*The claim was not tested: raise the budget"):
+        assert_private(LaplaceSum(1.0), epsilon=30.0, pairs=PAIRS, budget="100ms")
+
+
+@pytest.mark.parametrize(("budget", "value"), [("60s", 60.0), ("500ms", 0.5), ("1.5 min", 90.0), (3, 3.0)])
+def test_budgets(budget: Any, value: float) -> None:
+    assert seconds(budget) == value
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": "soon"}, "budget is 'soon'"),
+        ({"budget": 0}, "budget is 0"),
+        ({"false_alarm": 0.0}, "false_alarm is 0"),
+        ({"data": ([], [])}, "data and canaries belong together"),
+    ],
+)
+def test_what_cannot_be_used_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(audit.ConfigError, match=message):
+        assert_private(LaplaceSum(1.0), epsilon=1.0, **{"pairs": PAIRS, **options})
+
+
+def points(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    stream = np.random.default_rng(seed)
+    return stream.normal(size=(count, 8)), stream.integers(2, size=count)
+
+
+class Neighbour:
+    """A model that remembers every record: the class of the nearest one."""
+
+    def __init__(self, data: tuple[np.ndarray, np.ndarray]) -> None:
+        self.inputs, self.labels = data
+
+    def predict_proba(self, queries: np.ndarray) -> np.ndarray:
+        distance = ((queries[:, None] - self.inputs[None]) ** 2).sum(axis=2)
+        right = 0.5 + 0.49 * np.exp(-distance.min(axis=1))
+        own = np.arange(2) == self.labels[distance.argmin(axis=1)][:, None]
+        return np.where(own, right[:, None], 1 - right[:, None])
+
+
+def memorise(data: tuple[np.ndarray, np.ndarray], seed: int) -> Neighbour:
+    return Neighbour(data)
+
+
+def ignore(data: tuple[np.ndarray, np.ndarray], seed: int) -> Any:
+    return lambda queries: np.random.default_rng(seed).dirichlet([1, 1], len(queries))
+
+
+def test_a_training_that_remembers_is_refuted_in_one_run() -> None:
+    report = audit.check_training(memorise, points(50, 1), points(400, 2), epsilon=0.5, seed=3)
+    assert report.exit_code == 1 and report.bound.epsilon > 0.5 and report.bound.estimator == "one_run"
+    with pytest.raises(AssertionError, match="game     400 canaries"):
+        assert_private(memorise, epsilon=0.5, delta=1e-5, data=points(50, 1), canaries=points(400, 2), budget="200ms")
+
+
+def test_a_training_that_ignores_its_data_keeps_any_claim() -> None:
+    report = audit.check_training(ignore, points(50, 1), points(200, 2), epsilon=0.5, seed=3, runs=3)
+    assert report.exit_code == 0 and report.scores.shape == report.included.shape == (3, 200)
+
+
+def test_a_single_canary_in_many_runs_is_an_independent_trial_each() -> None:
+    canary = (np.full((1, 8), 30.0), np.array([1]))
+    report = audit.check_training(memorise, (points(50, 1)[0], np.zeros(50, int)), canary, epsilon=1.0, seed=3, runs=60)
+    assert report.bound.estimator == "both_ends" and report.exit_code == 1
+    assert report.bound.epsilon <= report.bound.ceiling < math.log(60)
+
+
+def test_a_score_of_ones_own_serves_any_model() -> None:
+    report = audit.check_training(
+        memorise,
+        points(50, 1),
+        points(300, 2),
+        epsilon=0.5,
+        seed=3,
+        score=lambda model, inputs, labels: [float((model.inputs == record).all(axis=1).any()) for record in inputs],
+    )
+    assert report.exit_code == 1 and report.bound.epsilon > 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"canaries": (np.zeros((3, 8)), np.zeros(2, int))}, "canaries is no pair"),
+        ({"data": np.zeros((3, 8))}, "data is no pair"),
+        ({"score": lambda model, inputs, labels: [1.0]}, r"scores have shape \(1,\)"),
+        ({"runs": 0}, "runs is 0"),
+    ],
+)
+def test_arguments_of_a_training_are_checked(options: dict[str, Any], message: str) -> None:
+    arguments = {"data": points(20, 1), "canaries": points(30, 2), **options}
+    with pytest.raises(audit.AuditError, match=message):
+        audit.check_training(memorise, arguments.pop("data"), arguments.pop("canaries"), epsilon=1.0, seed=1, **arguments)
