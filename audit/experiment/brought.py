@@ -181,7 +181,7 @@ def _query(target: Any) -> Callable[[Array], Array]:
 
 
 def _estimate(method: Callable[[Array], Any], inputs: Array) -> Array:
-    """What an estimator says; a decision between two classes is one number a record, the logit of the second."""
+    """Return `(n, classes)`; a decision between two classes is one number a record, the logit of the second."""
     outputs = np.asarray(method(inputs))
     return np.stack([np.zeros_like(outputs), outputs], axis=1) if outputs.ndim == 1 else outputs
 
