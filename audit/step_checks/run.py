@@ -12,7 +12,7 @@ from audit import plugins
 from audit.step_checks.batches import check_batch
 from audit.step_checks.bench import Bench
 from audit.step_checks.findings import Finding, StepReport
-from audit.step_checks.steps import PARAMETERS, FunctionStep, Setting, Step
+from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Setting, Step
 
 PROBES = "audit.step_checks.probes"
 LEAST_RECORDS = 8
@@ -29,6 +29,7 @@ def check_step(
     returns: str = PARAMETERS,
     learning_rate: float = 1.0,
     generator: str | None = None,
+    deviations: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> StepReport:
     """Return the findings of all probes on one DP-SGD step; takes seconds and trains nothing.
@@ -42,6 +43,8 @@ def check_step(
         returns: "parameters" or "sum".
         learning_rate: that the function uses, where it returns parameters of plain gradient descent.
         generator: "torch", "numpy" or "seed": what the function takes as its third argument; None infers it from `params`.
+        deviations: of the noise of each tensor at the claimed setting, where groups of parameters have noise of their own; they
+            are taken to grow with sigma and C. The claim is then about the Mahalanobis norm of what a record moves.
         seed: of the calls.
 
     Raises:
@@ -50,8 +53,12 @@ def check_step(
 
     References: docs/step-checks.md.
     """
-    step = FunctionStep(function=function, params=params, returns=returns, learning_rate=learning_rate, generator=generator)
     claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
+    step: Step = FunctionStep(
+        function=function, params=params, returns=returns, learning_rate=learning_rate, generator=generator
+    )
+    if deviations is not None:
+        step = RescaledStep.of(step, list(params), deviations, claim)
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__name__)}"
     return run_probes(step, sample, claim, name=name, seed=seed)
 

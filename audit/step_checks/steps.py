@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -159,3 +159,42 @@ def _like(sample: Any, array: Any) -> Any:
     import torch
 
     return torch.as_tensor(np.array(array))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RescaledStep:
+    """A step whose tensors have noise of different deviations, in units in which all have the same: the Mahalanobis norm.
+
+    Attributes:
+        step: as it is.
+        factors: name of each tensor to what its release is multiplied by: sigma C over its own deviation.
+    """
+
+    step: Step
+    factors: Mapping[str, float]
+
+    @classmethod
+    def of(cls, step: Step, names: Collection[str], deviations: Mapping[str, float], claim: Setting) -> RescaledStep:
+        """Return the step in units of the claimed deviations.
+
+        Raises:
+            ConfigError: deviations of other tensors than the step has, or a claim without noise.
+        """
+        if set(deviations) != set(names):
+            raise ConfigError(f"deviations are given for {sorted(deviations)}; expected one for each of {sorted(names)}")
+        common = checks.positive(claim.noise_multiplier, "noise_multiplier beside deviations") * claim.clip_norm
+        return cls(step=step, factors={name: common / checks.positive(deviations[name], name) for name in names})
+
+    @property
+    def adjustable(self) -> frozenset[str]:
+        """Return those of the step."""
+        return self.step.adjustable
+
+    @property
+    def resolution(self) -> float:
+        """Return that of the tensor whose release is stretched most."""
+        return self.step.resolution * max(self.factors.values())
+
+    def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
+        """Return the release with every tensor's noise at the deviation sigma C."""
+        return {name: value * self.factors[name] for name, value in self.step.release(batch, setting, seed).items()}
