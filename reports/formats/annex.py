@@ -20,7 +20,8 @@ class Annex:
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
         """The document under the name annex.pdf."""
-        return {FILE: pdf.typeset(report, (annex(translated(report)),))}
+        section = annex(translated(report), pdf.section_pages(report))
+        return {FILE: pdf.typeset(report, (section,))}
 
 
 PLUGIN = Annex

@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,6 +26,7 @@ from reports.words.translation import translated
 FILE = "report.pdf"
 TEMPLATE = Path(__file__).parents[1] / "pages" / "report.typ"
 CONFIG = "config.resolved.yaml"
+SECTIONS = "section-starts"  # the label of what the template says of where each section begins
 TEMPLATE_WORDS = tuple(
     f"document.{word}" for word in ("title", "subject", "missing", "to_quote", "attached_report", "attached_config", "formula")
 )
@@ -62,6 +63,18 @@ def page_images(report: AuditReport, pixels_per_inch: float = 100) -> list[bytes
     """Each page as PNG, for looking at and for the README."""
     pages = _compile(report, sections(translated(report)), True, format="png", ppi=pixels_per_inch)
     return [pages] if isinstance(pages, bytes) else list(pages)
+
+
+def section_pages(report: AuditReport) -> dict[str, int]:
+    """The page of report.pdf on which each section begins, by its title in the current language."""
+
+    def query(template: str, **options: Any) -> Any:
+        import typst
+
+        return json.loads(typst.query(template, f"<{SECTIONS}>", field="value", **options))
+
+    (places,) = _set(report, sections(translated(report)), True, query)
+    return {place["title"]: int(place["page"]) for place in reversed(places)}
 
 
 def attached(document: bytes) -> bytes:
@@ -133,26 +146,28 @@ def content(report: AuditReport, pages: Sequence[Section]) -> dict[str, Any]:
 
 
 def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **options: Any) -> Any:
+    def compile_document(template: str, **places: Any) -> Any:
+        import typst
+
+        return typst.compile(template, **places, **options)
+
+    return _set(report, pages, whole, compile_document)
+
+
+def _set(report: AuditReport, pages: Sequence[Section], whole: bool, use: Callable[..., Any]) -> Any:
+    """What `use` makes of the template in a folder with all that it reads; again without the characters that no font has."""
     try:
         import typst
     except ImportError as error:
         raise OutputError(f"{FILE} needs the package typst, which cannot be imported: {error}") from error
     with tempfile.TemporaryDirectory(prefix="audit-report-") as folder:
         root = Path(folder)
-        (root / "figures").mkdir()
-        has_figures = any(isinstance(block, Figure) for page in pages for block in page.blocks)
-        for drawing in figures.drawings(translated(report)).values() if has_figures else ():
-            (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
-        if whole:
-            (root / report_json.FILE).write_bytes(report_json.to_json(report))
-        if whole and report.config:
-            (root / CONFIG).write_text(report.config, encoding="utf-8")
-        (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
-        options |= {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(_glyphs.FONTS)]}
+        _lay_out(root, report, pages, whole)
 
         def attempt(document: dict[str, Any]) -> Any:
             (root / "content.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-            return typst.compile(str(root / TEMPLATE.name), **options)
+            places = {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(_glyphs.FONTS)]}
+            return use(str(root / TEMPLATE.name), **places)
 
         document = content(report, pages) | {"attached": whole, "config": whole and bool(report.config)}
         try:
@@ -165,6 +180,19 @@ def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **optio
             return attempt(_without(document, lacking))
         except typst.TypstError as error:
             raise _refusal(error) from error
+
+
+def _lay_out(root: Path, report: AuditReport, pages: Sequence[Section], whole: bool) -> None:
+    """Write what the template reads beside its content: figures, and the attached files of a whole report."""
+    (root / "figures").mkdir()
+    has_figures = any(isinstance(block, Figure) for page in pages for block in page.blocks)
+    for drawing in figures.drawings(translated(report)).values() if has_figures else ():
+        (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
+    if whole:
+        (root / report_json.FILE).write_bytes(report_json.to_json(report))
+    if whole and report.config:
+        (root / CONFIG).write_text(report.config, encoding="utf-8")
+    (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
 
 
 def _refusal(error: Exception) -> OutputError:

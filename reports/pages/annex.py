@@ -7,13 +7,14 @@ controller.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core.results import AuditReport, Engagement, Status
 from reports import headline
 from reports.pages.blocks import Block, Column, Mark, Mono, Paragraph, Section, Table, Text, Tone
+from reports.pages.titles import game_title, training_title
 from reports.words.language import recorded, say
 
 
@@ -47,13 +48,17 @@ class Requirement:
     judge: Callable[[AuditReport], Presence]
 
 
-def annex(report: AuditReport) -> Section:
-    """The mapping as a section of its own."""
+def annex(report: AuditReport, pages: Mapping[str, int] | None = None) -> Section:
+    """The mapping as a section of its own.
+
+    Args:
+        pages: the page of report.pdf on which each section begins, by its title; without it only sections are named.
+    """
     rows: list[tuple[Text, ...]] = []
     for requirement in REQUIREMENTS:
         state = requirement.judge(report)
         place = requirement.section if state in (Presence.SHOWN, Presence.PARTLY) else ""
-        cell: Text = (say("annex.cell", section=_section(place)), Mono(requirement.field)) if place else say("word.none")
+        cell: Text = (_place(report, place, pages or {}), Mono(requirement.field)) if place else say("word.none")
         rows.append(
             (
                 requirement.number,
@@ -79,9 +84,25 @@ def annex(report: AuditReport) -> Section:
     return Section(title=say("annex"), blocks=tuple(blocks))
 
 
-def _section(place: str) -> str:
-    """The title of a section by its key; a file stands for itself."""
-    return place if place.endswith(".yaml") else say(place)
+def _place(report: AuditReport, key: str, pages: Mapping[str, int]) -> str:
+    """A section by its key, with its page where that is known; a file stands for itself."""
+    if key.endswith(".yaml"):
+        return say("annex.cell", section=key)
+    section, page = say(key), _page(report, key, pages)
+    return say("annex.cell", section=section) if page is None else say("annex.cell_page", section=section, page=page)
+
+
+def _page(report: AuditReport, key: str, pages: Mapping[str, int]) -> int | None:
+    """The page of a section; of those that each training or each game has, the first."""
+    if key == FIRST_PAGE:
+        return 1 if pages else None
+    if key == GAME:
+        titles = [game_title(mechanism, game) for mechanism in report.mechanisms for game in mechanism.games]
+    elif key == TRAINING:
+        titles = [training_title(report, mechanism) for mechanism in report.mechanisms]
+    else:
+        titles = [say(key)]
+    return min((pages[title] for title in titles if title in pages), default=None)
 
 
 def _engagement(report: AuditReport) -> Engagement:
@@ -186,7 +207,7 @@ TRAINING, WORDS, LIMITS, ANEW = (
     "page.limits_of_this_report",
     "page.how_to_reproduce_and_verify",
 )
-GAME = "annex.section_game"
+GAME, FIRST_PAGE = "annex.section_game", "annex.first_page"
 NIST = "NIST SP 800-226"
 
 REQUIREMENTS = (
@@ -237,7 +258,7 @@ REQUIREMENTS = (
     ),
     _row(19, f"{NIST} 3.2", ("page.utility", "mechanisms.utility"), _utility),
     _row(20, "GDPR 35(7)", (WORDS, "mechanisms"), _dpia),
-    _row(21, "EU AI Act, annex IV 2(g)", ("annex.first_page", "created"), _signature_state),
+    _row(21, "EU AI Act, annex IV 2(g)", (FIRST_PAGE, "created"), _signature_state),
     _row(
         22,
         "EU AI Act, art. 15, annex IV 1",

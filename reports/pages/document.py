@@ -30,6 +30,7 @@ from reports.pages.blocks import (
     Text,
 )
 from reports.pages.cover import cover, identity, picture, unprotected_blocks
+from reports.pages.titles import game_title, training_title
 from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
@@ -198,10 +199,9 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
         blocks.append(Missing(what=say("page.over_training_steps_no_accountant")))
     access = images.get(_plots.file_name("access", mechanism.name))
     blocks += [figure_block(access)] if access else []
-    kind = say({"model": "page.model", "scores": "page.scores"}.get(report.kind, "page.training"))
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
     return (
-        Section(title=say("page.section_of", kind=kind, name=mechanism.name), blocks=tuple(blocks)),
+        Section(title=training_title(report, mechanism), blocks=tuple(blocks)),
         *games,
     )
 
@@ -238,7 +238,7 @@ def _allows(mechanism: MechanismResult) -> str:
 
 
 def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> Section:
-    title = f"{mechanism.name}: {game.name}"
+    title = game_title(mechanism, game)
     blocks: list[Block] = [Paragraph(text=(Strong(say("page.the_game")), named.game(game.game)))]
     blocks += [Paragraph(text=(Strong(say("page.note")), sentence(game.note)))] if game.note else []
     if not game.attacks:

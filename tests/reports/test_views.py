@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 import yaml
@@ -14,10 +16,13 @@ import yaml
 import reports
 from audit.core.results import AuditReport, Engagement
 from reports.editions.external import external
-from reports.formats import html, registry
+from reports.formats import html, pdf, registry
 from reports.pages import label
 from reports.pages.annex import REQUIREMENTS, Presence, annex
+from reports.pages.blocks import Table
 from reports.pages.terms import texts
+from reports.words.language import speaking
+from reports.words.translation import translated
 from tests.reports import sample
 
 FORBIDDEN = re.compile(r"\b(is|are) (now )?(safe|private|anonymous|compliant)\b|\bpassed\b(?! )", re.IGNORECASE)
@@ -116,6 +121,29 @@ def test_the_annex_is_a_document_with_nothing_attached() -> None:
     document = pypdf.PdfReader(io.BytesIO(reports.render(sample.run(), ("annex",))["annex.pdf"]))
     assert not document.attachments and len(document.pages) <= 2
     assert "R26" in "".join(sheet.extract_text() for sheet in document.pages)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_annex_names_the_pages_on_which_sections_begin(language: str) -> None:
+    pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
+    report = sample.run()
+    with speaking(language):
+        pages = pdf.section_pages(report)
+        section = annex(translated(report), pages)
+        document = pypdf.PdfReader(io.BytesIO(pdf.typeset(report)))
+        outline = {
+            entry.title: 1 + document.get_destination_page_number(entry) for entry in reversed([*flat(document.outline)])
+        }
+        assert outline == pages and len(pages) > 10
+        cells = [row[3] for block in section.blocks if isinstance(block, Table) for row in block.rows if len(row[3]) == 2]
+        numbers = [int(number) for cell in cells for number in re.findall(r"(?:page|第) (\d+)", str(cell[0]))]
+    assert len(numbers) >= len(cells) - 1 > 5 and set(numbers) <= set(pages.values()) | {1}  # a file has no page
+
+
+def flat(outline: list[Any]) -> Iterator[Any]:
+    """The entries of an outline, those below others too."""
+    for entry in outline:
+        yield from flat(entry) if isinstance(entry, list) else [entry]
 
 
 BASIC = {"name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region", "publication_date"}

@@ -58,6 +58,10 @@ def _ours(arguments: tuple[Any, ...]) -> bool:
     return command[:4] == [sys.executable, "-P", "-m", "audit.subjects._worker"] or command[:1] == ["git"]
 
 
+OTHERS = (".git", ".venv", ".hypothesis", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+"""Folders that editors, other tests and Python itself change meanwhile; the hook sees what the audit writes there."""
+
+
 @contextmanager
 def watched(*allowed: Path) -> Iterator[None]:
     """A scope in which nothing may be written outside of the given folders, and no process started but the audit's own.
@@ -80,12 +84,12 @@ def watched(*allowed: Path) -> Iterator[None]:
 
 
 def _tree(roots: set[Path], allowed: tuple[Path, ...]) -> dict[str, tuple[int, int]]:
-    found = {}
+    states = {}
     for root in roots:
-        for path in root.rglob("*"):
-            if ".hypothesis" in path.parts:  # other workers of the tests keep their examples there
-                continue
-            if path.is_file() and not any(path.is_relative_to(one) for one in allowed):
-                state = path.stat()
-                found[str(path)] = (state.st_size, state.st_mtime_ns)
-    return found
+        for folder, inner, names in os.walk(root):
+            inner[:] = [name for name in inner if name not in OTHERS]
+            for path in (Path(folder, name) for name in names):
+                if path.is_file() and not any(path.is_relative_to(place) for place in allowed):
+                    state = path.stat()
+                    states[str(path)] = (state.st_size, state.st_mtime_ns)
+    return states

@@ -65,6 +65,7 @@ SENTENCES = {
     "annex.partly": "partly",
     "annex.not_shown": "not shown",
     "annex.not_for_this_tool": "not for this tool",
+    "annex.cell_page": "{section} (page {page}), ",
     "annex.cell": "{section}, ",
     "annex.first_page": "First page",
     "annex.section_game": "Game",

@@ -63,6 +63,7 @@ SENTENCES = {
     "annex.partly": "部分",
     "annex.not_shown": "未说明",
     "annex.not_for_this_tool": "不属本工具",
+    "annex.cell_page": "{section}（第 {page} 页），",
     "annex.cell": "{section}，",
     "annex.first_page": "首页",
     "annex.section_game": "博弈",
