@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from audit.accounting.ledger import Ledger, Release
@@ -15,6 +14,10 @@ from audit.core.event_forms import decode, encode, number, plain
 
 SETTINGS, RELEASE, BUDGET = "settings", "release", "budget"
 """Kinds of entries."""
+Body = tuple[str, Mapping[str, Any]]
+"""The kind of an entry and what it says."""
+Row = tuple[int, str, str, str]
+"""Position, kind, text and hash of an entry."""
 
 
 def chain_hash(before: str, position: int, kind: str, body: str) -> str:
@@ -22,7 +25,17 @@ def chain_hash(before: str, position: int, kind: str, body: str) -> str:
     return hashlib.sha256(json.dumps([before, position, kind, body]).encode()).hexdigest()
 
 
-def verify(rows: Sequence[tuple[int, str, str, str]], path: Path) -> tuple[str, ...]:
+def chained(position: int, digest: str, entries: Sequence[Body]) -> list[Row]:
+    """Return the rows of entries that follow the one at a position, whose hash is `digest`."""
+    rows: list[Row] = []
+    for kind, body in entries:
+        position, text = position + 1, json.dumps(body, sort_keys=True)
+        digest = chain_hash(digest, position, kind, text)
+        rows.append((position, kind, text, digest))
+    return rows
+
+
+def verify(rows: Sequence[Row], path: str) -> tuple[str, ...]:
     """The hashes of all entries, which are those of an unbroken chain."""
     hashes: list[str] = []
     for place, (position, kind, body, digest) in enumerate(rows, start=1):
@@ -33,7 +46,7 @@ def verify(rows: Sequence[tuple[int, str, str, str]], path: Path) -> tuple[str, 
     return tuple(hashes)
 
 
-def restore(entries: Sequence[tuple[str, dict[str, Any]]], path: Path) -> Ledger:
+def restore(entries: Sequence[tuple[str, dict[str, Any]]], path: str) -> Ledger:
     """The ledger that the entries add up to."""
     try:
         _, settings = entries[0]

@@ -71,7 +71,7 @@ def run(
             folder=folder,
             resume=resume,
             key=None if record_key is None else naming.read_key(Path(record_key)),
-            entry=LedgerEntry(file=None if ledger is None else Path(ledger), training=record),
+            entry=LedgerEntry(file=ledger, training=record),
             formats=resolution.config.output.formats if output is not None else (),
             watching=lambda experiment: nullcontext(progress or _quiet),
         )

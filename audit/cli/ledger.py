@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from audit.core.results import BudgetLedger
 
 app = typer.Typer(
-    help="Keep a privacy budget: releases over time in one SQLite database, composed by an accountant. "
+    help="Keep a privacy budget: releases over time in a file or a PostgreSQL database, composed by an accountant. "
     "Exit code 1 where a release would exceed the budget.",
     no_args_is_help=True,
 )
 DIGITS = 4
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger, a database.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database#name.")]
 Noise = Annotated[float | None, typer.Option(help="For a training: noise multiplier of DP-SGD.")]
 Rate = Annotated[float | None, typer.Option(help="For a training: probability that a record takes part in a step.")]
 Steps = Annotated[int | None, typer.Option(help="For a training: number of noisy steps.")]

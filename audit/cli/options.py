@@ -117,7 +117,7 @@ DryRun = Annotated[
     typer.Option("--dry-run", help="Print what would be done and what it could show. Trains nothing, calls no factory."),
 ]
 Ledger = Annotated[
-    Path | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")
+    str | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")
 ]
 Record = Annotated[
     str | None,

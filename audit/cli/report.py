@@ -42,7 +42,7 @@ def report(
     ] = "en",
     annex: Annotated[bool, typer.Option("--annex", help="Write annex.pdf as well: which requirement is shown where.")] = False,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
+        str | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
     ] = None,
     key: Annotated[
         Path | None,
@@ -96,7 +96,7 @@ def _track(audit_report: AuditReport, files_by_name: Mapping[str, bytes], uri: s
     return tracking.log(audit_report, files_by_name, uri)
 
 
-def _with_ledger(audit_report: AuditReport, file: Path | None, output: Path | None) -> AuditReport:
+def _with_ledger(audit_report: AuditReport, file: str | None, output: Path | None) -> AuditReport:
     """The report with another ledger in it; a run's own folder keeps what was written when it ended."""
     from audit.accounting import ledger, ledger_database
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from audit.accounting import ledger, ledger_database
 from audit.accounting.ledger import Release
+from audit.accounting.ledger_database import Place
 from audit.core.errors import ConfigError
 from audit.core.results import AuditReport
 from audit.experiment.spec import AuditDesign
@@ -16,7 +16,7 @@ from audit.experiment.spec import AuditDesign
 class LedgerEntry:
     """What an audit has to do with a ledger: shown where there is a `file`, recorded in it where `training` is named too."""
 
-    file: Path | None = None
+    file: Place | None = None
     training: str | None = None
 
     def check(self, design: AuditDesign) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from audit.accounting import ledger_database, ledger_import
+from audit.accounting import ledger_database, ledger_file, ledger_import
 from audit.accounting.ledger import BudgetExceeded, Ledger, Release
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError, OutputError
@@ -145,7 +145,7 @@ def test_what_was_acknowledged_survives_a_kill(file: Path, seed: int) -> None:
 
 
 def test_a_command_that_holds_the_ledger_too_long_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_database, "_PATIENCE", 0.1)
+    monkeypatch.setattr(ledger_file, "_PATIENCE", 0.1)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert ledger_database.load(file) == empty()  # who reads does not wait

@@ -1,0 +1,162 @@
+"""A ledger in a file: one SQLite database, which waits for who writes it and loses nothing at a kill.
+
+References:
+    sqlite.org/wal.html.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.accounting.ledger_entries import Body, Row, chained
+from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.files import sync_folder
+
+_APPLICATION, _VERSION = 0x65417564, 1  # "eAud", in the file's header
+_PATIENCE = 10.0  # seconds that a command waits for another one that writes the same ledger
+_MAGIC = b"SQLite format 3\x00"
+_SCHEMA = (
+    "CREATE TABLE entries (position INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE head (row INTEGER PRIMARY KEY CHECK (row = 1), position INTEGER NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TRIGGER no_change BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END",
+    "CREATE TRIGGER no_removal BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'an entry is never removed'); END",
+    "INSERT INTO head VALUES (1, 0, '')",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_VERSION}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStore:
+    """A ledger of one file."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def create(self, entries: Sequence[Body]) -> None:
+        """Write a new ledger, whole or not at all.
+
+        Raises:
+            ConfigError: there is such a file.
+            OutputError: it cannot be written.
+        """
+        path = self.path
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with _connect(temporary, "rwc") as database, _writing(database):
+                for statement in _SCHEMA:
+                    database.execute(statement)
+                _append(database, chained(0, "", entries))
+            os.link(temporary, path)  # which fails where there is such a file, while a rename would replace it
+            sync_folder(path.parent)
+        except FileExistsError:
+            raise ConfigError(f"'{path}' exists already; choose another name, a ledger is never overwritten") from None
+        except (OSError, sqlite3.Error) as error:
+            raise OutputError(f"cannot write the ledger {path}: {error}") from error
+        finally:
+            for leftover in ("", "-wal", "-shm"):
+                temporary.with_name(temporary.name + leftover).unlink(missing_ok=True)
+
+    def rows(self) -> tuple[list[Row], int, str]:
+        """Return all entries in order, and the last position and the hash that the head states, of one moment.
+
+        Raises:
+            DataError: it is missing, or something else.
+        """
+        _recognise(self.path)
+        try:
+            with _connect(self.path, "rw" if _is_writable(self.path) else "ro") as database:
+                return _rows(database, self.path)
+        except sqlite3.Error as error:
+            raise DataError(f"cannot read the ledger {self.path}: {error}") from error
+
+    def append(self, seal: str, entry: Body) -> bool:
+        """Add an entry behind the one of this hash; False where another command added one meanwhile.
+
+        Raises:
+            OutputError: another command has been writing for ten seconds, or the entry cannot be written.
+        """
+        try:
+            with _connect(self.path, "rw") as database, _writing(database):
+                position, digest = database.execute("SELECT position, hash FROM head").fetchone()
+                if digest != seal:
+                    return False
+                _append(database, chained(position, digest, [entry]))
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise OutputError(f"another command writes the ledger {self.path}; try again when it is done") from error
+            raise OutputError(f"cannot write the ledger {self.path}: {error}") from error
+        except sqlite3.Error as error:
+            raise OutputError(f"cannot write the ledger {self.path}: {error}") from error
+        return True
+
+
+def _recognise(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise DataError(f"cannot read the ledger {path}: it is not a regular file")
+    try:
+        with path.open("rb") as file:
+            first = file.read(len(_MAGIC))
+    except OSError as error:
+        raise DataError(f"cannot read the ledger {path}: {error}; `audit ledger create` makes one") from error
+    if first.lstrip().startswith(b"{"):
+        raise DataError(f"{path} is a ledger of an earlier version, in JSON; `audit ledger import {path} NEW` reads it")
+    if first != _MAGIC:
+        raise DataError(f"{path} is not a ledger; expected an SQLite database that `audit ledger create` made")
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+@contextmanager
+def _connect(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """A connection whose commits are on the disk when they return; where nothing may be written, one that only reads."""
+    options = f"mode={mode}" + ("&immutable=1" if mode == "ro" else "")
+    database = sqlite3.connect(
+        f"file:{urllib.parse.quote(str(path))}?{options}", uri=True, timeout=_PATIENCE, isolation_level=None
+    )
+    try:
+        if mode != "ro":
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def _writing(database: sqlite3.Connection) -> Iterator[None]:
+    """One transaction that nobody else writes beside."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        with suppress(sqlite3.Error):  # what ended the block is what is raised
+            database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _append(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
+    database.execute("UPDATE head SET position = ?, hash = ?", (rows[-1][0], rows[-1][3]))
+
+
+def _rows(database: sqlite3.Connection, path: Path) -> tuple[list[Row], int, str]:
+    (application,), (version,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version"))
+    if application != _APPLICATION or version != _VERSION:
+        raise DataError(f"{path} is an SQLite database but no ledger of version {_VERSION}")
+    database.execute("BEGIN")  # entries and head of one moment
+    rows = database.execute("SELECT position, kind, body, hash FROM entries ORDER BY position").fetchall()
+    position, digest = database.execute("SELECT position, hash FROM head").fetchone()
+    database.execute("COMMIT")
+    return rows, position, digest
