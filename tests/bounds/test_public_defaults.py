@@ -21,7 +21,7 @@ from audit.stats.curves import tradeoff
 FLAT = ScoreLaw(kind="flat", parameter=1.0, delta=1e-9)
 AUC = 1 / (1 + math.exp(-1))
 COINS = ("tied coins", "dependent coins")
-SIZES = [20, pytest.param(400, marks=pytest.mark.slow)]
+SIZES = [20, pytest.param(120, marks=pytest.mark.slow), pytest.param(400, marks=pytest.mark.calibration)]
 
 
 def scored(layout: str, number: int, size: int = 80) -> tuple[np.ndarray, np.ndarray]:
@@ -63,7 +63,9 @@ def test_bounds_on_epsilon_and_delta(game: str, layout: str, trials: int) -> Non
     assert max(above_epsilon, above_delta) <= allowed(trials)
 
 
-@pytest.mark.parametrize("trials", [12, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "trials", [12, pytest.param(100, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.calibration)]
+)
 @pytest.mark.parametrize("game", ["one_run", "independent_trials"])
 @pytest.mark.parametrize("layout", ["tied coins", "unbalanced"])
 def test_bounds_inside_gaussian_privacy(game: str, layout: str, trials: int) -> None:
@@ -79,7 +81,9 @@ def test_bounds_inside_gaussian_privacy(game: str, layout: str, trials: int) -> 
     assert above <= allowed(trials)
 
 
-@pytest.mark.parametrize("trials", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "trials", [100, pytest.param(300, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.calibration)]
+)
 @pytest.mark.parametrize("layout", ["tied", "unbalanced"])
 def test_intervals_on_the_auc_and_bands_on_the_roc(layout: str, trials: int) -> None:
     missed_auc = missed_roc = 0
