@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from audit import plugins
+from audit.config.section import ConfigSection, Positive, Share, Spec, named_in, with_line
+from audit.config.training import TrainingOverride, TrainingSection
 from audit.core.access import ACCESS_BY_NAME, Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import MOST_CERTIFICATES
@@ -17,140 +17,14 @@ from audit.core.protocols import Gate
 from audit.core.results import USUAL_FORMATS
 
 VERSION = 1
-Result = TypeVar("Result")
-
-
-class ConfigSection(BaseModel):
-    """Every part of a config: unknown keys are errors, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _spec(value: Any) -> Any:
-    return {"kind": value} if isinstance(value, str) else value
-
-
-Spec = Annotated[dict[str, Any], BeforeValidator(_spec)]
-"""A plug-in: its name alone, or a mapping with `kind` and the plug-in's own keys."""
+Format = Annotated[str, named_in("formats")]
+Kind = Annotated[str, named_in("mechanisms")]
 
 
 def _access(name: str) -> str:
     if ":" not in name and name not in ACCESS_BY_NAME:
         raise ValueError(f"'{name}' is no access; expected one of {', '.join(ACCESS_BY_NAME)}, or package.module:OBJECT")
     return name
-
-
-class UnknownKey(ConfigError):
-    """A key that its section does not take; `advice` names the nearest and all that are allowed."""
-
-    def __init__(self, key: str, advice: str) -> None:
-        super().__init__(f"unknown key '{key}'.{advice}")
-        self.key, self.advice = key, advice
-
-
-def _check(check: Callable[[], Result]) -> Result:
-    """Return what `check` returns; its refusal becomes one that names the line of the file."""
-    try:
-        return check()
-    except UnknownKey as error:  # the reader of files knows its line
-        raise PydanticCustomError("unknown_key", "{advice}", {"key": error.key, "advice": error.advice}) from error
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
-
-
-def _named_in(folder: str) -> AfterValidator:
-    """Return a check that a name is that of a plug-in, or `package.module:Class`."""
-    return AfterValidator(lambda name: _check(lambda: plugins.check_name(plugins.FOLDERS[folder], name, folder)))
-
-
-Format = Annotated[str, _named_in("formats")]
-Kind = Annotated[str, _named_in("mechanisms")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(gt=0, lt=1)]
-Rate = Annotated[float, Field(gt=0, le=1)]
-
-
-_OPTIMIZERS = plugins.FOLDERS["optimizers"]
-_PAIRS = (("batch_size", "sample_rate"), ("steps", "epochs"))
-
-
-def optimizer_keys(optimizer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options that an optimiser takes, and those of them that have no default.
-
-    Raises:
-        ConfigError: there is no such optimiser.
-    """
-    return plugins.keys(plugins.find(_OPTIMIZERS, str(optimizer.get("kind")), "training.optimizer"))
-
-
-class TrainingOverride(ConfigSection):
-    """What a mechanism trains in its own way; further keys are options of the optimiser, as those of `optimizer` itself."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    optimizer: Spec | None = None
-    batch_size: Annotated[int, Field(gt=0)] | None = None
-    sample_rate: Rate | None = None
-    steps: Annotated[int, Field(gt=0)] | None = None
-    epochs: Positive | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options of the optimiser that stand beside it, for every optimiser that takes them."""
-        return {key: value for key, value in (self.model_extra or {}).items() if value is not None}
-
-    @model_validator(mode="after")
-    def _options_are_unique(self) -> TrainingOverride:
-        if doubles := sorted(self.options.keys() & (self.optimizer or {}).keys()):
-            raise ValueError(f"{', '.join(doubles)} stands both in optimizer and beside it; give it once")
-        if self.optimizer is not None:
-            optimizer = {**self.optimizer, **self.options}
-            _check(lambda: self.check_options(optimizer))
-            _, mandatory = optimizer_keys(optimizer)
-            if set(mandatory) <= optimizer.keys():  # a mechanism may give what is missing here
-                _check(lambda: plugins.build(_OPTIMIZERS, optimizer, "training.optimizer"))
-        return self
-
-    def check_options(self, optimizer: Mapping[str, Any]) -> None:
-        """Raise `ConfigError` where a key is neither one of a training nor an option of this optimiser."""
-        takes, _ = optimizer_keys(optimizer)
-        fields = list(TrainingOverride.model_fields)
-        for key in self.options:
-            if key not in takes:
-                raise UnknownKey(
-                    key,
-                    f"{plugins.hint(key, [*fields, *takes])} Allowed here: {', '.join(fields)}, and the "
-                    f"options of the optimiser '{optimizer.get('kind')}': {', '.join(takes) or 'none'}",
-                )
-
-
-class TrainingSection(TrainingOverride):
-    """How models are trained; a mechanism can override single keys."""
-
-    optimizer: Spec = {"kind": "sgd"}
-
-    def overridden(self, own: TrainingOverride) -> TrainingSection:
-        """Return this training with a mechanism's own keys on top; giving one of a pair replaces the other.
-
-        Where the mechanism has an optimiser of its own, the options beside the common optimiser hold for it too if it takes
-        them; those within the common optimiser do not.
-
-        Raises:
-            ConfigError: an optimiser that does not exist, an option that it does not take or lacks, or a value that it refuses.
-        """
-        if own.optimizer is None:
-            own.check_options(self.optimizer)
-            optimizer = {**self.optimizer, **self.options, **own.options}
-        else:
-            takes, _ = optimizer_keys(own.optimizer)
-            common = {key: value for key, value in self.options.items() if key in takes}
-            optimizer = {**common, **own.optimizer, **own.options}
-        plugins.build(_OPTIMIZERS, optimizer, "training.optimizer")
-        values: dict[str, Any] = {}
-        for pair in _PAIRS:
-            source = self if all(getattr(own, name) is None for name in pair) else own
-            values |= {name: getattr(source, name) for name in pair}
-        return TrainingSection(optimizer=optimizer, **values)
 
 
 class DeclaredClaim(ConfigSection):
@@ -193,7 +67,7 @@ class MechanismSpec(ConfigSection):
 
     @model_validator(mode="after")
     def _keys_fit(self) -> MechanismSpec:
-        _check(lambda: plugins.build(plugins.FOLDERS["mechanisms"], self.mechanism, "mechanisms"))
+        with_line(lambda: plugins.build(plugins.FOLDERS["mechanisms"], self.mechanism, "mechanisms"))
         return self
 
 
@@ -241,7 +115,7 @@ class Policy(ConfigSection):
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Policy:
-        _check(lambda: self.gates)
+        with_line(lambda: self.gates)
         return self
 
 
@@ -270,7 +144,7 @@ class Output(ConfigSection):
     """Where results go and in which forms."""
 
     directory: str = "runs"
-    formats: list[Format] = list(USUAL_FORMATS)
+    formats: list[Format] = Field(default=list(USUAL_FORMATS))
 
 
 Words = Annotated[str, Field(max_length=300)]
@@ -304,19 +178,19 @@ class Config(ConfigSection):
     training: TrainingSection = TrainingSection()
     mechanisms: Annotated[list[MechanismSpec], Field(min_length=1)]
     games: Annotated[list[GameSpec], Field(min_length=1)]
-    accountants: list[Spec] = [{"kind": "pld"}, {"kind": "rdp"}, {"kind": "rdp_classic"}]
+    accountants: list[Spec] = Field(default=[{"kind": "pld"}, {"kind": "rdp"}, {"kind": "rdp_classic"}])
     policy: Policy = Policy()
     about: About = About()
     execution: ExecutionSection = ExecutionSection()
     output: Output = Output()
     certificates: Annotated[int, Field(ge=0, le=MOST_CERTIFICATES)] = 200
     """Simulated audits behind a game's calibration certificate, fewer where they would take long; 0 simulates nothing."""
-    unaccounted: list[str] = []
+    unaccounted: list[str] = Field(default=[])
     """What touched the private data outside the claim (tuning runs, statistics, vocabularies), in words."""
 
-    checks: list[Spec] = []
+    checks: list[Spec] = Field(default=[])
     """Checks of what was run that third parties add (`package.module:Class`); this project's own always run."""
-    coverage: list[Spec] = []
+    coverage: list[Spec] = Field(default=[])
     """Classes of attack that third parties add to the report's list."""
 
     def training_of(self, mechanism: MechanismSpec) -> TrainingSection:
@@ -332,7 +206,7 @@ class Config(ConfigSection):
 
     @model_validator(mode="after")
     def _trainings_fit(self) -> Config:
-        _check(lambda: [self.training_of(mechanism) for mechanism in self.mechanisms])
+        with_line(lambda: [self.training_of(mechanism) for mechanism in self.mechanisms])
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,8 @@ from audit import plugins
 from audit.accounting.resolve import side_of
 from audit.bounds.budget import Budget
 from audit.config import Config
-from audit.config.model import GameSpec, MechanismSpec, TrainingSection
+from audit.config.model import GameSpec, MechanismSpec
+from audit.config.training import TrainingSection
 from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, Claim

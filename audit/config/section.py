@@ -1,0 +1,54 @@
+"""What the sections of a config have in common: strict keys, plug-ins by name, refusals that name the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from audit import plugins
+from audit.core.errors import ConfigError
+
+Result = TypeVar("Result")
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Rate = Annotated[float, Field(gt=0, le=1)]
+
+
+class ConfigSection(BaseModel):
+    """Every part of a config: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _spec(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Spec = Annotated[dict[str, Any], BeforeValidator(_spec)]
+"""A plug-in: its name alone, or a mapping with `kind` and the plug-in's own keys."""
+
+
+class UnknownKey(ConfigError):
+    """A key that its section does not take; `advice` names the nearest and all that are allowed."""
+
+    def __init__(self, key: str, advice: str) -> None:
+        super().__init__(f"unknown key '{key}'.{advice}")
+        self.key, self.advice = key, advice
+
+
+def with_line(check: Callable[[], Result]) -> Result:
+    """Return what `check` returns; its refusal becomes one that names the line of the file."""
+    try:
+        return check()
+    except UnknownKey as error:  # the reader of files knows its line
+        raise PydanticCustomError("unknown_key", "{advice}", {"key": error.key, "advice": error.advice}) from error
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def named_in(folder: str) -> AfterValidator:
+    """Return a check that a name is that of a plug-in, or `package.module:Class`."""
+    return AfterValidator(lambda name: with_line(lambda: plugins.check_name(plugins.FOLDERS[folder], name, folder)))
