@@ -39,3 +39,38 @@ def test_the_design_page_lists_every_folder_and_every_step_of_the_line() -> None
     folders = {path.parent.name for path in (ROOT / "audit").glob("*/__init__.py")}
     steps = {path.stem for path in (ROOT / "audit" / "experiment").glob("*.py")} - {"__init__"}
     assert sorted((folders | steps) - words) == []
+
+
+def _files() -> list[Path]:
+    folders = ("audit", "attacks", "reports", "tests", "configs", "docs")
+    return [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".c", ".md")]
+
+
+def _is_present(dotted: str) -> bool:
+    """True if a dotted name is a module, or something that the longest module in it names."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:length])
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if file.is_file():
+            return length == len(parts) or re.search(rf"\b{parts[length]}\b", file.read_text(encoding="utf-8")) is not None
+    return False
+
+
+def test_the_design_page_names_what_exists() -> None:
+    """Paths, dotted names and `module.name` in backticks; any other name stands somewhere in the code."""
+    page = (DOCS / "design.md").read_text(encoding="utf-8")
+    banned = set(re.findall(r"No (`utils`.*?)\.", page)[0].replace("`", "").split(", "))  # names that the page forbids
+    files = _files()
+    sources = [path for path in files if path.suffix == ".py" and path != Path(__file__)]
+    words = {word for path in sources for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    words |= {part for path in files for part in path.relative_to(ROOT).with_suffix("").parts} | banned
+    missing = []
+    for name in sorted(set(re.findall(r"`([^`\n]+)`", page))):
+        if re.fullmatch(r"[\w.-]+(/[\w.-]+)+", name):
+            missing += [] if (ROOT / name).exists() else [name]
+        elif re.fullmatch(r"(audit|attacks|reports)(\.\w+)+", name):
+            missing += [] if _is_present(name) else [name]
+        else:
+            missing += [name] if set(re.findall(r"[A-Za-z_]\w*", name)) - words else []
+    assert not missing
