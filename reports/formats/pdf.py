@@ -155,7 +155,7 @@ def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **optio
 
 
 def _set(report: AuditReport, pages: Sequence[Section], whole: bool, use: Callable[..., Any]) -> Any:
-    """Return what `use` makes of the template in a folder with all that it reads, without the characters that no font has."""
+    """Return what `use` makes of the template in a folder with all it reads; asked again without characters no font has."""
     try:
         import typst
     except ImportError as error:

@@ -4,63 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from audit.core.game import Inclusion
-from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, Check, MechanismResult, Status
-from reports import headline, outliers
-from reports.figures import _evidence, _ledger, _plots
+from reports import headline
+from reports.figures import _ledger
 from reports.formats import figures
-from reports.pages import simulation, terms
-from reports.pages.blocks import (
-    Block,
-    Column,
-    Contents,
-    Formula,
-    Heading,
-    Items,
-    Missing,
-    Mono,
-    Paragraph,
-    Section,
-    Signature,
-    Strong,
-    Table,
-    Text,
-)
-from reports.pages.cover import cover, identity, picture, unprotected_blocks
-from reports.pages.titles import game_title, training_title
-from reports.tables import game as game_tables
-from reports.tables import leave_one_out
+from reports.pages import terms, training
+from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Text
+from reports.pages.cover import cover, identity, unprotected_blocks
+from reports.pages.reproduction import reproduce
 from reports.tables import report as tables
-from reports.tables.guesses import guesses
-from reports.tables.settings import settings
-from reports.tables.triggers import triggers
 from reports.words import named
 from reports.words.language import many, say
-from reports.words.numbers import SPACE, at_delta, confidence, count, epsilon, percent, up
+from reports.words.numbers import confidence, count
 from reports.words.phrases import figure_block, join_words, or_missing, sentence
 
 MOST_NAMES = 8
-MOST_APART = 3  # claimed trainings each of which has all its assumptions in a table of its own
 SIGNATURES = ("carried_out", "reviewed", "released")
 LIMITATIONS = ("game", "unit", "delta", "machine")
 NEVER_SAYS = ("claim", "law", "attacks", "average")
-NEAR_TOTAL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
 
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
-    trainings = [block for mechanism in headline.by_gravity(report) for block in of_mechanism(report, mechanism)]
-    common = shared_checks(report)
+    trainings = [block for mechanism in headline.by_gravity(report) for block in training.of_mechanism(report, mechanism)]
+    common = training.shared_checks(report)
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))
     pages = (
         Section(title="", blocks=cover(report)),
         Section(title="", blocks=(Contents(title=say("contents")),)),
         summary(report),
         Section(title=say("attack_classes"), blocks=coverage, level=2),
-        *((shared(report, common),) if common else ()),
+        *((training.shared(report, common),) if common else ()),
         *trainings,
         *ledger(report),
         utility(report),
@@ -148,171 +122,6 @@ def _error_rate(report: AuditReport) -> str:
     return say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
 
 
-def shared_checks(report: AuditReport) -> tuple[Check, ...]:
-    """Assumptions that stand alike for every claim of a report of many trainings; they are printed once."""
-    claimed = [mechanism for mechanism in report.mechanisms if mechanism.claims]
-    if len(claimed) <= MOST_APART:
-        return ()
-    return tuple(check for check in claimed[0].checks if all(check in result.checks for result in claimed[1:]))
-
-
-def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
-    """The trainings whose budgets stand in one table: those of a report of many, where attacks watched no single steps."""
-    if not shared_checks(report):
-        return ()
-    plain = [
-        mechanism for mechanism in headline.by_gravity(report) if mechanism.trajectories and not mechanism.bound_trajectories
-    ]
-    lengths = {trajectory.steps[-1:] for mechanism in plain for trajectory in mechanism.trajectories}
-    return tuple(plain) if len(lengths) == 1 else ()
-
-
-def shared(report: AuditReport, common: tuple[Check, ...]) -> Section:
-    """Return the section on what every claim of the report rests on."""
-    names = join_words([mechanism.name for mechanism in headline.by_gravity(report) if mechanism.claims])
-    budgets = shared_budgets(report)
-    blocks = (
-        Paragraph(text=say("page.shared_by", names=names)),
-        tables.checks(common, has_claims=True),
-        *((tables.budgets(budgets),) if budgets else ()),
-    )
-    return Section(title=say("page.shared"), blocks=blocks)
-
-
-def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Section, ...]:
-    """The claim, the budget and every game of one training."""
-    images = figures.planned(report)
-    blocks: list[Block] = []
-    if mechanism.claims:
-        blocks += [*_definition(report, mechanism), tables.claims(mechanism)]
-        blocks += [Paragraph(text=text) for text in (_allows(mechanism),) if text]
-    else:
-        blocks.append(Paragraph(text=say("page.no_is_claimed_for_it")))
-    blocks.append(tables.mechanism_table(mechanism) or Missing(what=say("page.how_the_model_was_trained")))
-    subject = say("page.checks_of_what_was_run") if mechanism.claims else say("page.checks_of_what_was_run_2")
-    common = shared_checks(report) if mechanism.claims else ()
-    own = tuple(check for check in mechanism.checks if check not in common)
-    blocks += or_missing(own or common, lambda: (tables.checks(own, bool(mechanism.claims)),) if own else (), subject)
-    if mechanism.trajectories and mechanism not in shared_budgets(report):
-        blocks += [figure_block(images[_plots.file_name("budget", mechanism.name)]), tables.budget(mechanism)]
-    elif mechanism.claims and not mechanism.trajectories:
-        blocks.append(Missing(what=say("page.over_training_steps_no_accountant")))
-    access = images.get(_plots.file_name("access", mechanism.name))
-    blocks += [figure_block(access)] if access else []
-    games = tuple(_game(report, mechanism, game) for game in mechanism.games)
-    return (
-        Section(title=training_title(report, mechanism), blocks=tuple(blocks)),
-        *games,
-    )
-
-
-def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:
-    """Return the sentence of what is claimed, with the formula where it stands for the first time."""
-    claim = mechanism.claims[0]
-    first = next(result for result in headline.by_gravity(report) if result.claims)
-    key = "page.the_training_algorithm_m_is" if mechanism is first else "page.claimed_as_before"
-    words = {"at_delta": at_delta(claim.delta), "unit": claim.unit, "adjacency": named.adjacency(claim.adjacency)}
-    paragraph = Paragraph(text=say(key, **words))
-    return (paragraph, Formula(name="dp")) if mechanism is first else (paragraph,)
-
-
-def _allows(mechanism: MechanismResult) -> str:
-    """Return what the tightest claim leaves an attack, so that a large epsilon cannot look like much."""
-    claim = headline.tightest(mechanism)
-    if claim is None:
-        return ""
-    low, high = (headline.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
-    if low > NEAR_TOTAL:
-        sentence = say("page.by_itself_it_rules_out", percent=percent(low, side="down"), epsilon=epsilon(up(claim.epsilon)))
-    else:
-        sentence = say(
-            "page.by_itself_lets_an_attack",
-            epsilon=epsilon(up(claim.epsilon)),
-            percent=percent(low, side="up"),
-            percent_2=percent(high, side="up"),
-        )
-    if mechanism.limit is None:
-        return say("page.what_the_claim_is_worth", sentence=sentence)
-    low, high = (float(np.interp(fpr, mechanism.limit.fpr, mechanism.limit.tpr)) for fpr in (0.001, 0.01))
-    return say("page.what_the_claim_is_worth_2", sentence=sentence, percent=percent(low), percent_2=percent(high))
-
-
-def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> Section:
-    title = game_title(mechanism, game)
-    blocks: list[Block] = [Paragraph(text=(Strong(say("page.the_game")), named.game(game.game)))]
-    blocks += [Paragraph(text=(Strong(say("page.note")), sentence(game.note)))] if game.note else []
-    if not game.attacks:
-        return Section(title=title, blocks=(*blocks, Missing(what=say("page.attacks_in_this_game_none"))), level=2)
-    images = figures.planned(report)
-    if game.watched is not None:
-        blocks += _evidence.blocks(game.watched, images.get(_evidence.name(mechanism, game)))
-    blocks += [*_bounds(game), *simulation.blocks(game)]
-    if game.game.choices > 1:
-        blocks.append(guesses(game))
-    else:
-        blocks += _curves(report, mechanism, game)
-    blocks += [triggers(game.trigger)] if game.trigger is not None else []
-    control = game_tables.control(game)
-    if control is not None:
-        blocks.append(control)
-    elif game.game.inclusion is Inclusion.COINS:
-        blocks.append(Missing(what=say("page.the_negative_control_of_this")))
-    estimates = game_tables.estimates(game)
-    blocks += [estimates] if estimates else []
-    blocks += _records(game)
-    blocks += leave_one_out.blocks(game)
-    if game.groups:
-        blocks += [Heading(text=say("page.groups")), game_tables.groups(game)]
-    return Section(title=title, blocks=tuple(blocks), level=2)
-
-
-def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> list[Block]:
-    """The ROC, rates and scores of a game whose canaries are in or out."""
-    images = figures.planned(report)
-    curve = images[_plots.file_name("roc", mechanism.name, game.name)]
-    drawing: Block = figure_block(curve)
-    if curve.name == picture(report):
-        drawing = Paragraph(text=say("page.the_roc_of_this_game"))
-    rates = game_tables.rates(game, bool(mechanism.claims))
-    return [drawing, rates, figure_block(images[_plots.file_name("scores", mechanism.name, game.name)])]
-
-
-def _records(game: GameResult) -> list[Block]:
-    """Members of the one target that stand out more than chance allows, with the test; nothing where models say more."""
-    result = outliers.of_target(game) if game.records else None
-    if result is None or (game.evaluation is not None and game.evaluation.records):
-        return []
-    test = say(
-        "page.the_rank_of_each_of",
-        count=count(result.tested),
-        count_2=count(result.nonmembers),
-        percent=percent(outliers.SIGNIFICANCE, 0),
-    )
-    head = Heading(text=say("page.records_that_stand_out"))
-    if not result.records:
-        return [head, Paragraph(text=say("page.no_member_stands_out_more", test=test))]
-    return [
-        head,
-        Paragraph(
-            text=say(
-                "page.stand_out_more_than_chance",
-                many=many("noun.member", len(result.records)),
-                test=test,
-                internal=say("internal.table"),
-            )
-        ),
-        game_tables.records(result),
-    ]
-
-
-def _bounds(game: GameResult) -> list[Block]:
-    if game.bounds:
-        return [game_tables.bounds(game)]
-    if game.game.inclusion is Inclusion.SPLIT:
-        return [Paragraph(text=say("no_epsilon")), game_tables.overall(game)]
-    return [Missing(what=say("page.lower_bounds_on_no_estimator")), game_tables.overall(game)]
-
-
 def ledger(report: AuditReport) -> tuple[Section, ...]:
     """The budget of the data over all releases; none where no ledger was given."""
     if report.ledger is None:
@@ -372,62 +181,3 @@ def _limit(mechanism: MechanismResult, check: Check) -> Text:
         Strong(f"{mechanism.name}{say('separator.sentences')}"),
         say("page.assumption", item=check.item, value=check.value, status=status),
     )
-
-
-def reproduce(report: AuditReport) -> Section:
-    """Return how to get the same report again and how to check this copy."""
-    provenance = report.provenance
-    packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(provenance.packages))
-    rows: list[tuple[Text, ...]] = [
-        (say("page.command"), Mono(provenance.command)),
-        *([(say("page.seed"), str(provenance.seed))] if provenance.seed is not None else []),
-        (
-            say("page.code"),
-            say("code.commit", version=provenance.version, commit=provenance.code_commit)
-            if provenance.code_commit
-            else say("code.no_commit", version=provenance.version),
-        ),
-        *([(say("page.configuration_sha256"), Mono(provenance.config_sha256))] if provenance.config_sha256 else []),
-        *([(say("page.data_sha256"), Mono(report.data.sha256))] if report.data is not None and report.data.sha256 else []),
-        ("Python", provenance.python),
-        (say("page.packages"), packages),
-        (
-            say("page.machine"),
-            say(
-                "page.device",
-                platform=provenance.platform,
-                device=provenance.device,
-                many=many("noun.thread", provenance.threads),
-            )
-            if provenance.device
-            else provenance.platform,
-        ),
-        (say("cover.report"), say("page.schema", id=report.id, schema=report.schema)),
-        (
-            say("page.check_this_copy"),
-            (Mono("audit verify report.pdf"), say("page.takes_report_json_out_of")),
-        ),
-    ]
-    columns = (Column(title=say("page.item"), share=0.24), Column(title=say("page.value"), share=0.76))
-    blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows))]
-    given_settings = settings(report)
-    blocks += [Heading(text=say("page.configuration"))] if given_settings is not None or report.config else []
-    blocks += _origins(report) if report.config else []
-    blocks += [given_settings] if given_settings is not None else []
-    return Section(title=say("page.how_to_reproduce_and_verify"), blocks=tuple(blocks))
-
-
-def _origins(report: AuditReport) -> list[Block]:
-    """Return where the settings came from: the file in a sentence, whatever overrode it in a table."""
-    sources = [source for _, source in report.origins if source != "default"]
-    if not sources:
-        return []
-    main = max(sorted(set(sources)), key=sources.count)
-    blocks: list[Block] = [
-        Paragraph(text=(say("page.settings_are_those_of"), Mono(main), say("page.and_where_it_says_nothing")))
-    ]
-    over = tuple((Mono(key), source) for key, source in report.origins if source not in ("default", main))
-    if over:
-        titles = (Column(title=say("page.setting"), share=0.5), Column(title=say("page.origin"), share=0.5))
-        blocks.append(Table(caption=say("page.settings_from_elsewhere"), columns=titles, rows=over, small=True))
-    return blocks

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from audit.core.results import AuditReport
 from reports.pages.blocks import Figure, Formula, Table
-from reports.pages.document import MOST_APART, sections, shared_checks
+from reports.pages.document import sections
 from reports.pages.terms import texts
+from reports.pages.training import MOST_APART, shared_checks
 from tests.reports import sample
 
 

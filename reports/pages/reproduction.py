@@ -1,0 +1,68 @@
+"""The page on how to get the same report again, and how to check a copy of it."""
+
+from __future__ import annotations
+
+from audit.core.results import AuditReport
+from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Section, Table, Text
+from reports.tables.settings import settings
+from reports.words.language import many, say
+from reports.words.numbers import SPACE
+
+
+def reproduce(report: AuditReport) -> Section:
+    """Return how to get the same report again and how to check this copy."""
+    provenance = report.provenance
+    packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(provenance.packages))
+    rows: list[tuple[Text, ...]] = [
+        (say("page.command"), Mono(provenance.command)),
+        *([(say("page.seed"), str(provenance.seed))] if provenance.seed is not None else []),
+        (
+            say("page.code"),
+            say("code.commit", version=provenance.version, commit=provenance.code_commit)
+            if provenance.code_commit
+            else say("code.no_commit", version=provenance.version),
+        ),
+        *([(say("page.configuration_sha256"), Mono(provenance.config_sha256))] if provenance.config_sha256 else []),
+        *([(say("page.data_sha256"), Mono(report.data.sha256))] if report.data is not None and report.data.sha256 else []),
+        ("Python", provenance.python),
+        (say("page.packages"), packages),
+        (
+            say("page.machine"),
+            say(
+                "page.device",
+                platform=provenance.platform,
+                device=provenance.device,
+                many=many("noun.thread", provenance.threads),
+            )
+            if provenance.device
+            else provenance.platform,
+        ),
+        (say("cover.report"), say("page.schema", id=report.id, schema=report.schema)),
+        (
+            say("page.check_this_copy"),
+            (Mono("audit verify report.pdf"), say("page.takes_report_json_out_of")),
+        ),
+    ]
+    columns = (Column(title=say("page.item"), share=0.24), Column(title=say("page.value"), share=0.76))
+    blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows))]
+    given_settings = settings(report)
+    blocks += [Heading(text=say("page.configuration"))] if given_settings is not None or report.config else []
+    blocks += _origins(report) if report.config else []
+    blocks += [given_settings] if given_settings is not None else []
+    return Section(title=say("page.how_to_reproduce_and_verify"), blocks=tuple(blocks))
+
+
+def _origins(report: AuditReport) -> list[Block]:
+    """Return where the settings came from: the file in a sentence, whatever overrode it in a table."""
+    sources = [source for _, source in report.origins if source != "default"]
+    if not sources:
+        return []
+    main = max(sorted(set(sources)), key=sources.count)
+    blocks: list[Block] = [
+        Paragraph(text=(say("page.settings_are_those_of"), Mono(main), say("page.and_where_it_says_nothing")))
+    ]
+    over = tuple((Mono(key), source) for key, source in report.origins if source not in ("default", main))
+    if over:
+        titles = (Column(title=say("page.setting"), share=0.5), Column(title=say("page.origin"), share=0.5))
+        blocks.append(Table(caption=say("page.settings_from_elsewhere"), columns=titles, rows=over, small=True))
+    return blocks
