@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.canaries import _pool
-from audit.core.data import Array, Canaries, Dataset, Records, Vocabulary
+from audit.core.data import Array, Canaries, Dataset, Records, Secrets, Vocabulary
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -54,7 +54,9 @@ def ending_in(prefixes: Array, secrets: Array, kind: str) -> Records:
     return Records(inputs=tokens.astype(prefixes.dtype), labels=labels)
 
 
-def canaries(kind: str, words: str, records: Records, drawn_from: tuple[int, int] | None) -> Canaries:
+def canaries(
+    kind: str, words: str, records: Records, drawn_from: tuple[int, int] | None, secrets: Secrets | None = None
+) -> Canaries:
     """Canaries of these texts; `identifiers` are -1 because no source row holds them."""
     return Canaries(
         kind=kind,
@@ -62,4 +64,5 @@ def canaries(kind: str, words: str, records: Records, drawn_from: tuple[int, int
         records=records,
         identifiers=np.full(len(records), -1),
         secret_tokens=drawn_from,
+        secrets=secrets,
     )

@@ -99,7 +99,7 @@ class Secrets:
     """Secrets of several values: which value each of them takes is drawn before training, from a law that is declared.
 
     Attributes:
-        kind: what a value is: "attribute" of a record, "candidate" record, or "property" of a group of records.
+        kind: what a value is: "attribute" of a record, "candidate" record, "property" of a group of records, or "text secret".
         prior: `(s, k)` chances of the k values of each of s secrets; rows sum to 1.
     """
 

@@ -48,7 +48,7 @@ class Game:
             privacy.
         choices: values that each canary's secret may take; 1 where each is in or out by a coin. With more, `canaries` counts
             the secrets, each of which is in every training with one of its values.
-        secret: what those values are: "attribute", "candidate" or "property"; "" where canaries are in or out.
+        secret: what those values are: "attribute", "candidate", "property" or "text secret"; "" where canaries are in or out.
         aim: of the attack: "membership", or "backdoor" where planted records are to cause an answer.
     """
 

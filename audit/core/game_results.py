@@ -79,6 +79,9 @@ class GuessResult:
         baseline: chance of a right guess without the release, by naming the likeliest value of each prior.
         imputed: of these secrets, those whose likeliest value was the true one.
         allowed: the most that the tightest claim leaves any guess of that baseline; None where nothing is claimed.
+        exposure: mean over secrets of log2 of the values minus log2 of the true one's rank, in bits; None where values are not
+            equally likely.
+        null_exposure: its mean where nothing leaks: ranks are uniform.
     """
 
     secrets: int
@@ -88,6 +91,8 @@ class GuessResult:
     baseline: float
     imputed: int
     allowed: float | None = None
+    exposure: float | None = None
+    null_exposure: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,11 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import binomial, roc, secret_guesses
 from audit.stats.curves import tradeoff
+from audit.stats.scoring import texts
 
 TARGET_FPRS = (0.1, 0.01, 0.001)
 CURVE_POINTS = 400
+EQUAL = 1e-12  # difference of priors
 HISTOGRAM_RANGE = (0.005, 0.995)
 LARGE, SHRUNK = 1e300, 2.0**-8  # larger scores are binned after such shrinking, exact in floating point: no width overflows
 
@@ -67,7 +69,8 @@ def guess_result(scores: Scores, confidence: float, claim: Claim | None) -> Gues
     """Return how often the value with the highest score was the true one, beside what its prior alone gives."""
     values, drawn, prior = scores.secrets
     right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
-    level = (1 - confidence) / 2
+    level, choices = (1 - confidence) / 2, prior.shape[1]
+    equal = bool(np.ptp(prior) < EQUAL)
     return GuessResult(
         secrets=len(drawn),
         right=right,
@@ -76,6 +79,8 @@ def guess_result(scores: Scores, confidence: float, claim: Claim | None) -> Gues
         baseline=float(prior.max(axis=1).mean()),
         imputed=int((prior.argmax(axis=1) == drawn).sum()),
         allowed=None if claim is None else _most_right(prior, claim),
+        exposure=float(texts.exposure(secret_guesses.ranks_of(values, drawn), choices).mean()) if equal else None,
+        null_exposure=texts.mean_null_exposure(choices) if equal else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.core.game_results import GameResult
+from audit.core.game_results import GameResult, GuessResult
 from reports.pages.blocks import Column, Mono, Table, Text
 from reports.words.language import say
 from reports.words.numbers import confidence, count, down, near, not_measured, up
@@ -25,6 +25,7 @@ def guesses(game: GameResult) -> Table:
                 near(100 * result.baseline, 1),
                 count(result.imputed),
                 not_measured() if result.allowed is None else up(100 * result.allowed, 1),
+                _bits(result),
             )
         )
     level = confidence(min(attack.roc.confidence for attack in game.attacks))
@@ -38,7 +39,15 @@ def guesses(game: GameResult) -> Table:
             Column(title=say("guess_table.baseline"), right=True, share=0.8),
             Column(title=say("guess_table.imputed"), right=True, share=0.7),
             Column(title=say("guess_table.allowed"), right=True, share=0.8),
+            Column(title=say("guess_table.exposure"), right=True, share=1.1),
         ),
         rows=tuple(rows),
         small=True,
     )
+
+
+def _bits(result: GuessResult) -> str:
+    """Return the mean exposure beside the one that chance gives."""
+    if result.exposure is None or result.null_exposure is None:
+        return not_measured()
+    return say("guess_table.bits", exposure=near(result.exposure, 3), by_chance=near(result.null_exposure, 3))

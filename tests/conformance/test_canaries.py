@@ -13,7 +13,7 @@ from audit.data.load import load
 
 MAKERS = plugins.names("attacks.canaries")
 PARAMETERS = 500
-TEXTS = ("new_token", "random_tokens", "formatted_secret", "rare_bigrams")
+TEXTS = ("new_token", "random_tokens", "formatted_secret", "rare_bigrams", "redrawn_secret")
 
 
 def images(random: np.random.Generator, count: int) -> Records:

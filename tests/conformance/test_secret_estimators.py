@@ -123,6 +123,42 @@ def test_coverage_on_the_gaussian_mechanism_in_both_adjacencies(spec: dict[str, 
         assert sum(found > truth[adjacency is Adjacency.REPLACE_ONE] for found in bounds) <= allowed(trials)
 
 
+@pytest.mark.parametrize("named", [3, 8])
+@pytest.mark.parametrize("epsilon", [0.0, 0.7])
+def test_coverage_of_guesses_of_several_values(named: int, epsilon: float) -> None:
+    """On the mechanism that names a set of that size, which holds the value as often as epsilon allows."""
+    trials, choices, secrets = 30, 16, 150
+    rate, over = math.exp(epsilon) * named / (math.exp(epsilon) * named + choices - named), 0
+    for seed in range(trials):
+        draw = np.random.default_rng(seed)
+        drawn = draw.integers(choices, size=secrets)
+        order = draw.random((secrets, choices))
+        order[np.arange(secrets), drawn] = np.where(draw.random(secrets) < rate, 2.0, -1.0)
+        found = bound({"kind": "one_run_secrets", "named": named}, scores(order, drawn), delta=1e-9)
+        over += found.epsilon > epsilon
+        assert found.epsilon <= found.ceiling
+    assert over <= allowed(trials)
+
+
+def test_a_weak_signal_is_seen_by_guesses_of_several_values_and_a_strong_one_by_guesses_of_one() -> None:
+    proofs = {
+        (mu, named): np.median(
+            [bound({"kind": "one_run_secrets", "named": named}, gaussian(400, 64, mu, seed)).epsilon for seed in range(3)]
+        )
+        for mu in (0.35, 3.0)
+        for named in (1, 8)
+    }
+    assert proofs[0.35, 8] > 0.1 + proofs[0.35, 1] and proofs[3.0, 1] > 1 + proofs[3.0, 8]
+
+
+def test_guesses_of_several_values_need_equal_priors_and_a_value_left() -> None:
+    what = randomised(60, 4, 1.0, 0, np.tile([0.4, 0.2, 0.2, 0.2], (60, 1)))
+    with pytest.raises(AssumptionError, match="equally likely"):
+        bound({"kind": "one_run_secrets", "named": 2}, what)
+    with pytest.raises(AssumptionError, match="4 of 4 values"):
+        bound({"kind": "one_run_secrets", "named": 4}, what)
+
+
 @pytest.mark.parametrize("prior", [5.0, 0.5])
 def test_likelihood_guesses_under_strong_priors_prove_what_posterior_guesses_do_not(prior: float) -> None:
     """And accuracy says nothing of it: the posterior is right more often."""

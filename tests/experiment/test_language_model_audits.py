@@ -88,3 +88,28 @@ def test_what_texts_do_not_show_is_refused_before_training(tmp_path: Path) -> No
         audit.run(config_file(tmp_path, access="log_probabilities", scorers=["label_only"]), output=tmp_path / "run")
     with pytest.raises(ConfigError, match="need class labels"):
         audit.run(config_file(tmp_path, canaries="mislabelled"), output=tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_exposure_of_secrets_proves_an_epsilon(tmp_path: Path) -> None:
+    path = config_file(
+        tmp_path,
+        access="log_probabilities",
+        adjacency="replace_one",
+        canaries={"kind": "redrawn_secret", "candidates": 16, "length": 1},
+        scorers=["reference_difference"],
+        estimators=["one_run_secrets", {"kind": "one_run_secrets", "named": 4}],
+        mechanisms=["plain"],
+    )
+    config = yaml.safe_load(path.read_text())
+    config["mechanisms"] = config["mechanisms"][:1]
+    config["training"]["steps"] = 60
+    report = audit.run(config)
+    ((game,),) = (mechanism.games for mechanism in report.mechanisms)
+    guesses = game.attacks[0].guesses
+    assert guesses is not None and guesses.exposure is not None and guesses.null_exposure == pytest.approx(1.2350, abs=1e-3)
+    assert guesses.exposure > 2 and guesses.right > 10
+    single, several = (bound for bound in game.bounds)
+    assert 0.5 < single.epsilon < single.ceiling and 0 < several.epsilon <= several.ceiling < single.ceiling
+    status = {row.attack_class: row.status for row in report.coverage}
+    assert status["Extraction of secrets from texts"] == "run" and status["Attribute inference"] == "not run"

@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, sparse, stats
 
 from audit.stats.bounds import one_count, one_run_all_counts, secret_guesses
 from audit.stats.bounds.secret_guesses import Guesses, SecretWalk, guesses_of
 from audit.stats.curves.tradeoff import GroupPairs
+from tests.marks import slow
 
 
 def rate_of(epsilon: float, choices: int) -> float:
@@ -285,3 +286,63 @@ def test_coverage_on_randomised_response_with_reveal(choices: int, delta: float)
             bounds.append(secret_guesses.bound_along(walk, GroupPairs(delta=delta), 0.05))
     assert over <= stats.binom.ppf(1 - 1e-4, trials, 0.05)
     assert np.median(bounds) > 0.4
+
+
+def worst_of_sets(shape: tuple[int, int, int], epsilon: float, delta: float, correct: int) -> float:
+    """The largest chance of `correct` right guesses of `size` values each, over all releases: a linear program."""
+    secrets, choices, size = shape
+    values = list(itertools.product(range(choices), repeat=secrets))
+    outputs = list(itertools.product(itertools.combinations(range(choices), size), repeat=secrets))
+    place = {value: number * len(outputs) for number, value in enumerate(values)}
+    pairs = [(x, (*x[:i], v, *x[i + 1 :])) for x in values for i in range(secrets) for v in range(choices) if v != x[i]]
+    width = len(values) * len(outputs)
+    gain = np.zeros(width * (1 + secrets * (choices - 1)))
+    for x in values:
+        for column, sets in enumerate(outputs):
+            right = sum(value in named for value, named in zip(x, sets, strict=True))
+            gain[place[x] + column] = -(right >= correct) / len(values)
+    slack = sparse.identity(len(pairs) * len(outputs), format="csr")
+    blocks = []
+    for x, y in pairs:
+        block = sparse.lil_matrix((len(outputs), width))
+        for column in range(len(outputs)):
+            block[column, place[x] + column], block[column, place[y] + column] = 1, -math.exp(epsilon)
+        blocks.append(block)
+    over = sparse.hstack([sparse.vstack(blocks), -slack])
+    sums = sparse.kron(sparse.identity(len(pairs)), np.ones((1, len(outputs))))
+    limits = sparse.vstack([over, sparse.hstack([sparse.csr_matrix((len(pairs), width)), sums])]).tocsr()
+    bounds = np.concatenate([np.zeros(over.shape[0]), np.full(len(pairs), delta)])
+    one_law = sparse.kron(sparse.identity(len(values)), np.ones((1, len(outputs))))
+    whole = sparse.hstack([one_law, sparse.csr_matrix((len(values), slack.shape[0]))])
+    solved = optimize.linprog(gain, A_ub=limits, b_ub=bounds, A_eq=whole.tocsr(), b_eq=np.ones(len(values)))
+    return -float(solved.fun)
+
+
+@pytest.mark.parametrize("shape", slow([(1, 3, 2), (1, 4, 2), (1, 5, 3), (2, 3, 2), (2, 4, 2)], [(2, 4, 2)]))
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+def test_guesses_of_several_values_stay_below_the_theorem(shape: tuple[int, int, int], delta: float) -> None:
+    """And without delta they reach it."""
+    secrets, choices, size = shape
+    for epsilon, correct in itertools.product((0.3, 1.0), range(1, secrets + 1)):
+        rate = math.exp(epsilon) * size / (math.exp(epsilon) * size + choices - size)
+        worst = worst_of_sets((secrets, choices, size), epsilon, delta, correct)
+        escapes = secrets * delta * (choices - 1) / (choices - size)
+        limit = one_count.p_value(correct, secrets, rate, escapes=escapes)
+        assert worst <= limit + 1e-7
+        if delta == 0:
+            assert worst == pytest.approx(stats.binom.sf(correct - 1, secrets, rate), abs=1e-7)
+
+
+def test_sets_of_values_are_named_by_their_scores_alone() -> None:
+    draw = np.random.default_rng(0)
+    values, drawn = np.round(draw.normal(size=(200, 7)), 1), draw.integers(7, size=200)
+    prior = np.full((200, 7), 1 / 7)
+    for size in (1, 3, 6):
+        guesses = secret_guesses.sets_of(values, drawn, prior, size)
+        naive = [sum(other >= row[own] for other in row) <= size for row, own in zip(values, drawn, strict=True)]
+        assert guesses.right.sum() == sum(naive)
+        assert (guesses.odds == size / (7 - size)).all()
+    single = guesses_of(values, drawn, prior)
+    assert (secret_guesses.sets_of(values, drawn, prior, 1).right == single.right).all()
+    with pytest.raises(ValueError, match="sets of 7 of 7"):
+        secret_guesses.sets_of(values, drawn, prior, 7)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
@@ -16,6 +18,7 @@ from audit.stats.bounds import secret_guesses
 from audit.stats.bounds.secret_guesses import SecretWalk
 from audit.stats.curves.tradeoff import GroupPairs
 
+EQUAL = 1e-12  # difference of priors
 CONVERSIONS = {"none": 1, "group": 2}  # steps of the claim's adjacency that replace one value by another
 
 
@@ -27,6 +30,8 @@ class OneRunSecrets:
         guess_fractions: shares of the secrets that are guessed, registered beforehand.
         conversion: "none" bounds the epsilon of replacing one value by another and refuses a game whose claims are about
             anything else; "group" takes a replacement for a removal and an addition, and so bounds an add/remove epsilon too.
+        named: values with the highest scores of each secret that a guess names; more than one needs equal priors. Many see a
+            weaker signal, one has the highest ceiling.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` where the value of each secret was
         drawn independently from its declared prior, for any dependence between scores (docs/statistics.md, "Secrets of several
@@ -37,9 +42,12 @@ class OneRunSecrets:
 
     guess_fractions: tuple[float, ...] = (0.32, 1.0)
     conversion: str = "none"
+    named: int = 1
 
     def __post_init__(self) -> None:
         checks.choice(self.conversion, "conversion", CONVERSIONS)
+        if isinstance(self.named, bool) or not isinstance(self.named, int) or self.named < 1:
+            raise ConfigError(f"named is {self.named!r}; expected a whole number of at least 1")
         object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
         if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
             raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
@@ -69,7 +77,7 @@ class OneRunSecrets:
             comparisons=len(walk.counts),
             ceiling=max(epsilon, ceiling),
             assumes=tuple(sorted(self.assumes)),
-            selected=f"{walk.correct[-1]} of {walk.counts[-1]} guesses right" if epsilon > 0 else "",
+            selected=self._words(walk) if epsilon > 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
@@ -83,21 +91,32 @@ class OneRunSecrets:
 
     def _pairs(self, game: Game, delta: float) -> Pairs:
         """The pairs for replacing one value that each epsilon of the game's adjacency gives."""
+        largest = (game.choices - 1) / max(game.choices - self.named, 1) * delta  # of sets of values; delta for single ones
         if game.adjacency is Adjacency.REPLACE_ONE:
-            return GroupPairs(delta=delta)
+            return GroupPairs(delta=min(1.0, largest))
         if self.conversion == "none":
             raise AssumptionError(
                 f"one run of secrets says nothing directly of an epsilon for {game.adjacency.value}, whose worst mechanism is "
                 "not binomial (docs/statistics.md, 'Secrets of several values'); set adjacency: replace_one in the game, or "
                 "conversion: group in the estimator, which takes a replacement for two such changes"
             )
-        return GroupPairs(delta=delta, copies=CONVERSIONS[self.conversion])
+        return GroupPairs(delta=min(1.0, largest), copies=CONVERSIONS[self.conversion])
+
+    def _words(self, walk: SecretWalk) -> str:
+        several = f"guesses of {self.named} values" if self.named > 1 else "guesses"
+        return f"{walk.correct[-1]} of {walk.counts[-1]} {several} right"
 
     def _walk(self, scores: Scores) -> SecretWalk:
         values, drawn, prior = scores.secrets
         if not len(values):
             raise DataError("one_run_secrets needs scores of at least one secret; there are none")
+        if self.named >= values.shape[1]:
+            raise AssumptionError(f"a guess of {self.named} of {values.shape[1]} values says nothing; lower named")
+        if self.named > 1 and float(np.ptp(prior)) > EQUAL:
+            raise AssumptionError(f"named is {self.named}, which needs values that are equally likely; use named: 1")
         counts = secret_guesses.guess_counts(len(values), self.guess_fractions)
+        if self.named > 1:
+            return SecretWalk.of(secret_guesses.sets_of(values, drawn, prior, self.named), counts, 0.0)
         return SecretWalk.of(secret_guesses.guesses_of(values, drawn, prior), counts, 0.0)
 
 

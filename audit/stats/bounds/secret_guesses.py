@@ -38,6 +38,41 @@ class Guesses:
     odds: Array
 
 
+def ranks_of(values: Array, drawn: Counts) -> Array:
+    """`(m,)` rank of each true value by its score, 1 the best; ties count against it.
+
+    >>> ranks_of(np.array([[0.0, 3.0, 1.0], [2.0, 2.0, 0.0]]), np.array([2, 0])).tolist()
+    [2, 2]
+    """
+    own_score = np.take_along_axis(values, drawn[:, None], axis=1)
+    return np.asarray((values >= own_score).sum(axis=1))
+
+
+def sets_of(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
+    """The `size` values with the largest scores of each secret, in the order of the last one's lead over the next.
+
+    A guess is right if the true value is in the set; ties count against the attack. With equal priors.
+
+    Raises:
+        ValueError: priors that are not equal, or no value left outside.
+
+    >>> sets_of(np.array([[0.0, 3.0, 1.0, 2.0]]), np.array([3]), np.full((1, 4), 0.25), 2).odds.tolist()
+    [1.0]
+    """
+    choices = values.shape[1]
+    if not 1 <= size < choices or np.ptp(prior) > 1e-12:
+        raise ValueError(
+            f"sets of {size} of {choices} values with priors from {prior.min()} to {prior.max()}; expected equal ones"
+        )
+    right = ranks_of(values, drawn) <= size
+    ordered = np.sort(values, axis=1)
+    last, following = ordered[:, -size], ordered[:, -size - 1]
+    with np.errstate(invalid="ignore"):
+        lead = np.where(last == following, 0.0, last - following)
+    order = np.lexsort((right, -lead))
+    return Guesses(right=right[order], odds=np.full(len(right), size / (choices - size)))
+
+
 def guesses_of(values: Array, drawn: Counts, prior: Array) -> Guesses:
     """The value with the largest score of each secret, in the order of its lead over the next one.
 

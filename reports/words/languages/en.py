@@ -557,7 +557,8 @@ SENTENCES = {
     "accurate than an imputer and prove more, since a bound counts each guess against the prior of the value guessed. "
     "Baseline: naming the likeliest value of each prior without the release, on average; imputed: how often that was right "
     "here. The interval of the success has {confidence} confidence where releases do not depend on several secrets, and "
-    "describes this run elsewhere. Allowed: the most that the tightest claim leaves any guess of that prior.",
+    "describes this run elsewhere. Allowed: the most that the tightest claim leaves any guess of that prior. Exposure: log2 of "
+    "the number of values minus log2 of the true one's rank, mean over secrets; by chance: the exact mean of a uniform rank.",
     "trigger_table.caption": "Answers to triggers: how often the model gave the answer that a trigger's poisoned records "
     "teach, on a record that is in no training, with these records planted and without them, counted over all trainings, with "
     "the share in percent; beside it the accuracy on test records without a trigger. Allowed: the most that the tightest "
@@ -573,6 +574,8 @@ SENTENCES = {
     "guess_table.baseline": "Baseline %",
     "guess_table.imputed": "Imputed",
     "guess_table.allowed": "Allowed %",
+    "guess_table.exposure": "Exposure (by chance)",
+    "guess_table.bits": "{exposure} ({by_chance}) bits",
     "game_table.attack": "Attack",
     "game_table.estimator": "Estimator",
     "game_table.ceiling": "Ceiling",

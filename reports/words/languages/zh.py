@@ -518,7 +518,8 @@ SENTENCES = {
     "攻击可能不如不看发布的猜测准确，但证明得更多，因为下界按所猜的值被抽取的概率计算每次猜测。"
     "无发布：不看发布，只说每个秘密最可能的值，取平均；此次：这样做对了多少。"
     "当一次发布不依赖多个秘密时，成功率的区间有 {confidence} 的置信度，否则只描述此次运行。"
-    "允许：最严的声明对这样的猜测所允许的最大值。",
+    "允许：最严的声明对这样的猜测所允许的最大值。"
+    "暴露：取值个数的 log2 减去真实取值名次的 log2，按秘密平均；随机：名次均匀时的精确平均值。",
     "trigger_table.caption": "对标记的回答：在不属于任何训练集的记录上，模型给出该标记所对应回答的次数，分别在"
     "植入与未植入其记录时，按所有训练计数，括号内为比例（%）；另列在没有标记的测试记录上的准确率。"
     "允许：在未植入时的比例下，最严的声明按群组隐私对这么多条植入记录所允许的最大值。"
@@ -533,6 +534,8 @@ SENTENCES = {
     "guess_table.baseline": "无发布 %",
     "guess_table.imputed": "此次",
     "guess_table.allowed": "允许 %",
+    "guess_table.exposure": "暴露（随机）",
+    "guess_table.bits": "{exposure}（{by_chance}）bit",
     "game_table.attack": "攻击",
     "game_table.estimator": "估计方法",
     "game_table.ceiling": "上限",
@@ -722,6 +725,7 @@ RECORDED = {
     "Membership inference": "成员推断",
     "Attribute inference": "属性推断",
     "Property inference": "训练集属性推断",
+    "Extraction of secrets from texts": "从文本中提取秘密",
     "Poisoning, backdoor": "植入记录与后门",
     "Model inversion, reconstruction": "模型反演与重建",
     "Exfiltration": "数据外泄",
@@ -856,6 +860,7 @@ RECORDED = {
     "{accountant} RDP, classic conversion": "{accountant} RDP（经典换算）",
     "{accountant} Renyi, improved conversion": "{accountant} Rényi（改进换算）",
     "{right} of {guesses} guesses right": "{guesses} 次猜测中 {right} 次正确",
+    "{right} of {guesses} guesses of {named} values right": "每次 {named} 个取值的 {guesses} 次猜测中 {right} 次正确",
     "{guesses} guesses, {right} right": "{guesses} 次猜测，{right} 次正确",
     "AUC over all pairs": "所有配对的 AUC",
     "likelihood ratios of the claimed curve": "所声明曲线的似然比",

@@ -1,0 +1,82 @@
+"""Secrets behind texts, each one of k that the auditor drew: exposure as evidence, and as a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks.canaries import _pool, _texts
+from audit.core.data import Array, Canaries, Dataset, Secrets
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+
+_ZERO = ord("0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedrawnSecret:
+    """Texts of the pool, each followed by one of k secrets that are equally likely; its rank among them is its exposure.
+
+    A model that was never trained on the secret ranks it uniformly, whatever it finds likely, since the k secrets were drawn
+    before and the one that is planted by chance: so the mean exposure by chance is known exactly, and ranks prove an epsilon.
+
+    Attributes:
+        candidates: k, of each text.
+        length: of a secret, in tokens.
+        digits: secrets are digits (tokens of bytes) instead of any tokens that texts may hold.
+
+    References:
+        Carlini et al. 2019, arXiv 1802.08232; docs/statistics.md, "Secrets of several values".
+    """
+
+    candidates: int = 64
+    length: int = 4
+    digits: bool = False
+
+    def __post_init__(self) -> None:
+        _pool.require_positive(self.length, "redrawn_secret.length")
+        _pool.require_positive(self.candidates, "redrawn_secret.candidates")
+        if self.candidates < 2:
+            raise ConfigError(f"redrawn_secret.candidates is {self.candidates}; expected at least 2")
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` secrets, the alternatives of each one after the other.
+
+        Raises:
+            ConfigError: the data are no texts, or fewer than `count`; digits without tokens of bytes; fewer secrets than k.
+        """
+        vocabulary = _texts.vocabulary(dataset, "redrawn_secret")
+        if self.digits and vocabulary.tokenizer != "bytes":
+            raise ConfigError(
+                f"redrawn_secret: digits are bytes and the data's tokens are those of '{vocabulary.tokenizer}'; use "
+                "data.tokenizer: bytes, or digits: false"
+            )
+        law = (_ZERO, _ZERO + 10) if self.digits else (0, vocabulary.ordinary)
+        if (law[1] - law[0]) ** self.length < 2 * self.candidates:
+            raise ConfigError(
+                f"redrawn_secret: {self.candidates} candidates of {self.length} tokens from {law[1] - law[0]}; expected at "
+                "most half of all secrets: raise length or lower candidates"
+            )
+        rows = _pool.choose(dataset, count, seed.child("redrawn_secret"), "redrawn_secret")
+        random = seed.child("secrets").numpy()
+        secrets = np.concatenate([self._distinct(law, random) for _ in range(count)])
+        words = "digits" if self.digits else "random tokens"
+        return _texts.canaries(
+            "redrawn_secret",
+            f"texts held out of {dataset.name}, each ending in one of {self.candidates} secrets of {self.length} {words}",
+            _texts.ending_in(np.repeat(dataset.pool.inputs[rows], self.candidates, axis=0), secrets, "redrawn_secret"),
+            law,
+            Secrets(kind="text secret", prior=np.full((count, self.candidates), 1 / self.candidates)),
+        )
+
+    def _distinct(self, law: tuple[int, int], random: np.random.Generator) -> Array:
+        """`(k, length)` different secrets."""
+        while True:
+            secrets = random.integers(*law, size=(2 * self.candidates, self.length))
+            _, first = np.unique(secrets, axis=0, return_index=True)
+            if len(first) >= self.candidates:
+                return np.asarray(secrets[np.sort(first)[: self.candidates]])
+
+
+PLUGIN = RedrawnSecret
