@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -64,7 +65,7 @@ def sets_of(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
         raise ValueError(
             f"sets of {size} of {choices} values with priors from {prior.min()} to {prior.max()}; expected equal ones"
         )
-    right = ranks_of(values, drawn) <= size
+    right: Any = ranks_of(values, drawn) <= size
     ordered = np.sort(values, axis=1)
     last, following = ordered[:, -size], ordered[:, -size - 1]
     with np.errstate(invalid="ignore"):
