@@ -78,7 +78,8 @@ class GuessResult:
         lower, upper: Clopper-Pearson limits on the chance of a right guess, for secrets with releases of their own.
         baseline: chance of a right guess without the release, by naming the likeliest value of each prior.
         imputed: of these secrets, those whose likeliest value was the true one.
-        allowed: the most that the tightest claim leaves any guess of that baseline; None where nothing is claimed.
+        allowed: the most that the tightest claim, and the mechanism's curve where it is known, leave a guess of that baseline;
+            None where nothing is claimed.
         exposure: mean over secrets of log2 of the values minus log2 of the true one's rank, in bits; None where values are not
             equally likely.
         null_exposure: its mean where nothing leaks: ranks are uniform.

@@ -44,7 +44,7 @@ def attack_result(
     checks.both_sides(scores.included, f"attack '{scores.attack}'")
     if scores.game.copies > 1:
         claim, limit = None if claim is None else group.claim(claim, scores.game.copies), None
-    guesses = guess_result(scores, confidence, claim) if scores.game.choices > 1 else None
+    guesses = guess_result(scores, confidence, claim, limit) if scores.game.choices > 1 else None
     if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
         claim, limit = None, None
     members, nonmembers = _without_ties(scores, seed.child("ties"))
@@ -65,8 +65,12 @@ def attack_result(
     )
 
 
-def guess_result(scores: Scores, confidence: float, claim: Claim | None) -> GuessResult:
-    """Return how often the value with the highest score was the true one, beside what its prior alone gives."""
+def guess_result(scores: Scores, confidence: float, claim: Claim | None, limit: LimitCurve | None = None) -> GuessResult:
+    """Return how often the value with the highest score was the true one, beside what its prior alone gives.
+
+    Args:
+        limit: of the claimed mechanism under adding or removing a record; with it the least of both is what is allowed.
+    """
     values, drawn, prior = scores.secrets
     right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
     level, choices = (1 - confidence) / 2, prior.shape[1]
@@ -78,22 +82,25 @@ def guess_result(scores: Scores, confidence: float, claim: Claim | None) -> Gues
         upper=float(binomial.rate_upper(right, len(drawn), level)),
         baseline=float(prior.max(axis=1).mean()),
         imputed=int((prior.argmax(axis=1) == drawn).sum()),
-        allowed=None if claim is None else _most_right(prior, claim),
+        allowed=None if claim is None else _most_right(prior, claim, limit),
         exposure=float(texts.exposure(secret_guesses.ranks_of(values, drawn), choices).mean()) if equal else None,
         null_exposure=texts.mean_null_exposure(choices) if equal else None,
     )
 
 
-def _most_right(prior: Array, claim: Claim) -> float:
+def _most_right(prior: Array, claim: Claim, limit: LimitCurve | None) -> float:
     """The largest expected share of right guesses that a claim leaves, over all secrets.
 
-    Add/remove and zeroing out: `1 - f(largest prior)`; replacing: the form for one value against the others where it is less.
+    Add/remove and zeroing out: `1 - f(largest prior)`, f the (epsilon, delta) pair's or the mechanism's whole curve; replacing:
+    the form for one value against the others where it is less.
     """
     largest = prior.max(axis=1)
     allowed = tradeoff.tpr_allowed(claim.epsilon, claim.delta, largest)
     if claim.adjacency is Adjacency.REPLACE_ONE and math.isfinite(claim.epsilon):
         factor = math.exp(min(claim.epsilon, 700.0)) * largest
         allowed = np.minimum(allowed, (factor + claim.delta * (1 - largest)) / (factor + 1 - largest))
+    if limit is not None:
+        allowed = np.minimum(allowed, np.interp(largest, limit.fpr, limit.tpr))
     return float(allowed.mean())
 
 

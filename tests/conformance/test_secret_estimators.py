@@ -14,11 +14,13 @@ from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
 from audit.core.data import Array, Secrets
-from audit.core.errors import AssumptionError, DataError
+from audit.core.errors import AssumptionError, DataError, UnsupportedMechanism
+from audit.core.events import dp_sgd
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.curves import tradeoff
+from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.scoring import normal
 
 PACKAGE = "audit.bounds.estimators"
 NAMES = [
@@ -121,6 +123,37 @@ def test_coverage_on_the_gaussian_mechanism_in_both_adjacencies(spec: dict[str, 
         chosen = {**spec, "conversion": "group"} if spec["kind"] == "one_run_secrets" else spec
         bounds = [bound(chosen, gaussian(80, 4, 1.0, i, adjacency=adjacency)).epsilon for i in range(trials)]
         assert sum(found > truth[adjacency is Adjacency.REPLACE_ONE] for found in bounds) <= allowed(trials)
+
+
+def sampled(noise: float, seed: int, claimed: float = 0.8, **changes: Any) -> Scores:
+    """Candidates along directions of their own in DP-SGD of 40 steps at rate 0.1, scored by their likelihood."""
+    draw, shape = np.random.default_rng(seed), (300, 10, 40)
+    drawn = draw.integers(10, size=300)
+    present = (np.arange(10) == drawn[:, None])[..., None] & (draw.random((300, 1, 40)) < 0.1)
+    products = present + noise * draw.standard_normal(shape)
+    values = normal.log_likelihood_ratio_subsampled_gaussian(products, claimed, 0.1).sum(axis=-1)
+    mechanism = dp_sgd(noise_multiplier=claimed, clip_norm=1.0, sample_rate=0.1, steps=40)
+    return dataclasses.replace(scores(values, drawn, **{"adjacency": Adjacency.ADD_REMOVE, **changes}), mechanism=mechanism)
+
+
+def test_the_curve_of_dp_sgd_is_refuted_by_less_noise_and_never_by_its_own() -> None:
+    spec = {"kind": "reconstruction", "family": "dp_sgd"}
+    honest = [bound(spec, sampled(0.8, seed)) for seed in range(3)]
+    claim = dp_sgd_curve.epsilon_floor(0.8, 0.1, 40, DELTA)
+    assert all(0 < found.epsilon < claim and found.family == "dp_sgd" for found in honest)
+    assert all(found.parameter is not None and found.parameter > 0.8 for found in honest)
+    plain = [bound({"kind": "reconstruction"}, sampled(0.8, seed)) for seed in range(3)]
+    assert np.median([found.epsilon for found in honest]) > 1.3 * np.median([found.epsilon for found in plain])
+    broken = bound(spec, sampled(0.4, 0))
+    assert broken.epsilon > claim and broken.epsilon <= broken.ceiling
+
+
+def test_the_curve_of_dp_sgd_asks_for_a_mechanism_and_for_add_remove() -> None:
+    spec = {"kind": "reconstruction", "family": "dp_sgd"}
+    with pytest.raises(UnsupportedMechanism, match="needs scores of a DP-SGD training"):
+        bound(spec, gaussian(50, 4, 1.0, 0, adjacency=Adjacency.ADD_REMOVE))
+    with pytest.raises(UnsupportedMechanism, match="not under replacing one"):
+        bound(spec, sampled(0.8, 0, adjacency=Adjacency.REPLACE_ONE))
 
 
 @pytest.mark.parametrize("named", [3, 8])

@@ -9,7 +9,8 @@ import pytest
 from scipy import optimize, stats
 
 from audit.stats.bounds import reconstruction
-from audit.stats.curves import tradeoff
+from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.scoring import normal
 
 
 def best_success(priors: list[float], epsilon: float, delta: float, *, replace: bool) -> float:
@@ -135,3 +136,39 @@ def test_coverage_on_the_gaussian(choices: int, delta: float, *, simplex: bool) 
         epsilons = np.array([reconstruction.epsilon_of_success(level, 1 / choices, delta, replace=replace) for level in lower])
         assert mass[mus > truth].sum() <= 0.05
         assert mass[epsilons > tradeoff.epsilon_of_gdp(truth, delta)].sum() <= 0.05
+
+
+def success_in_dp_sgd(noise: float, rate: float, steps: int, choices: int, *, antipodal: bool, linear: bool = False) -> float:
+    """Share of 6000 secrets that the largest log-likelihood names, the first candidate being the true one.
+
+    Candidates are orthogonal, each seen along its own direction, or two gradients of opposite sign along one.
+    """
+    draw, secrets = np.random.default_rng(0), 6000
+    sampled = draw.random((secrets, steps)) < rate
+    if antipodal:
+        along = sampled + noise * draw.standard_normal((secrets, steps))
+        products = np.stack([along, -along], axis=1)
+    else:
+        products = noise * draw.standard_normal((secrets, choices, steps))
+        products[:, 0] += sampled
+    steps_scores = products if linear else normal.log_likelihood_ratio_subsampled_gaussian(products, noise, rate)
+    totals = steps_scores.sum(axis=-1)
+    return float((totals.argmax(axis=1) == 0).mean())
+
+
+@pytest.mark.parametrize(("steps", "noise"), [(1, 1.0), (9, 3.0)])
+def test_antipodal_candidates_reach_the_curve_without_sampling(steps: int, noise: float) -> None:
+    limit = float(dp_sgd_curve.sgd(noise, 1.0, steps).tpr(0.5))
+    assert success_in_dp_sgd(noise, 1.0, steps, 2, antipodal=True) == pytest.approx(limit, abs=0.015)
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(0.8, 0.1, 50), pytest.param(0.6, 0.02, 200, marks=pytest.mark.slow)])
+def test_the_likelihood_comes_near_the_curve_under_sampling_and_the_plain_product_does_not(
+    noise: float, rate: float, steps: int
+) -> None:
+    curve = dp_sgd_curve.sgd(noise, rate, steps)
+    pair = success_in_dp_sgd(noise, rate, steps, 2, antipodal=True)
+    assert 0.9 < pair / float(curve.tpr(1 / 2)) < 1
+    ten = success_in_dp_sgd(noise, rate, steps, 10, antipodal=False)
+    assert 0.83 < ten / float(curve.tpr(1 / 10)) < 1
+    assert success_in_dp_sgd(noise, rate, steps, 10, antipodal=False, linear=True) < 0.85 * ten

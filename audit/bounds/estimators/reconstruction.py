@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.errors import DataError
+from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import reconstruction, secret_guesses
+from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
+from audit.stats.bounds import reconstruction, roots, secret_guesses
 from audit.stats.curves import tradeoff
 
-FAMILIES = ("any", "gdp")
+FAMILIES = ("any", "gdp", "dp_sgd")
+RESOLUTION = 1e-4  # of signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,12 @@ class Reconstruction:
     """Names for each secret the candidate with the highest score, and bounds the chance of a right answer from below.
 
     Attributes:
-        family: "any" bounds epsilon for any mechanism, "gdp" the mu of a Gaussian-DP mechanism.
+        family: "any" bounds epsilon for any mechanism, "gdp" the mu of a Gaussian-DP mechanism, "dp_sgd" the noise of DP-SGD
+            with the sample rate and steps that are claimed (not for claims about replacing a record).
 
     Guarantee: `epsilon` exceeds the true epsilon, of the game's adjacency, with probability at most `1 - confidence` where each
         answer is about a secret of its own and a release of its own (docs/statistics.md, "Reconstruction"); inside the family
-        "gdp" that of the member that is refuted.
+        "gdp" or "dp_sgd" that of the member that is refuted.
     References:
         Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
     """
@@ -56,20 +59,61 @@ class Reconstruction:
 
         Raises:
             DataError: there are no secrets.
+            UnsupportedMechanism: the family is "dp_sgd", and scores carry no such mechanism, or claims are about replacing.
         """
         values, drawn, prior = scores.secrets
         if not len(values):
             raise DataError("reconstruction needs scores of at least one secret; there are none")
         right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
         answers = Answers(right=right, trials=len(values), baseline=float(prior.max()))
+        if self.family == "dp_sgd":
+            return self._of_curve(answers, _curves(scores), delta=delta, confidence=confidence)
         return self.of_answers(answers, scores.game.adjacency, delta=delta, confidence=confidence)
 
     def of_answers(self, answers: Answers, adjacency: Adjacency, *, delta: float, confidence: float) -> LowerBound:
-        """The bound from counts alone."""
+        """The bound from counts alone.
+
+        Raises:
+            UnsupportedMechanism: the family is "dp_sgd", whose curve counts do not tell.
+        """
+        if self.family == "dp_sgd":
+            raise UnsupportedMechanism(
+                "reconstruction inside 'dp_sgd' needs scores with the claimed mechanism, not counts alone"
+            )
         significance = 1 - checks.open_probability(confidence, "confidence")
         checks.probability(delta, "delta")
         epsilon, mu = self._prove(answers, adjacency, delta, significance)
         ceiling, _ = self._prove(replace(answers, right=answers.trials), adjacency, delta, significance)
+        plain = self._bound(answers, (epsilon, ceiling), delta=delta, confidence=confidence)
+        return replace(plain, family=None if mu is None else "gdp", parameter=mu)
+
+    def _of_curve(self, answers: Answers, curves: EventCurves, *, delta: float, confidence: float) -> LowerBound:
+        """The bound inside DP-SGD: the largest signal whose curve allows less at the baseline than was reached."""
+        significance = 1 - checks.open_probability(confidence, "confidence")
+        checks.open_probability(delta, "delta of reconstruction inside 'dp_sgd'")
+        signals = [
+            self._refuted_signal(success, answers.baseline, curves)
+            for right in (answers.right, answers.trials)
+            for success in [reconstruction.success_lower(right, answers.trials, significance)]
+        ]
+        epsilon, ceiling = (curves.epsilon(noise_of(signal), delta) for signal in signals)
+        plain = self._bound(answers, (epsilon, ceiling), delta=delta, confidence=confidence)
+        return replace(plain, family=curves.family, parameter=curves.parameter(signals[0]))
+
+    @staticmethod
+    def _refuted_signal(success: float, baseline: float, curves: EventCurves) -> float:
+        """The largest inverse noise multiplier at which an answer cannot be right with chance `success`."""
+        if baseline >= 1 or success <= baseline:
+            return 0.0
+
+        def refutes(signal: float) -> bool:
+            return signal == 0 or float(curves.at(noise_of(signal)).tpr(baseline)) < success
+
+        return roots.last_rejected(refutes, largest=MOST_SIGNAL, resolution=RESOLUTION, stride=0.5)
+
+    def _bound(self, answers: Answers, proof: tuple[float, float], *, delta: float, confidence: float) -> LowerBound:
+        """The bound of an epsilon and its ceiling."""
+        epsilon, ceiling = proof
         text = f"{answers.right} of {answers.trials} answers right, baseline {answers.baseline:.3g}"
         return LowerBound(
             epsilon=epsilon,
@@ -79,8 +123,6 @@ class Reconstruction:
             comparisons=1,
             ceiling=max(epsilon, ceiling),
             assumes=tuple(sorted(self.assumes)),
-            family=None if mu is None else "gdp",
-            parameter=mu,
             selected=text if epsilon > 0 else "",
         )
 
@@ -96,6 +138,21 @@ class Reconstruction:
         if delta == 0:
             return (math.inf if mu > 0 else 0.0), mu
         return tradeoff.epsilon_of_gdp(mu, delta), mu
+
+
+def _curves(scores: Scores) -> EventCurves:
+    curves = curves_of(scores.mechanism)
+    if curves is None:
+        raise UnsupportedMechanism(
+            f"reconstruction inside 'dp_sgd' needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use "
+            "family: any or gdp"
+        )
+    if scores.game.adjacency is Adjacency.REPLACE_ONE:
+        raise UnsupportedMechanism(
+            "reconstruction inside 'dp_sgd' knows DP-SGD under adding or removing a record, not under replacing one; "
+            "use family: any"
+        )
+    return curves
 
 
 PLUGIN = Reconstruction
