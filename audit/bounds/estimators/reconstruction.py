@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import LowerBound
-from audit.core.errors import DataError, UnsupportedMechanism
+from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -74,12 +74,10 @@ class Reconstruction:
         """The bound from counts alone.
 
         Raises:
-            UnsupportedMechanism: the family is "dp_sgd", whose curve counts do not tell.
+            ConfigError: the family is "dp_sgd", whose curve counts do not tell.
         """
         if self.family == "dp_sgd":
-            raise UnsupportedMechanism(
-                "reconstruction inside 'dp_sgd' needs scores with the claimed mechanism, not counts alone"
-            )
+            raise ConfigError("family 'dp_sgd' needs scores with the claimed mechanism, not counts alone; expected any or gdp")
         significance = 1 - checks.open_probability(confidence, "confidence")
         checks.probability(delta, "delta")
         epsilon, mu = self._prove(answers, adjacency, delta, significance)
