@@ -22,16 +22,56 @@ Parameters = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSteps:
+    """What a client does before it sends its update: steps of SGD on its records, as in federated averaging.
+
+    One step on all records is a gradient. The adversary knows the plan, which the server sets, and simulates it.
+
+    Attributes:
+        learning_rate: of each step.
+        steps: of SGD.
+        batch: records of a step, one part of the client's records after the other; None for all of them.
+
+    References:
+        McMahan et al. 2017, arXiv 1602.05629; Dimitrov et al. 2022, arXiv 2206.12395 (leakage from federated averaging).
+    """
+
+    learning_rate: float = 1.0
+    steps: int = 1
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive(self.learning_rate, "learning_rate")
+        if self.steps < 1 or (self.batch is not None and self.batch < 1):
+            raise ConfigError(f"steps is {self.steps} and batch {self.batch}; expected at least 1 each")
+
+    def rows(self, step: int, records: int) -> slice:
+        """The records of a step.
+
+        >>> LocalSteps(steps=3, batch=2).rows(2, 4)
+        slice(0, 2, None)
+        """
+        if self.batch is None or self.batch >= records:
+            return slice(0, records)
+        first = self.batch * (step % -(-records // self.batch))
+        return slice(first, min(first + self.batch, records))
+
+
+GRADIENT = LocalSteps()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """Gradients of N targets with what the adversary knows of them.
+    """Gradients or updates of N targets with what the adversary knows of them.
 
     Attributes:
         model: that the gradients are of, at `weights`.
         gradients: `(N, parameters)`, flattened in the order of `weights`: of the mean loss over a target's records, clipped and
-            noisy if they were released so.
+            noisy if they were released so. Of several local steps, first weights less last over learning rate and steps.
         labels: `(N, b)` of the b records of each target; the adversary knows them, or inferred them.
         shape: of one record.
         low, high: range of a record's values, which is public.
+        local: steps that a target took.
     """
 
     model: nn.Module
@@ -41,6 +81,7 @@ class Released:
     shape: tuple[int, ...]
     low: float = 0.0
     high: float = 1.0
+    local: LocalSteps = GRADIENT
 
     def __post_init__(self) -> None:
         size = sum(weight.numel() for weight in self.weights.values())
@@ -66,9 +107,27 @@ def flat_gradient(model: nn.Module, weights: Parameters, records: Tensor, labels
     return torch.cat([part.reshape(-1) for part in grad(loss)(dict(weights)).values()])
 
 
-def gradients_of(model: nn.Module, weights: Parameters, records: Tensor, labels: Tensor) -> Tensor:
-    """Gradients `(N, parameters)` of targets `(N, b, ...)` with labels `(N, b)`."""
-    return vmap(lambda x, y: flat_gradient(model, weights, x, y))(records, labels).detach()
+def flat_update(model: nn.Module, weights: Parameters, records: Tensor, labels: Tensor, local: LocalSteps) -> Tensor:
+    """Mean gradient `(parameters,)` along a client's local steps, differentiable in the records `(b, ...)`."""
+    moved, total = dict(weights), torch.zeros(())
+    for step in range(local.steps):
+        rows = local.rows(step, len(labels))
+        slope = flat_gradient(model, moved, records[rows], labels[rows])
+        total = total + slope
+        if step + 1 < local.steps:
+            pieces = slope.split([weight.numel() for weight in weights.values()])
+            moved = {
+                name: weight - local.learning_rate * piece.view_as(weight)
+                for (name, weight), piece in zip(moved.items(), pieces, strict=True)
+            }
+    return total / local.steps
+
+
+def gradients_of(
+    model: nn.Module, weights: Parameters, records: Tensor, labels: Tensor, local: LocalSteps = GRADIENT
+) -> Tensor:
+    """Gradients, or updates over learning rate and steps, `(N, parameters)` of targets `(N, b, ...)` with labels `(N, b)`."""
+    return vmap(lambda x, y: flat_update(model, weights, x, y, local))(records, labels).detach()
 
 
 def clip_and_noise(gradients: Tensor, clip_norm: float, noise: float, generator: torch.Generator) -> Tensor:
@@ -143,7 +202,7 @@ def cosine_distance(released: Released) -> Callable[[Tensor], Tensor]:
     directions = released.gradients / released.gradients.norm(dim=1, keepdim=True).clamp_min(1e-30)
 
     def distance(records: Tensor) -> Tensor:
-        own = vmap(lambda x, y: flat_gradient(released.model, released.weights, x, y))(records, released.labels)
+        own = vmap(lambda x, y: flat_update(released.model, released.weights, x, y, released.local))(records, released.labels)
         cosine: Tensor = (own * directions).sum(dim=1) / own.norm(dim=1).clamp_min(1e-30)
         return 1 - cosine
 
@@ -176,7 +235,7 @@ class DeepLeakage:
 
         def closure() -> Tensor:
             optimiser.zero_grad()
-            own = flat_gradient(released.model, released.weights, records, labels)
+            own = flat_update(released.model, released.weights, records, labels, released.local)
             loss = (own - gradients).square().sum() / scale
             loss.backward()  # type: ignore[no-untyped-call]
             return loss

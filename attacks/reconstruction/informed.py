@@ -1,0 +1,74 @@
+"""The informed adversary: who knows all records but one reads that one off a trained convex model.
+
+At the minimum of a regularised loss all gradients sum to zero, so those of the known records leave that of the missing one,
+and the gradient of a softmax regression is its record times its error.
+
+References:
+    Balle, Cherubin and Hayes 2022, arXiv 2201.04845, section 3 (generalised linear models in closed form).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks.reconstruction import first_layer, labels
+from audit.core import checks
+from audit.core.data import Array, Records
+from audit.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxRegression:
+    """Weights that minimise the sum of the records' cross-entropies plus `ridge / 2` times the sum of their squares.
+
+    Attributes:
+        weights: `(classes, features)`.
+        biases: `(classes,)`, regularised like the weights.
+        ridge: of the sum, above 0; a mean loss over n records has n times its penalty.
+    """
+
+    weights: Array
+    biases: Array
+    ridge: float
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.ridge, "ridge")
+        if self.weights.ndim != 2 or self.biases.shape != self.weights.shape[:1]:
+            raise ConfigError(
+                f"weights of shape {self.weights.shape} and biases of shape {self.biases.shape}; expected (classes, features) "
+                "and (classes,)"
+            )
+
+    def errors(self, inputs: Array, classes: Array) -> Array:
+        """Probabilities less the labels' indicators, `(n, classes)`: gradients of the losses in the biases."""
+        outputs = inputs @ self.weights.T + self.biases
+        shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True) - np.eye(len(self.biases))[classes])
+
+    def gradients(self, inputs: Array, classes: Array) -> tuple[Array, Array]:
+        """Sums over records of the gradients in the weights `(classes, features)` and in the biases `(classes,)`."""
+        errors = self.errors(inputs, classes)
+        return errors.T @ inputs, errors.sum(axis=0)
+
+
+def missing_record(model: SoftmaxRegression, others: Records) -> tuple[Array, int]:
+    """The input `(features,)` and the label of the one training record that is not among `others`.
+
+    Exact up to how far from its minimum the model was stopped. Where noise was added to the weights, what comes out is
+    another record: the error of the sum is divided by the missing record's own error.
+
+    Args:
+        model: that was trained on `others` and one record more.
+        others: `n - 1` records, which the adversary knows.
+
+    Raises:
+        ObservationError: the missing record left no gradient.
+    """
+    inputs = others.inputs.reshape(len(others), -1).astype(np.float64)
+    known_weights, known_biases = model.gradients(inputs, others.labels)
+    own_weights = -(model.ridge * model.weights + known_weights)
+    own_biases = -(model.ridge * model.biases + known_biases)
+    label = int(labels.single(own_biases[None])[0])
+    return first_layer.inputs(own_weights[None], own_biases[None])[0], label
