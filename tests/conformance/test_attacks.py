@@ -142,7 +142,15 @@ def text_toy(texts: int = 300, length: int = 9) -> Toy:
     )
 
 
-TEXT_ATTACKS = ("reference_difference", "zlib_ratio", "min_k", "min_k_plus_plus", "extraction", "exposure")
+TEXT_ATTACKS = (
+    "reference_difference",
+    "zlib_ratio",
+    "min_k",
+    "min_k_plus_plus",
+    "extraction",
+    "discoverable_extraction",
+    "exposure",
+)
 GRADIENT_ATTACKS = ("gradient_product", "weight_difference", "update_product", "sum_product", "model_product", "round_spread")
 TOYS = {"records": overfitted_toy(), "gradients": gradient_toy(), "texts": text_toy()}
 

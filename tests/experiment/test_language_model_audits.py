@@ -21,6 +21,7 @@ SCORERS = [
     "min_k",
     "min_k_plus_plus",
     "extraction",
+    "discoverable_extraction",
     {"kind": "exposure", "candidates": 8},
 ]
 

@@ -44,3 +44,18 @@ def test_the_null_of_exposure_is_exact() -> None:
     mean = float(np.mean(texts.exposure(ranks, candidates)))
     assert mean == pytest.approx(texts.mean_null_exposure(candidates))
     assert texts.mean_null_exposure(10**7) == pytest.approx(1 / math.log(2), abs=1e-5)
+
+
+def test_the_chance_of_extraction_is_that_of_sampling() -> None:
+    draw = np.random.default_rng(0)
+    own = np.log(draw.uniform(0.4, 1.0, (4, 5)))
+    labels = np.where(np.arange(5) >= 3, 1, -1) * np.ones((4, 1), dtype=int)
+    single = np.exp(own[:, 3:].sum(axis=1))
+    sampled = (draw.random((20_000, 6, 4)) < single).any(axis=1).mean(axis=0)
+    np.testing.assert_allclose(texts.chance_of_extraction(own, labels, 6), sampled, atol=0.015)
+    certain, never = np.zeros((1, 5)), np.full((1, 5), -1e4)
+    assert texts.chance_of_extraction(certain, labels[:1], 3).tolist() == [1.0]
+    assert texts.chance_of_extraction(never, labels[:1], 3).tolist() == [0.0]
+    assert texts.chance_of_extraction(own, np.full((4, 5), -1), 9).tolist() == [0.0] * 4
+    tiny = np.full((1, 5), -20.0)
+    assert 0 < texts.chance_of_extraction(tiny, labels[:1], 10)[0] < 1e-15

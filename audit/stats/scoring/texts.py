@@ -67,6 +67,26 @@ def standardised(log_probabilities: Numbers, means: Numbers, deviations: Numbers
     return np.where(flat, 0.0, (log_probabilities - means) / np.where(flat, 1.0, deviations))
 
 
+def chance_of_extraction(log_probabilities: Numbers, labels: Numbers, queries: int) -> NDArray[np.float64]:
+    """Return the chance that one of `queries` sampled continuations is a text's whole secret: `1 - (1 - P)^n`, `(m,)`.
+
+    Args:
+        log_probabilities: `(m, T)` of the texts' own tokens.
+        labels: `(m, T)`, -1 where a token is not the secret's. A text without a secret scores 0.
+
+    References:
+        Hayes et al. 2024, arXiv 2410.19482, (n, p)-discoverable extraction.
+
+    >>> chance_of_extraction(np.log([[1.0, 0.5]]), np.array([[-1, 7]]), 2).tolist()
+    [0.75]
+    """
+    mask = supervised(labels)
+    whole = np.where(mask, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        missed = queries * np.log1p(-np.exp(np.minimum(whole, 0.0)))
+    return np.where(mask.any(axis=-1), -np.expm1(missed), 0.0)
+
+
 def exposure(rank: Numbers, candidates: int) -> NDArray[np.float64]:
     """Return log2 of the number of candidate secrets minus log2 of the secret's rank among them, rank 1 being the best.
 
