@@ -55,7 +55,7 @@ class Backdoor:
         poisoned = [np.repeat(part, self.poisons, axis=0) for part in (targets, places, values)]
         return Canaries(
             kind="backdoor",
-            description=f"triggers of {self.features} features on records held out of {dataset.name}",
+            description=f"triggers of {self.features} features, each on {self.poisons} poisoned records of {dataset.name}",
             records=_triggered(dataset.pool.take(asked), targets, places, values),
             identifiers=np.full(count, -1),
             copies=self.poisons,

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from audit.core.claims import Claim, LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.game import Game
 from audit.core.protocols import Estimator, PathEstimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -41,7 +42,7 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
     copies = scores.game.copies
     plain = estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
     if plain.family == "gdp" and plain.parameter is not None:
-        return _of_gdp(plain, copies, delta)
+        return _of_gdp(plain, scores.game, delta)
     if plain.family is not None:
         raise unsupported_copies(plain.family, copies)
     pairs = tradeoff.GroupPairs(delta=delta, copies=copies)
@@ -49,7 +50,7 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
         epsilon, ceiling = estimator.bound_along(scores, pairs, confidence=confidence, seed=seed)
     else:
         epsilon, ceiling = _nest(estimator, scores, pairs, confidence, seed)
-    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, ceiling), selected=_description(plain, copies))
+    return replace(plain, epsilon=epsilon, ceiling=max(epsilon, ceiling), selected=_description(plain, scores.game))
 
 
 def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
@@ -116,13 +117,14 @@ def _nest(
     return epsilon, ceiling
 
 
-def _of_gdp(plain: LowerBound, copies: int, delta: float) -> LowerBound:
+def _of_gdp(plain: LowerBound, game: Game, delta: float) -> LowerBound:
+    copies = game.copies
     mu = (plain.parameter or 0.0) / copies
     top = math.inf if math.isinf(plain.ceiling) else tradeoff.mu_of_gdp(plain.ceiling, delta) / copies
     epsilon = tradeoff.epsilon_of_gdp(mu, delta)
     ceiling = max(epsilon, tradeoff.epsilon_of_gdp(top, delta))
-    return replace(plain, epsilon=epsilon, parameter=mu, ceiling=ceiling, selected=_description(plain, copies))
+    return replace(plain, epsilon=epsilon, parameter=mu, ceiling=ceiling, selected=_description(plain, game))
 
 
-def _description(plain: LowerBound, copies: int) -> str:
-    return f"{plain.selected or 'nothing'}; {copies} copies, converted by group privacy"
+def _description(plain: LowerBound, game: Game) -> str:
+    return f"{plain.selected or 'nothing'}; {game.copies} {game.grouped}, converted by group privacy"

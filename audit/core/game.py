@@ -114,6 +114,11 @@ class Game:
             assumptions.add(Assumption.INDEPENDENT_TRIALS)
         return frozenset(assumptions)
 
+    @property
+    def grouped(self) -> str:
+        """Return what a group of records that change together consists of, in words."""
+        return "copies" if self.aim == "membership" and not self.secret else "records"
+
     def at(self, access: Access) -> Game:
         """Return the game as an adversary with so much access plays it: noise is independent where single releases are seen."""
         return replace(self, access=access, independent_noise=self.independent_noise and access.each_release)
@@ -138,8 +143,7 @@ class Game:
             decision = f"each with one of {self.choices} values, drawn from a declared law"
         adversary = self.access.sees + (f", knowing {self.access.knowledge}," if self.access.knowledge else "")
         canary_name = self.canary or "canaries"
-        records = "copies of" if self.aim == "membership" and not self.secret else "records planted for"
-        canary_name += f", {self.copies} {records} each" if self.copies > 1 else ""
+        canary_name += f", {self.copies} {self.grouped} of each" if self.copies > 1 else ""
         neighbours = {
             Adjacency.ADD_REMOVE: "add or remove one record",
             Adjacency.REPLACE_ONE: "replace one record",

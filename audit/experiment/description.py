@@ -14,19 +14,21 @@ from audit.experiment import leave_one_out_summary, records
 from audit.experiment.observed import GameModels
 
 SPLIT_REMARK = "membership was decided by a data split, so no epsilon follows"
+OF_A_GROUP = "what is guessed is about a group of records: a claim for one record leaves it what it leaves the whole group"
 
 
 def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], confidence: float) -> GameResult:
     """Return the result with what the models show of records and groups, and of their own number."""
     insertion = models.insertion
+    group = (OF_A_GROUP,) if result.game.secret == "property" else ()
     split = () if insertion.planting.by_coins else (SPLIT_REMARK,)
     absences = records.absences(insertion.records) if models.are_classified and result.game.choices == 1 else ()
     complete = replace(
         result,
         models=len(models.observed.diverged),
-        note="; ".join((*insertion.notes, *split, *_remarks(models), *absences)),
+        note="; ".join((*insertion.notes, *split, *group, *_remarks(models), *absences)),
     )
-    if not scores or result.game.choices > 1:  # what follows is about records that are in or out
+    if not scores or result.game.choices > 1 or result.game.aim != "membership":  # what follows is about records in or out
         return complete
     best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
     correct, table = _correct(models), insertion.records

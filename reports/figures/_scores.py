@@ -35,7 +35,8 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
         for point in lead.tpr_at
         if point.tpr is not None
     ]
-    limit = _limit_in_words(mechanism)
+    single = game.game.copies == 1  # what is claimed for one record limits no attack on a group
+    limit = _limit_in_words(mechanism) if single else ""
     thin_count = len(game.attacks) - 1
     return Plan(
         name=_plots.file_name("roc", mechanism.name, game.name),
@@ -59,7 +60,7 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
             limit=limit,
         ),
         height_mm=62,
-        paint=lambda figure: _paint_roc(figure, game, lead, _limit(mechanism, curve.nonmembers)),
+        paint=lambda figure: _paint_roc(figure, game, lead, _limit(mechanism, curve.nonmembers) if single else None),
     )
 
 

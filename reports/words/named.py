@@ -152,9 +152,9 @@ def _game_of_secrets(rules: Game) -> str:
     """The rules of a game in which values are guessed."""
     steps = rules.access == Access.ALL_STEPS
     return say(
-        "game.secrets",
+        "game.one_secret" if rules.canaries == 1 else "game.secrets",
         runs=_runs(rules),
-        canaries=count(rules.canaries),
+        **({} if rules.canaries == 1 else {"canaries": count(rules.canaries)}),
         kind=recorded(rules.canary or rules.secret),
         choices=count(rules.choices),
         sees=say("game.secrets_see_steps") if steps else say("game.secrets_see", what=sees(rules.access)),

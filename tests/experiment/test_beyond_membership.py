@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 import audit
+from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
+from audit.core.game import Game, Inclusion
 from audit.core.game_results import GameResult, TriggerResult
 from audit.experiment import triggers
+from reports.figures._scores import roc
 from reports.formats.json import from_json, to_json
 from reports.pages.document import sections
+from reports.words import named
 from tests.experiment.test_secrets import CONFIG as SECRETS
 from tests.reports import sample
 from tests.reports.test_languages import spoken
@@ -127,6 +131,31 @@ def test_the_table_shows_both_shares_and_the_limit() -> None:
     ]
     assert any("poisoned records teach" in text for text in texts)
     assert {"6 of 8 (75.0)", "1 of 10 (10.0)", "90.0"} <= set(texts)
+
+
+def test_no_limit_for_one_record_is_drawn_over_an_attack_on_a_group() -> None:
+    report = sample.run()
+    mechanism = report.mechanisms[-1]
+    first = mechanism.games[0]
+    assert mechanism.limit is not None and "most that any attack" in roc(mechanism, first).caption
+    group = replace(first, game=replace(first.game, copies=4))
+    plan = roc(mechanism, group)
+    assert "most that any attack" not in plan.caption and "most that any attack" not in plan.alt
+
+
+def test_a_single_secret_is_one_in_the_sentence_of_its_game() -> None:
+    rules = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.FINAL_MODEL,
+        inclusion=Inclusion.COINS,
+        canaries=1,
+        runs=24,
+        choices=2,
+        secret="property",
+        copies=60,
+    )
+    assert "one secret (property) takes one of 2 values" in named.game(rules)
+    assert "60 records of each" in rules.describe()
 
 
 @pytest.mark.parametrize(("records", "allowed"), [(1, 0.3), (2, 0.9), (3, 1 - 0.9 / 27)])

@@ -245,6 +245,9 @@ SENTENCES = {
     "game.secrets_are_trials": " No release depends on two secrets, so each of them is a trial of its own.",
     "game.secrets_see_steps": "every noisy step",
     "game.secrets_see": "the {what}",
+    "game.one_secret": "In {runs}, one secret ({kind}) takes one of {choices} values, drawn by the auditor from a law that was "
+    "declared before training. The attacker knows everything but the value, sees {sees}{own}, and names the value. "
+    "Neighbouring data sets: {adjacency}.{noise}",
     "game.secrets": "In {runs}, each of {canaries} secrets ({kind}) takes one of {choices} values, drawn by the auditor "
     "from a law that was declared before training. The attacker knows everything but the values, sees {sees}{own}, and "
     "names the value of each secret. Neighbouring data sets: {adjacency}.{noise}",

@@ -225,6 +225,8 @@ SENTENCES = {
     "game.secrets_are_trials": "没有一次发布依赖两个秘密，因此每个秘密都是一次独立试验。",
     "game.secrets_see_steps": "每个加噪步骤",
     "game.secrets_see": "{what}",
+    "game.one_secret": "在{runs}中，一个秘密（{kind}）取 {choices} 个值之一，由审计者按训练前声明的分布抽取。攻击者"
+    "知道除该值以外的一切，看到{sees}{own}，并指出该值。相邻数据集：{adjacency}。{noise}",
     "game.secrets": "在{runs}中，{canaries} 个秘密（{kind}）各取 {choices} 个值之一，由审计者按训练前声明的分布抽取。攻击者"
     "知道除这些值以外的一切，看到{sees}{own}，并指出每个秘密的值。相邻数据集：{adjacency}。{noise}",
     "number.not_measured": "未测量",
@@ -724,6 +726,8 @@ RECORDED = {
     "Membership inference, white box": "成员推断，白盒",
     "Membership inference": "成员推断",
     "Attribute inference": "属性推断",
+    "what is guessed is about a group of records: a claim for one record leaves it what it leaves the whole group": "所猜的是"
+    "一组记录的属性：对单条记录的声明只按整个群组加以限制",
     "Property inference": "训练集属性推断",
     "Extraction of secrets from texts": "从文本中提取秘密",
     "Poisoning, backdoor": "植入记录与后门",
