@@ -156,16 +156,16 @@ def exponential(event: Event, delta: float) -> Bracket | None:
 
 def by_divergence(event: Event, delta: float, adjacency: Adjacency, orders: tuple[float, ...] = renyi.ORDERS) -> float:
     """An upper end for any mixture whose Renyi divergences add up, infinite where some part has none here."""
-    total = _divergences(event, adjacency, np.array(orders))
+    total = divergences(event, adjacency, np.array(orders))
     if total is None:
         return math.inf
     return renyi.epsilon_improved(orders, total.tolist(), float(delta))[0]
 
 
-def _divergences(  # noqa: PLR0911 (one arm a kind)
+def divergences(  # noqa: PLR0911 (one arm a kind)
     event: Event, adjacency: Adjacency, orders: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """Divergence at each order; None where there is no formula."""
+    """Return the Renyi divergence at each order; None where there is no formula."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     match event:
         case Concentrated(rho=rho):
@@ -184,16 +184,16 @@ def _divergences(  # noqa: PLR0911 (one arm a kind)
         case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate) if noise > 0 and change == 1:
             return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in orders.tolist()])
         case Tuned(mechanism=inner):
-            divergence = _divergences(inner, adjacency, orders)
+            divergence = divergences(inner, adjacency, orders)
             return None if divergence is None else tuned_divergences(event, orders, divergence)
         case Repeated(mechanism=inner, count=count):
-            divergence = _divergences(inner, adjacency, orders)
+            divergence = divergences(inner, adjacency, orders)
             return None if divergence is None else divergence * count
         case Composed(parts=parts):
-            divergences = [_divergences(part, adjacency, orders) for part in parts]
+            part_divergences = [divergences(part, adjacency, orders) for part in parts]
             return (
                 None
-                if any(divergence is None for divergence in divergences)
-                else sum((divergence for divergence in divergences if divergence is not None), 0 * orders)
+                if any(divergence is None for divergence in part_divergences)
+                else sum((divergence for divergence in part_divergences if divergence is not None), 0 * orders)
             )
     return None
