@@ -14,6 +14,7 @@ from audit.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from audit import testing as testing
     from audit.api import accountant as accountant
+    from audit.api.attack_comparison import compare_attacks as compare_attacks
     from audit.api.check import ModelCheck as ModelCheck
     from audit.api.check import check as check
     from audit.api.mechanism import mechanism as mechanism
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "audit": ("testing",),
     "audit.api": ("accountant",),
+    "audit.api.attack_comparison": ("compare_attacks",),
     "audit.api.check": ("ModelCheck", "check"),
     "audit.api.mechanism": ("mechanism",),
     "audit.api.planning": ("certify", "plan", "plan_run"),

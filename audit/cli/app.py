@@ -18,6 +18,7 @@ from audit import plugins
 from audit.cli import (
     about,
     accountant,
+    attack,
     endpoint,
     index,
     init,
@@ -59,6 +60,7 @@ app.command("endpoint")(endpoint.endpoint)
 app.command("step")(step.step)
 app.command("zoo")(zoo.zoo)
 app.command("mechanism")(mechanism.mechanism)
+app.add_typer(attack.app, name="attack")
 app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)

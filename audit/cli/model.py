@@ -79,7 +79,7 @@ def model(
         common={"batch_size": batch_size, "device": device, "seconds": batch_seconds, "memory_gib": memory_gib},
         explicit={name: value for name, value in reader_options.items() if value is not None},
     )
-    own_code.add_working_folder([factory, kind])
+    own_code.add_working_folder([factory, kind, *(scorer or [])])
     target_kind = kind or guess_kind(target, readers.explicit)
     model_files = ModelFiles(  # a kind that is not there is better named before the folder is made
         target=target, kind=target_kind, members=members, nonmembers=nonmembers, options=readers.of(target_kind)

@@ -81,6 +81,11 @@ class Needs:
         """Keys of all signals that it may look at; a view for it holds no others."""
         return frozenset(signal.key for signal in (*self.signals, *self.instead, *self.optional))
 
+    def are_met_by(self, keys: Set[str]) -> bool:
+        """True where the signals under these keys are all that it cannot do without."""
+        forms = [{signal.key for signal in group} for group in (self.signals, self.instead) if group]
+        return any(form <= keys for form in forms)
+
     def of(self, signals: Set[str]) -> frozenset[Signal] | None:
         """The signals to read where this much is released; None where it does not do."""
         if self.sources <= signals:

@@ -55,9 +55,24 @@ class View:
         """The signal under `key`."""
         return self.signals[key]
 
+    @property
+    def is_silent(self) -> bool:
+        """True of a target that shows the same of every canary: an untouched or constant model, of which scores say nothing.
+
+        >>> View.of(losses=np.ones(3)).is_silent, View.of(losses=np.arange(3.0)).is_silent
+        (True, False)
+        """
+        return bool(self.signals) and all(_is_constant(key, np.asarray(array)) for key, array in self.signals.items())
+
     def get(self, key: str) -> Array | None:
         """The signal under `key`, or None where the view does not hold it."""
         return self.signals.get(key)
+
+
+def _is_constant(key: str, array: Array) -> bool:
+    """True where all values are equal; of logits, where all records have the same."""
+    rows = array.reshape(-1, array.shape[-1]) if key == "logits" else array.reshape(-1, 1)
+    return bool((rows == rows[:1]).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,6 +10,8 @@ from attacks.signals.step_products import StepProducts
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.event_reading import first_steps
+from audit.core.protocols import Attack
+from audit.core.seeds import Seed
 from audit.core.views import Scores, View
 from audit.experiment.observed import GameModels
 from audit.experiment.spec import PlannedAttack
@@ -63,7 +65,10 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     values = []
     for run in range(planting.runs):
         view = View(signals=_rows(signals, run), labels=models.labels, mechanism=mechanism)
-        values.append(attack.score(view, reference, insertion.seed.child(f"attack:{planned_attack.name}", models.first + run)))
+        seed = insertion.seed.child(f"attack:{planned_attack.name}", models.first + run)
+        values.append(
+            attack.score(view, reference, seed) if secrets is not None else canary_scores(attack, view, reference, seed)
+        )
     return Scores(
         values=np.concatenate(values),
         included=included[: planting.runs].ravel(),
@@ -72,6 +77,15 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
         mechanism=mechanism,
         prior=None if secrets is None else np.tile(secrets.prior.ravel(), planting.runs),
     )
+
+
+def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> Array:
+    """Scores `(m,)` of canaries that are in or out; all zero of a target that shows the same of every one of them.
+
+    What an attack makes of such a target tells apart only its references' coins, or roundings.
+    """
+    values = np.asarray(attack.score(target, reference, seed))
+    return np.zeros_like(values, dtype=np.float64) if target.is_silent else values
 
 
 def _rows(signals: Mapping[str, Array], models: Array | int) -> dict[str, Array]:

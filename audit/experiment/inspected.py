@@ -117,7 +117,16 @@ def _not_run(case: InspectedCase, settings: Settings, play: Play) -> dict[str, s
     names = {attack.name for attack in play.attacks}
     omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
     reasons = {name: unserved_reason(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
-    return {name: reason or "ranks the records as another attack does" for name, reason in reasons.items()}
+    known_keys = {key for attack in play.attacks for key in attack.attack.needs.keys}
+    return {
+        name: reason
+        or (
+            "ranks the records as another attack does"
+            if omissions[name].needs.are_met_by(known_keys)
+            else "asks for more than records"
+        )
+        for name, reason in reasons.items()
+    }
 
 
 def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries: Canaries) -> tuple[GameModels, list[Scores]]:
@@ -135,6 +144,8 @@ def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries
     )
     attacks, scores, orders = [], [], set()
     for attack_plan in play.attacks:
+        if settings.scorers is None and not attack_plan.attack.needs.are_met_by(signals.keys()):
+            continue  # the records have none of what it asks about
         scores_of_attack = attack.score(models, attack_plan)
         order = np.unique(scores_of_attack.values, return_inverse=True)[1].tobytes()
         if order not in orders or settings.scorers is not None or attack_plan.name in (settings.proven_by or ()):

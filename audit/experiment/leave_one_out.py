@@ -29,6 +29,7 @@ from audit.core.evaluation import Calibrated, Spread
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.experiment.attack import canary_scores
 from audit.experiment.resemblance import mean
 from audit.stats.bounds import roc
 from audit.stats.scoring.strength import tpr_at
@@ -85,7 +86,10 @@ def leave_one_out(
     row_list = np.arange(len(models)) if targets is None else np.asarray(targets)
     keys = attack.needs.keys | ({CONFIDENCES} if Logits.key in attack.needs.keys else set())
     attack_view = replace(models, signals={key: array for key, array in models.signals.items() if key in keys})
-    rows = [attack.score(*_as_target(attack_view, labels, int(row)), seed.child("leave one out", int(row))) for row in row_list]
+    rows = [
+        canary_scores(attack, *_as_target(attack_view, labels, int(row)), seed.child("leave one out", int(row)))
+        for row in row_list
+    ]
     return LeaveOneOut(values=np.stack(rows), included=_coins(models)[row_list], models=row_list)
 
 

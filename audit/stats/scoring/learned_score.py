@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from audit.stats.scoring import logistic, membership, reference_fit
 
 Array = NDArray[Any]
 
 _PRECISION = 10.0  # of the normal prior on each weight (features standardised); matters below some ten thousand rows
+
+_TAIL = 0.8  # share of nonmembers below the bar from which rows count in the second fit
+_LARGEST_RATIO = 30.0  # of likelihoods, in logs: beyond it says no more
 
 
 def learned_log_odds(
@@ -20,9 +24,10 @@ def learned_log_odds(
     """Log odds of membership of each record `(m,)` from its logit-scaled confidence under target and references.
 
     Features: the confidence, its mean and log spread over models with and without the record, and the log
-    ratio of RMIA, with all products of two (the log-likelihood ratio of LiRA is among their combinations).
+    ratio of RMIA, with all products of two, and the log-likelihood ratio of LiRA with shrunk variances.
     A ridge logistic regression is fitted to the memberships of the references, whose features come from
-    all *other* references; nothing of the target takes part.
+    all *other* references, and again with the rows counted that the first fit put above most nonmembers; nothing of
+    the target takes part.
 
     Args:
         target_values: confidence under the target, `(m,)`.
@@ -35,12 +40,23 @@ def learned_log_odds(
     own_log_p, their_log_p = log_p or (-np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values))
     their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=0.3, models=models)
     everyone = reference_fit.sides(reference_values, included)
-    training = _features(
-        reference_values, reference_fit.leave_one_out(reference_values, included, models, everyone), their_ratio, models
-    )
-    classifier = logistic.fit(training, included[:models].ravel(), ridge=_PRECISION / len(training))
+    rest = reference_fit.leave_one_out(reference_values, included, models, everyone)
+    training = _features(reference_values, rest, their_ratio, models)
+    coins, ridge = included[:models].ravel(), _PRECISION / len(training)
+    first = logistic.fit(training, coins, ridge=ridge).log_odds(training)
+    classifier = logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins))
     ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=0.3)
     return classifier.log_odds(_features(target_values, everyone, ratio, 1))
+
+
+def _tail_weights(log_odds: Array, coins: Array) -> Array:
+    """How much each row counts in the second fit: those that a first fit puts above most nonmembers count, others hardly.
+
+    Errors among clear nonmembers move no rate at few false positives, and yet make up most of the log loss.
+    """
+    bar = np.quantile(log_odds[~coins], _TAIL)
+    width = 0.25 * float(np.std(log_odds)) or 1.0
+    return np.asarray(0.01 + special.expit((log_odds - bar) / width))
 
 
 def log_odds_of_signals(
@@ -93,4 +109,7 @@ def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.
         np.log(reference_fit.per_example_std(nonmember) / unit),
         np.log(reference_fit.per_example_std(member) / unit),
     ]
-    return logistic.with_squares(np.stack([np.atleast_2d(column)[:models].ravel() for column in columns], axis=1))
+    products = logistic.with_squares(np.stack([np.atleast_2d(column)[:models].ravel() for column in columns], axis=1))
+    values = np.atleast_2d(confidence)[:models]
+    likelihood = membership.log_density(values, member, "shrunk") - membership.log_density(values, nonmember, "shrunk")
+    return np.column_stack([products, np.clip(likelihood, -_LARGEST_RATIO, _LARGEST_RATIO).ravel()])

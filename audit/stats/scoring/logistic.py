@@ -12,6 +12,7 @@ from scipy import special
 Array = NDArray[Any]
 
 _ITERATIONS = 60
+_CONSTANT = 1e-12  # spread of a column, as a share of its mean, that rounding alone can make
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,11 +35,11 @@ class LogisticFit:
         return np.asarray((features - self.mean) / self.scale @ self.weights + self.intercept)
 
 
-def fit(features: Array, positive: Array, ridge: float = 1e-3) -> LogisticFit:
+def fit(features: Array, positive: Array, ridge: float = 1e-3, weights: Array | None = None) -> LogisticFit:
     """The ridge-penalised maximum-likelihood fit of `positive` `(n,)` bool on features `(n, f)`.
 
     Minimises the mean logistic loss plus `ridge / 2 * |weights|^2` over standardised features, the
-    intercept free. Newton steps, halved until the objective falls.
+    intercept free. Newton steps, halved until the objective falls. `weights` `(n,)` say how much each row counts.
 
     Raises:
         ValueError: only one class, or features that are not finite.
@@ -54,12 +55,15 @@ def fit(features: Array, positive: Array, ridge: float = 1e-3) -> LogisticFit:
     if not np.isfinite(features).all():
         raise ValueError("training features are not finite")
     mean, spread = features.mean(axis=0), features.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
+    scale = np.where(
+        spread > _CONSTANT * np.abs(mean), spread, np.inf
+    )  # the noise of rounding in a constant column is no feature
     design = np.column_stack([np.ones(len(features)), (features - mean) / scale])
     penalty = np.full(design.shape[1], ridge)
     penalty[0] = 0.0
-    weights = _minimise(design, positive.astype(np.float64), penalty)
-    return LogisticFit(mean=mean, scale=scale, weights=weights[1:], intercept=float(weights[0]))
+    shares = np.ones(len(design)) if weights is None else np.asarray(weights, dtype=np.float64) / np.mean(weights)
+    solution = _minimise(design, positive.astype(np.float64), penalty, shares)
+    return LogisticFit(mean=mean, scale=scale, weights=solution[1:], intercept=float(solution[0]))
 
 
 def with_squares(features: Array) -> Array:
@@ -72,18 +76,18 @@ def with_squares(features: Array) -> Array:
     return np.concatenate([features, features[:, first] * features[:, second]], axis=1)
 
 
-def _minimise(design: Array, positive: Array, penalty: Array) -> Array:
+def _minimise(design: Array, positive: Array, penalty: Array, shares: Array) -> Array:
     weights = np.zeros(design.shape[1])
-    objective = _objective(design, positive, penalty, weights)
+    objective = _objective(design, positive, penalty, weights, shares)
     for _ in range(_ITERATIONS):
         p = special.expit(design @ weights)
-        slope = design.T @ (p - positive) / len(design) + penalty * weights
-        curvature = (design * (p * (1 - p))[:, None]).T @ design / len(design) + np.diag(penalty + 1e-9)
+        slope = design.T @ (shares * (p - positive)) / len(design) + penalty * weights
+        curvature = (design * (shares * p * (1 - p))[:, None]).T @ design / len(design) + np.diag(penalty + 1e-9)
         step = np.linalg.solve(curvature, slope)
         length = 1.0
         while length > 1e-6:
             candidate = weights - length * step
-            value = _objective(design, positive, penalty, candidate)
+            value = _objective(design, positive, penalty, candidate, shares)
             if value <= objective:
                 break
             length /= 2
@@ -96,6 +100,6 @@ def _minimise(design: Array, positive: Array, penalty: Array) -> Array:
     return weights
 
 
-def _objective(design: Array, positive: Array, penalty: Array, weights: Array) -> float:
+def _objective(design: Array, positive: Array, penalty: Array, weights: Array, shares: Array) -> float:
     z = design @ weights
-    return float(np.mean(np.logaddexp(0.0, z) - positive * z) + 0.5 * np.sum(penalty * weights**2))
+    return float(np.mean(shares * (np.logaddexp(0.0, z) - positive * z)) + 0.5 * np.sum(penalty * weights**2))

@@ -44,7 +44,7 @@ def likelihood_ratio(
     member, nonmember = reference_fit.sides(reference_values, included)
     if shrink_shift:
         member, nonmember = reference_fit.with_shrunk_shift(member, nonmember)
-    return _log_density(target_values, member, variance, prior_strength) - _log_density(
+    return log_density(target_values, member, variance, prior_strength) - log_density(
         target_values, nonmember, variance, prior_strength
     )
 
@@ -160,7 +160,8 @@ def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tu
     raise ValueError(f"variance is '{variance}'; expected one of {', '.join(VARIANCES)}")
 
 
-def _log_density(x: Array, side: reference_fit.Side, variance: str, prior_strength: float) -> Array:
+def log_density(x: Array, side: reference_fit.Side, variance: str, prior_strength: float = 8.0) -> Array:
+    """Log density of `x` under the law of one side: normal, or Student-t for "shrunk"."""
     dof, scale = spread(side, variance, prior_strength)
     if dof is None:
         return normal.log_normal_density(x, side.mean, scale)
@@ -173,7 +174,7 @@ def _log_mean_exp(values: Array, mask: Array) -> Array:
     peak = np.max(masked_values, axis=0)
     shift = np.where(np.isfinite(peak), peak, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(masked_values - shift).sum(axis=0)) - np.log(np.maximum(mask.sum(axis=0), 1)))
+        return np.asarray(shift + np.log(np.exp(masked_values - shift).sum(axis=0) / np.maximum(mask.sum(axis=0), 1)))
 
 
 def _mean_of_rest(p: Array, mask: Array, models: int | None) -> Array:

@@ -140,10 +140,11 @@ def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
 
 
 def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
-    count = mask.sum(axis=0)
-    mean = np.einsum("km,km->m", values, mask) / np.maximum(count, 1)
-    rest = (values - mean) * mask
-    return count, mean, np.einsum("km,km->m", rest, rest)
+    """Count, mean and squared deviations of each record; of equal signals the mean is that signal, to the last bit."""
+    count, shifts = mask.sum(axis=0), values - values[0]
+    shift = np.einsum("km,km->m", shifts, mask) / np.maximum(count, 1)
+    rest = (shifts - shift) * mask
+    return count, values[0] + shift, np.einsum("km,km->m", rest, rest)
 
 
 def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array, Array]:
@@ -169,7 +170,8 @@ def _fixed_stds(values: Array, parts: list[tuple[Array, Array, Array]]) -> tuple
     if positive_stds:
         spare = positive_stds[0]
     else:
-        around_records = float(np.std(values - values.mean(axis=0)))
+        shifts = values - values[0]
+        around_records = float(np.std(shifts - shifts.mean(axis=0)))
         spare = around_records or float(np.std(values)) or 1.0
     return own[0] or spare, own[1] or spare
 
