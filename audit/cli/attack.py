@@ -13,7 +13,8 @@ from audit.cli.printing import AsJson, print_json, print_plain, print_table
 from audit.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
-    from audit.experiment.attack_comparison import AttackComparison, AttackFigure
+    from audit.core.evaluation import AttackFigure
+    from audit.experiment.attack_comparison import AttackComparison
 
 app = typer.Typer(name="attack", help="Compare attacks, also those of your own.", no_args_is_help=True)
 

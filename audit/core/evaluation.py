@@ -133,3 +133,24 @@ class Evaluation:
     fidelity: Fidelity | None
     units: tuple[UnitSpread, ...] = ()
     spared: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackFigure:
+    """One figure of one attack over targets.
+
+    Attributes:
+        mean: over targets; `error` its standard error over targets (NaN of one target).
+        gap: mean difference to the attack with the largest mean of this figure, target by target; `gap_error` its error.
+        targets: models that were attacked; `references` models that each was compared with; `canaries` records of each.
+    """
+
+    attack: str
+    figure: str
+    mean: float
+    error: float
+    gap: float
+    gap_error: float
+    targets: int
+    references: int
+    canaries: int

@@ -14,6 +14,7 @@ import numpy as np
 from attacks.signals import _reading as reading
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError, ObservationError
+from audit.core.evaluation import AttackFigure
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.tables import Table
@@ -29,27 +30,6 @@ FIGURES: Mapping[str, Callable[[Array, Array], float]] = {
 }
 LEAST_NONMEMBERS: Mapping[str, int] = {"tpr at 1% fpr": 100, "tpr at 0.1% fpr": 1000}
 """Below these a rate is left out: no threshold realises it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackFigure:
-    """One figure of one attack over targets.
-
-    Attributes:
-        mean: over targets; `error` its standard error over targets (NaN of one target).
-        gap: mean difference to the attack with the largest mean of this figure, target by target; `gap_error` its error.
-        targets: models that were attacked; `references` models that each was compared with; `canaries` records of each.
-    """
-
-    attack: str
-    figure: str
-    mean: float
-    error: float
-    gap: float
-    gap_error: float
-    targets: int
-    references: int
-    canaries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

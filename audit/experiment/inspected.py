@@ -117,16 +117,10 @@ def _not_run(case: InspectedCase, settings: Settings, play: Play) -> dict[str, s
     names = {attack.name for attack in play.attacks}
     omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
     reasons = {name: unserved_reason(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
-    known_keys = {key for attack in play.attacks for key in attack.attack.needs.keys}
-    return {
-        name: reason
-        or (
-            "ranks the records as another attack does"
-            if omissions[name].needs.are_met_by(known_keys)
-            else "asks for more than records"
-        )
-        for name, reason in reasons.items()
-    }
+    own, asks = "ranks the records as another attack does", "asks for more than records and outputs"
+    keys = {key for attack in play.attacks for key in attack.attack.needs.keys}
+    repeats = {name: own if omissions[name].needs.are_met_by(keys) else asks for name in omissions}
+    return {name: reason or repeats[name] for name, reason in reasons.items()}
 
 
 def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries: Canaries) -> tuple[GameModels, list[Scores]]:

@@ -11,7 +11,7 @@ from reports.figures._plots import COLOURS
 from reports.pages.blocks import Tone
 
 if TYPE_CHECKING:
-    from audit.experiment.attack_comparison import AttackFigure
+    from audit.core.evaluation import AttackFigure
 
 ROW_MM, FOOT_MM = 6.0, 18.0
 MOST_LETTERS = 26
