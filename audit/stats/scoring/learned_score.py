@@ -50,7 +50,7 @@ def learned_log_odds(
 
 
 def _tail_weights(log_odds: Array, coins: Array) -> Array:
-    """How much each row counts in the second fit: those that a first fit puts above most nonmembers count, others hardly.
+    """Return the weight of each row in the second fit: rows that a first fit puts above most nonmembers count, others hardly.
 
     Errors among clear nonmembers move no rate at few false positives, and yet make up most of the log loss.
     """
