@@ -28,10 +28,10 @@ def _paint(figure: Any, rows: Sequence[AttackFigure]) -> None:
     names = list(dict.fromkeys(row.figure for row in rows))
     decisive = names[min(1, len(names) - 1)]
     order = [row.attack for row in sorted(rows, key=lambda row: -row.mean) if row.figure == decisive]
-    height, left = FOOT_MM + ROW_MM * len(order), 0.3
-    width = (1 - left) / len(names)
+    height, margin = FOOT_MM + ROW_MM * len(order), 0.3
+    width = (1 - margin) / len(names)
     for place, name in enumerate(names):
-        axes = figure.add_axes((left + place * width, (FOOT_MM - 6) / height, width * 0.88, 1 - FOOT_MM / height))
+        axes = figure.add_axes((margin + place * width, (FOOT_MM - 6) / height, width * 0.88, 1 - FOOT_MM / height))
         _plots.grid(axes, "x")
         by_attack = {row.attack: row for row in rows if row.figure == name}
         means = [by_attack[attack].mean for attack in order]
