@@ -78,9 +78,6 @@ class HomeMadeStep:
 class RightStep(HomeMadeStep):
     """The same with each text's whole gradient clipped, before the sum."""
 
-    def _gradients(self, params: Mapping[str, Tensor], batch: tuple[Tensor, ...]) -> dict[str, Tensor]:
-        return super()._gradients(params, batch)
-
     def __call__(
         self,
         params: Mapping[str, Tensor],

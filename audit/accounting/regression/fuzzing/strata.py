@@ -225,28 +225,20 @@ def _split(draws: Draws) -> QuestionPair:
     training, ask = _training(draws, most_steps=300, least_rate=1e-3), draws.delta()
     first = draws.count(training.count)
     parts = tuple(Repeated(mechanism=training.mechanism, count=count) for count in (first, training.count - first) if count)
-    return QuestionPair(
-        first=ClaimQuestion(event=training, delta=ask, adjacency=ADD_REMOVE),
-        second=ClaimQuestion(event=Composed(parts=parts), delta=ask, adjacency=ADD_REMOVE),
-        low=1.0,
-        high=1.0,
-        relation="a run in two parts costs what the whole one does (composition)",
-        tolerance=_MONOTONE,
-    )
+    return _as_much(training, parts, ask, "a run in two parts costs what the whole one does (composition)", _MONOTONE)
 
 
 def _nothing_added(draws: Draws) -> QuestionPair:
     training, delta = _training(draws, most_steps=300, least_rate=1e-3), draws.delta()
     idle = Repeated(mechanism=PoissonSampled(mechanism=_release(draws), sample_rate=0.0), count=draws.count(100))
     parts = (training, idle) if draws.chance(0.5) else (idle, training)
-    return QuestionPair(
-        first=ClaimQuestion(event=training, delta=delta, adjacency=ADD_REMOVE),
-        second=ClaimQuestion(event=Composed(parts=parts), delta=delta, adjacency=ADD_REMOVE),
-        low=1.0,
-        high=1.0,
-        relation="a part that releases nothing about anybody costs nothing (post-processing)",
-        tolerance=1e-3,
-    )
+    return _as_much(training, parts, delta, "a part that releases nothing about anybody costs nothing (post-processing)", 1e-3)
+
+
+def _as_much(whole: Event, parts: tuple[Event, ...], delta: float, relation: str, tolerance: float) -> QuestionPair:
+    """Return the questions whether parts one after the other cost what the whole does."""
+    first, second = (ClaimQuestion(event=event, delta=delta, adjacency=ADD_REMOVE) for event in (whole, Composed(parts=parts)))
+    return QuestionPair(first=first, second=second, low=1.0, high=1.0, relation=relation, tolerance=tolerance)
 
 
 STRATA: Mapping[str, Stratum] = {
