@@ -24,13 +24,17 @@ NOTE = "the library's figure, unchecked"
 
 
 def library(module: str, package: str) -> ModuleType:
-    """The imported module, or `UnsupportedMechanism` with the package to install."""
+    """The imported module, or `UnsupportedMechanism` that says whether it is missing or broken."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
     except ImportError as error:
-        raise UnsupportedMechanism(f"{package} is not installed ({error}): pip install {package}") from error
+        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+            raise UnsupportedMechanism(f"{package} is not installed ({error}): pip install {package}") from error
+        raise UnsupportedMechanism(
+            f"{package} is installed and cannot be imported: {error}; a release of what it needs does not fit"
+        ) from error
 
 
 def figure(
