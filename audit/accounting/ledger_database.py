@@ -50,6 +50,11 @@ def is_url(place: Place) -> bool:
     return isinstance(place, str) and "://" in place
 
 
+def title(place: Place) -> str:
+    """Return a place as messages name it: without the password of a URL."""
+    return str(_store(place))
+
+
 def _store(place: Place) -> LedgerStore:
     return ServerStore(str(place)) if is_url(place) else FileStore(Path(place))
 

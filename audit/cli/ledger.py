@@ -52,7 +52,7 @@ def create(
     book = ledger.Ledger(budget_epsilon=budget, delta=delta, adjacency=relation, accountant=accountant)
     book.ask()
     ledger_database.create(file, book)
-    print_plain(f"{file}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
+    print_plain(f"{ledger_database.title(file)}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
     return 0
 
 
@@ -176,7 +176,7 @@ def import_(
 
     book = ledger_import.load(old)
     ledger_database.create(file, book)
-    print_plain(f"{file}: {plural(len(book.releases), 'release')} of {old}")
+    print_plain(f"{ledger_database.title(file)}: {plural(len(book.releases), 'release')} of {old}")
     return 0
 
 

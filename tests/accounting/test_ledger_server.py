@@ -136,6 +136,7 @@ def test_what_cannot_be_reached_is_named_without_its_password(server: str, tmp_p
         with pytest.raises(error) as failure:
             action()
         assert "secret" not in str(failure.value) and "people" in str(failure.value)
+    assert "secret" not in ledger_database.title(nowhere) and ledger_database.title("my.ledger") == "my.ledger"
 
 
 def test_other_servers_are_refused() -> None:
