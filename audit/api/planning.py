@@ -46,14 +46,14 @@ def plan(
     from audit.bounds import power as planning
 
     checks.confidence(confidence)
-    rules = Game.of_scores(game, scores) if isinstance(game, str) else game
+    planned_game = Game.of_scores(game, scores) if isinstance(game, str) else game
     package = plugins.FOLDERS["estimators"]
     names = plugins.names(package) if estimators is None else estimators
     if mechanism is None and estimators is None:
         names = tuple(name for name in names if name != "fdp_rank")
     estimators_by_name = {name: plugins.build(package, {"kind": name}) for name in names}
     question = planning.Question(delta=delta, confidence=confidence, claim=claim, power=power)
-    return Table(planning.plan(estimators_by_name, [rules], question, mechanism=mechanism))
+    return Table(planning.plan(estimators_by_name, [planned_game], question, mechanism=mechanism))
 
 
 def plan_run(
@@ -111,11 +111,13 @@ def certify(
     from audit import plugins
     from audit.bounds import defaults, simulation
 
-    rules = Game.of_scores(game, scores) if isinstance(game, str) else game
+    planned_game = Game.of_scores(game, scores) if isinstance(game, str) else game
     package = plugins.FOLDERS["estimators"]
-    instances = [plugins.build(package, {"kind": name}) for name in estimators or (defaults.for_epsilon(rules),)]
+    instances = [plugins.build(package, {"kind": name}) for name in estimators or (defaults.for_epsilon(planned_game),)]
     for estimator in instances:
-        rules.require(estimator.assumes, type(estimator).__name__)
+        planned_game.require(estimator.assumes, type(estimator).__name__)
     level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(instances))
-    path = simulation.Path(attacks=(tuple(instances),) * attacks, game=rules, mechanism=mechanism, delta=delta, level=level)
+    path = simulation.Path(
+        attacks=(tuple(instances),) * attacks, game=planned_game, mechanism=mechanism, delta=delta, level=level
+    )
     return Table(simulation.certify(path, repetitions))

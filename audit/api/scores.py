@@ -246,8 +246,8 @@ def _scores(
     values = score_values.on_common_scale(sides)
     included = np.arange(len(values)) < len(sides[0])
     checks.both_sides(included, "a bound")
-    rules = Game.of_scores(game, len(included), adjacency) if isinstance(game, str) else game
-    return Scores(values=values, included=included, game=rules, mechanism=mechanism)
+    scored_game = Game.of_scores(game, len(included), adjacency) if isinstance(game, str) else game
+    return Scores(values=values, included=included, game=scored_game, mechanism=mechanism)
 
 
 def _share(confidence: float, attacks: int) -> float:

@@ -44,13 +44,13 @@ def bounds(values: Array, included: Array, question: DeltaQuestion) -> list[Delt
     from audit.core.views import Scores
 
     checks.confidence(question.confidence)
-    rules = Game.of_scores(question.game, len(values), canary="scores given")
-    scores = Scores(values=values, included=included, game=rules, attack="scores")
+    game = Game.of_scores(question.game, len(values), canary="scores given")
+    scores = Scores(values=values, included=included, game=game, attack="scores")
     checks.both_sides(included, "scores")
-    estimators = granted_estimators(rules, question.estimators or (defaults.for_delta(rules),))
+    estimators = granted_estimators(game, question.estimators or (defaults.for_delta(game),))
     level, bounds = budget.share(question.confidence, len(estimators)), []
     for index, estimator in enumerate(estimators):
-        rules.require(estimator.assumes, type(estimator).__name__)
+        game.require(estimator.assumes, type(estimator).__name__)
         seed = Seed(question.seed).child("estimator", index)
         bounds.append(claim_test.delta_bound(estimator, scores, epsilon=question.epsilon, confidence=level, seed=seed))
     return bounds

@@ -252,14 +252,14 @@ def _runs_of(games: Sequence[GameResult]) -> str:
     names = sorted({attack.scorer for game in games for attack in game.attacks})
     canaries = sum(game.game.canaries * game.game.runs for game in games)
     runs = sum(game.game.runs for game in games)
-    subject = "canaries" if all(game.game.choices == 1 for game in games) else "secrets"
-    return f"{canaries:,} {subject} over {runs} training run(s), scorers {', '.join(names)}"
+    noun = "canaries" if all(game.game.choices == 1 for game in games) else "secrets"
+    return f"{canaries:,} {noun} over {runs} training run(s), scorers {', '.join(names)}"
 
 
 def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate]) -> tuple[GateResult, ...]:
     """Return each policy gate with what was found; over the mechanisms that claim something, else over all."""
-    subject = [result for result in results if result.claims] or list(results)
-    figures = {name: gate.found(subject) for name, gate in gates_by_name.items()}
+    judged_results = [result for result in results if result.claims] or list(results)
+    figures = {name: gate.found(judged_results) for name, gate in gates_by_name.items()}
     return tuple(
         GateResult(gate=name, limit=gate.limit, found=figures[name], met=gate.met(figures[name]))
         for name, gate in gates_by_name.items()

@@ -44,9 +44,9 @@ def inspect_scores(
         DataError: NaN, unequal lengths, or one side only.
     """
     columns = values if isinstance(values, Mapping) else {"scores": values}
-    rules = Game.of_scores(game, len(included), settings.adjacency, DECLARATION)
-    tables = [Scores(values=column, included=included, game=rules, attack=key) for key, column in columns.items()]
-    estimators = granted_estimators(rules, settings.estimators)
+    scored_game = Game.of_scores(game, len(included), settings.adjacency, DECLARATION)
+    tables = [Scores(values=column, included=included, game=scored_game, attack=key) for key, column in columns.items()]
+    estimators = granted_estimators(scored_game, settings.estimators)
     odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
     budget = Budget(
         delta=settings.delta,
@@ -56,11 +56,11 @@ def inspect_scores(
     )
     terms = findings.BoundTerms(
         name="scores",
-        game=rules,
-        planned=rules.runs,
+        game=scored_game,
+        planned=scored_game.runs,
         estimators=(estimators,) * len(tables),
         seed=settings.stream,
-        watch=stopping.never(budget, rules.runs),
+        watch=stopping.never(budget, scored_game.runs),
     )
     stated_claims = StatedClaims(claims=settings.claims)
     outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))

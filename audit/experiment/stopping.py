@@ -139,20 +139,20 @@ def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int
         )
 
 
-def refuse_unfit(game: Play, rules: Game, mechanism: Event | None, delta: float) -> None:
+def refuse_unfit(play: Play, game: Game, mechanism: Event | None, delta: float) -> None:
     """Raise an error before anything is trained where no evidence could be had.
 
     Raises:
         ConfigError: canaries come in copies, whose bounds are converted after the game.
         UnsupportedMechanism: an estimator's family is not that of the mechanism.
     """
-    if rules.copies > 1:
+    if game.copies > 1:
         raise ConfigError(
-            f"games.{game.name}: stopping is 'first_proof', but canaries are planted in {rules.copies} copies, whose bounds "
+            f"games.{play.name}: stopping is 'first_proof', but canaries are planted in {game.copies} copies, whose bounds "
             "are converted only when the game is over; use canaries without copies, or set stopping: never"
         )
-    for estimator in game.estimators:
-        claim_test.probe(estimator, rules, mechanism, delta)
+    for estimator in play.estimators:
+        claim_test.probe(estimator, game, mechanism, delta)
 
 
 def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:
