@@ -36,6 +36,7 @@ BIASED_NOTE = (
     "Take members and nonmembers from the same source at random."
 )
 BIAS_CHECK = "members can be told from nonmembers without the model, so scores show the split's bias"
+LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on
 UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
 
 
@@ -101,7 +102,8 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
         doubt=BIAS_CHECK if guard.has_bias else "",
     )
     result = judge.conclude(training, [outcome])
-    notes = [BIASED_NOTE] * guard.has_bias + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks, *_low_accuracy(models)]
+    notes = [BIASED_NOTE] * guard.has_bias + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks]
+    notes += [*_low_accuracy(models), *_like_sides(models)]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
         names=models.insertion.records.names,
@@ -189,6 +191,23 @@ def _low_accuracy(models: GameModels) -> list[str]:
     return [
         f"The model is right on {accuracy:.1%} of the members, no more than always naming one class ({guess:.1%}): are the "
         "records exactly as the model takes them (scaling, order of classes)?"
+    ]
+
+
+def _like_sides(models: GameModels) -> list[str]:
+    """A remark where both sides are nearly always answered right, as after a split of the training records."""
+    logits = models.observed.signals.get(Logits.key)
+    if logits is None or models.labels is None:
+        return []
+    included = models.insertion.planting.included[0]
+    correct = logits[0].argmax(-1) == models.labels
+    inside, outside = float(correct[included].mean()), float(correct[~included].mean())
+    if min(inside, outside) < LOOKS_TRAINED or inside - outside > 1 - LOOKS_TRAINED:
+        return []
+    return [
+        f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: both sides look trained on. "
+        "If nonmembers were split from the training records after the training, no figure here says anything; give records that "
+        "the model was never trained on. If they are such records, the model generalises."
     ]
 
 

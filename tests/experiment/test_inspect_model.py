@@ -57,6 +57,18 @@ def check(report, code):
 # ---- a plain split
 
 
+def test_a_split_of_the_training_records_after_the_training_is_remarked_on():
+    """Both sides were trained on, so that an AUC of a half would read as safe."""
+    x, y = records()
+    model = Memory(x, y, blur=0.1)
+    later = np.random.default_rng(3).random(len(x)) < 0.5
+    split = inspect(model, *sides(x, y, later), Settings(certificates=0))
+    assert any("both sides look trained on" in note for note in split.notes)
+    assert abs(attack(split).auc - 0.5) < 0.1
+    honest = inspect(Memory(x[later], y[later], blur=0.1), *sides(x, y, later), Settings(certificates=0))
+    assert not any("both sides look trained on" in note for note in honest.notes)
+
+
 def test_a_leaking_model_is_found_and_no_epsilon_is_stated_for_a_split():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)

@@ -1,0 +1,57 @@
+"""Attacks on four data sets that no scorer was developed on: the table of docs/results.md, section 7.
+
+Trains the models of `untuned_problems.py`, keeps what they show in OUT and compares attacks on some of the canaries, every
+model once the target.
+
+    python benchmarks/untuned_data.py --root FOLDER --out OUT [--data german imdb ag_news bank] [--models 17]
+        [--canaries 300] [--references 16] [--seed 0]
+
+FOLDER holds german_credit/, imdb_subset/, ag_news/ and bank_marketing/ as public mirrors give them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from real_data import kept_arrays
+from untuned_problems import PROBLEMS, observed
+
+import audit
+from audit.core.seeds import Seed
+
+ATTACKS = ("loss", "offset", "attack_r", "lira", "rmia", "learned_combination", "auto")
+CHOICE = 5  # seed of which canaries are looked at
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", nargs="*", choices=sorted(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--models", type=int, default=17)
+    parser.add_argument("--canaries", type=int, default=300)
+    parser.add_argument("--references", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    print("| data | attack | figure | mean ± standard error | gap to the best |\n|---|---|---|---|---|")
+    for name in options.data:
+        path = options.out / f"{name}-{options.models}-{options.seed}.npz"
+        seed = Seed(options.seed).child(name)
+        arrays = kept_arrays(path, lambda: observed(PROBLEMS[name], options.root, options.models, seed))  # noqa: B023
+        columns = np.random.default_rng(CHOICE).permutation(len(arrays["labels"]))[: options.canaries]
+        shown = {
+            "included": arrays["included"][:, columns],
+            "logits": arrays["logits"][:, columns],
+            "labels": arrays["labels"][columns],
+        }
+        found = audit.compare_attacks(shown, ATTACKS, battery=False, references=options.references)
+        for row in found.rows:
+            cells = (f"{row.mean:.3f} ± {row.error:.3f}", f"{row.gap:+.3f} ± {row.gap_error:.3f}")
+            print("| " + " | ".join((name, row.attack, row.figure, *cells)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
