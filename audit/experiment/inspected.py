@@ -206,7 +206,7 @@ def _like_sides(models: GameModels) -> list[str]:
         return []
     return [
         f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: both sides look trained on. "
-        "If nonmembers were split from the training records after the training, no figure here says anything; give records that "
+        "If nonmembers were split from the training records after training, no figure here says anything; give records that "
         "the model was never trained on. If they are such records, the model generalises."
     ]
 
