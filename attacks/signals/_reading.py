@@ -106,8 +106,9 @@ def tempered_losses(target: View, reference: View, attack: str, degree: float) -
 
 
 def some_records(models: View, columns: Array) -> View:
-    """The models on some of their records."""
-    parts = {key: np.take(array, columns, axis=-2 if key == "logits" else -1) for key, array in models.signals.items()}
+    """The models on some of their records, with their logits and losses alone, which is what is compared there."""
+    axes = {"logits": -2, "losses": -1}
+    parts = {key: np.take(array, columns, axis=axes[key]) for key, array in models.signals.items() if key in axes}
     labels = None if models.labels is None else np.asarray(models.labels)[columns]
     coins = None if models.included is None else np.asarray(models.included)[:, columns]
     return replace(models, signals=parts, labels=labels, included=coins)

@@ -119,7 +119,7 @@ def check_training(
 
 def _arrays(pair: Any, name: str) -> Arrays:
     if not isinstance(pair, tuple | list) or len(pair) != 2 or len(pair[0]) != len(pair[1]) or not len(pair[0]):
-        raise DataError(f"{name} is no pair (inputs, labels) of the same length, at least 1")
+        raise DataError(f"{name} is not a pair (inputs, labels) of the same length, at least 1")
     return np.asarray(pair[0]), np.asarray(pair[1])
 
 

@@ -108,8 +108,8 @@ def test_a_score_of_ones_own_serves_any_model() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"canaries": (np.zeros((3, 8)), np.zeros(2, int))}, "canaries is no pair"),
-        ({"data": np.zeros((3, 8))}, "data is no pair"),
+        ({"canaries": (np.zeros((3, 8)), np.zeros(2, int))}, "canaries is not a pair"),
+        ({"data": np.zeros((3, 8))}, "data is not a pair"),
         ({"score": lambda model, inputs, labels: [1.0]}, r"scores have shape \(1,\)"),
         ({"runs": 0}, "runs is 0"),
     ],
