@@ -12,7 +12,7 @@ import torch
 
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
-from audit.subjects import _torchscript_archive, _torchscript_source
+from audit.subjects import _estimators, _torchscript_archive, _torchscript_source
 
 
 def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
@@ -46,4 +46,11 @@ def _unreadable(name: str, error: BaseException, way_out: str) -> DataError:
     )
 
 
-LOADERS = {"torchscript": torchscript, "torch_export": torch_export}
+LOADERS: dict[str, Callable[[bytes, str, torch.device], Callable[[torch.Tensor], Any]]] = {
+    "torchscript": torchscript,
+    "torch_export": torch_export,
+    "onnx": _estimators.onnx,
+    "skops": _estimators.skops,
+    "lightgbm": _estimators.lightgbm,
+    "xgboost": _estimators.xgboost,
+}

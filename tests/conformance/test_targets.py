@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,14 @@ from torch import nn
 from audit import plugins
 from audit.cli.targets import guess_kind
 from audit.core.errors import DataError
+from tests.subjects.foreign import FOREIGN
 
-TARGETS = plugins.names("audit.subjects")
+ALL_TARGETS = plugins.names("audit.subjects")
+TARGETS = [
+    kind
+    for kind in ALL_TARGETS
+    if find_spec(getattr(plugins.find("audit.subjects", kind), "library", "numpy")) is not None  # extras that are here
+]
 EXTRA = {"state_dict": {"factory": "torch.nn:Linear", "arguments": {"in_features": 4, "out_features": 3}}}
 
 
@@ -35,6 +42,8 @@ def valid(kind: str, path: Path) -> bytes:
             torch.jit.save(torch.jit.script(net), str(path))
         elif kind == "state_dict":
             torch.save(net.state_dict(), path)
+        elif kind in FOREIGN:
+            FOREIGN[kind](path)
         else:
             with path.open("wb") as file:  # savez would add a suffix to a name that lacks its own
                 np.savez(file, logits=np.eye(4), labels=np.arange(4), member=[True, True, False, False])
