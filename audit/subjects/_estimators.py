@@ -23,13 +23,13 @@ def onnx(content: bytes, name: str, device: torch.device) -> Model:
     from onnxruntime.capi import onnxruntime_pybind11_state as states
 
     names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoSuchFile", "NotImplemented", "RuntimeException")
-    failures: tuple[type[Exception], ...] = tuple(getattr(states, state) for state in names)
+    failures: tuple[type[Exception], ...] = (ValueError, *(getattr(states, state) for state in names))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = torch.get_num_threads()
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except (*failures, ValueError) as error:
+    except failures as error:
         raise _unreadable(name, "onnxruntime", error) from error
     inputs = session.get_inputs()
     if len(inputs) != 1:
