@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from audit.experiment.inspection import draw_coins as draw_coins
     from audit.experiment.inspection import inspect as inspect
     from audit.step_checks.recorder import record as record
+    from audit.step_checks.rounds.run import check_strategy as check_strategy
     from audit.step_checks.run import check_optimizer as check_optimizer
     from audit.step_checks.run import check_step as check_step
     from reports import plot as plot
@@ -80,6 +81,7 @@ _HOMES = {
     "audit.core.results": ("AuditReport",),
     "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),
+    "audit.step_checks.rounds.run": ("check_strategy",),
     "audit.step_checks.run": ("check_optimizer", "check_step"),
     "reports": ("plot", "plots", "save"),
 }

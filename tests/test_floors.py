@@ -160,6 +160,8 @@ def test_one_door_per_library(library: str) -> None:
 def test_no_global_random_state() -> None:
     banned = ("np.random.seed", "np.random.rand", "np.random.normal(", "random.seed(", "torch.manual_seed")
     for name, path in modules():
+        if name == "audit.step_checks.rounds.global_generators":  # finds out whether somebody else's code draws from them
+            continue
         text = path.read_text()
         for call in banned:
             assert call not in text, f"{name} uses {call}; every stream is seed.child(name, index)"

@@ -20,6 +20,7 @@ from audit.cli import (
     accountant,
     attack,
     endpoint,
+    flower,
     index,
     init,
     ledger,
@@ -58,6 +59,7 @@ app.command("model")(model.model)
 app.command("scores")(scores.scores)
 app.command("endpoint")(endpoint.endpoint)
 app.command("step")(step.step)
+app.command("flower")(flower.flower)
 app.command("zoo")(zoo.zoo)
 app.command("mechanism")(mechanism.mechanism)
 app.add_typer(attack.app, name="attack")

@@ -149,6 +149,17 @@ Generator = Annotated[
 StepSeed = Annotated[int, typer.Option(help="Seed of the calls.")]
 StepOutput = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for findings.json and witnesses.")]
 
+# audit flower
+Strategy = Annotated[
+    str, typer.Argument(help="The strategy, or a mod with local noise: package.module:object, or a function that returns it.")
+]
+Mods = Annotated[
+    list[str] | None, typer.Option("--mod", help="Mod of the clients' apps: package.module:mod; may repeat, outermost first.")
+]
+ClaimedNoise = Annotated[float | None, typer.Option("--noise-multiplier", help="Claimed. Default: the strategy's.")]
+ClaimedClip = Annotated[float | None, typer.Option("--clip-norm", help="Claimed. Default: the strategy's.")]
+ClaimedClients = Annotated[int | None, typer.Option("--clients", help="Clients in a round. Default: the strategy's.")]
+
 # audit accountant check
 Accountant = Annotated[
     list[str] | None,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,14 @@ class PropertyStatus(StrEnum):
     FAILED = "failed"  # tested, and the witness shows that it does not
     GAP = "gap"  # could not be tested here; the message says why
     QUESTION = "question"  # a step alone cannot tell; somebody has to answer
+
+
+class Replay(Protocol):
+    """Inputs that show a failure again."""
+
+    def save(self, path: Path) -> None:
+        """Write the inputs as an npz file without pickled objects."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,7 +77,7 @@ class Finding:
     measured: float | None = None
     claimed: float | None = None
     fix: str = ""
-    witness: Witness | None = None
+    witness: Replay | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

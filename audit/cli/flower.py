@@ -1,0 +1,60 @@
+"""`audit flower`: checks of a federated strategy of Flower's, called as a mechanism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from audit.cli import options, own_code
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core.errors import ConfigError
+
+
+def flower(
+    strategy: options.Strategy,
+    mod: options.Mods = None,
+    noise_multiplier: options.ClaimedNoise = None,
+    clip_norm: options.ClaimedClip = None,
+    clients: options.ClaimedClients = None,
+    seed: options.StepSeed = 0,
+    output: options.StepOutput = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check a Flower strategy: clipping, weights, noise. Exit code 1 if the claim is refuted. Executes its module."""
+    from audit.step_checks.rounds.run import check_strategy
+
+    own_code.add_working_folder([strategy, *(mod or [])])
+    report = check_strategy(
+        _instance(strategy),
+        mods=[_object(name) for name in mod or []],
+        noise_multiplier=noise_multiplier,
+        clip_norm=clip_norm,
+        clients=clients,
+        seed=seed,
+    )
+    if output is not None:
+        report.save(output)
+    code = 1 if report.failures else 0
+    if as_json:
+        print_json({"exit_code": code, "strategy": report.name, "findings": report.to_rows(), "seconds": dict(report.seconds)})
+    else:
+        print_plain(*str(report).splitlines())
+    return code
+
+
+def _object(name: str) -> Any:
+    from audit import plugins
+
+    if ":" not in name:
+        raise ConfigError(f"'{name}' names no object; expected package.module:object")
+    return plugins.find("audit.step_checks.rounds", name)
+
+
+def _instance(name: str) -> Any:
+    """Return the strategy that a name stands for; a class or a function without arguments is called."""
+    value = _object(name)
+    if isinstance(value, type) or not (hasattr(value, "aggregate_train") or hasattr(value, "epsilon")):
+        try:
+            return value()
+        except TypeError as error:
+            raise ConfigError(f"{name} cannot be called without arguments: {error}; name a function that returns it") from error
+    return value

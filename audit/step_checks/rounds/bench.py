@@ -1,0 +1,308 @@
+"""The bench that probes of a round share: a strategy, its claim, and rounds with replies made by hand."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.errors import AuditError, ConfigError
+from audit.step_checks.findings import Finding, PropertyStatus
+from audit.step_checks.rounds import wire
+from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.rounds.wire import Tensors
+
+FAINT = 1e-6
+"""Norm of an update that stands for none, over the clip norm: some strategies lose a round to an update of exactly zero."""
+LOUD = 1e3
+SLACK = 2e-3
+"""Relative excess over a sensitivity that single precision and faint updates may cause."""
+SHAPES: Mapping[str, tuple[int, ...]] = {"weight": (40, 30), "bias": (30,), "scale": ()}
+ROUNDS, FEWEST, REPLIES = 240, 40, 4000
+"""Rounds with noise that are played for its law: as many as that many replies allow, within limits."""
+SMALL: Mapping[str, tuple[int, ...]] = {"weight": (12, 5), "bias": (5,), "scale": ()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundClaim:
+    """What the accounting of a strategy counts on.
+
+    Attributes:
+        noise_multiplier: noise of the sum over the clip norm.
+        clip_norm: l2 norm to which a whole update is clipped; of the first round where it adapts.
+        clients: by which the sum is divided.
+    """
+
+    noise_multiplier: float
+    clip_norm: float
+    clients: int
+
+    def __post_init__(self) -> None:
+        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
+        checks.positive(self.clip_norm, "clip_norm")
+        if self.clients < 2:
+            raise ConfigError(f"clients is {self.clients}; expected at least 2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replies:
+    """The replies of a round.
+
+    Attributes:
+        updates: of each client, tensors by name: how far its model is from the one it was sent.
+        start: the model that clients are sent.
+        records: each client's claim to so many records; 1 each where it is empty.
+        metrics: what each client sends along; nothing where it is empty.
+        unmodded: clients whose app lacks the mods.
+        lazy: whether the strategy gets a generator in place of a list.
+    """
+
+    updates: Sequence[Tensors]
+    start: Tensors
+    records: Sequence[float] = ()
+    metrics: Sequence[Mapping[str, float]] = ()
+    unmodded: tuple[int, ...] = ()
+    lazy: bool = False
+
+    def save(self, path: Path) -> None:
+        """Write start, updates, records and metrics as an npz file without pickled objects."""
+        arrays: dict[str, Any] = {f"start/{name}": value for name, value in self.start.items()}
+        for index, update in enumerate(self.updates):
+            arrays |= {f"update{index}/{name}": value for name, value in update.items()}
+        for index, values in enumerate(self.metrics):
+            arrays |= {f"metric{index}/{name}": np.array(value) for name, value in values.items()}
+        np.savez(path, **arrays, records=np.array(self.records, dtype=np.float64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoundRelease:
+    """What a round came to.
+
+    Attributes:
+        moved: released model minus the one that clients were sent; None where nothing was released.
+        metrics: released beside it.
+        refusal: why nothing was released.
+        clip_norm: of the strategy after the round; NaN where it has none.
+    """
+
+    moved: Tensors | None
+    metrics: Mapping[str, Any]
+    refusal: str = ""
+    clip_norm: float = math.nan
+
+
+@dataclass(kw_only=True, eq=False)
+class RoundBench:
+    """A strategy under test.
+
+    Attributes:
+        strategy: an instance; every round has a copy of its own.
+        claim: what the accounting counts on.
+        mods: of the clients' apps, the first outermost.
+        records: module with the record types: `flwr.app`, or a stand-in.
+        seed: of the global generators during loud rounds.
+    """
+
+    strategy: Any
+    claim: RoundClaim
+    mods: tuple[Any, ...]
+    records: Any
+    seed: int = 0
+    rounds: int = field(default=0, init=False)
+
+    @property
+    def unit(self) -> float:
+        """Distance that one client may move the released model: clip norm over clients."""
+        return self.claim.clip_norm / self.claim.clients
+
+    @property
+    def adaptive(self) -> bool:
+        """True if the clip norm follows the updates."""
+        return hasattr(self.strategy, "clipped_count_stddev") and hasattr(self.strategy, "clipping_norm")
+
+    def copied(self) -> Any:
+        """Return a copy of the strategy as it was handed in.
+
+        Raises:
+            ConfigError: it cannot be copied.
+        """
+        try:
+            return copy.deepcopy(self.strategy)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ConfigError(
+                f"the strategy cannot be copied: {error}; hand in one that holds no connection or lock"
+            ) from error
+
+    def play(self, replies: Replies, *, quiet: bool = True, strategy: Any = None, number: int = 1) -> RoundRelease:
+        """Return what one round releases.
+
+        Args:
+            replies: of the clients.
+            quiet: without noise where the strategy has a `noise_multiplier`; with noise that repeats where it draws from a
+                global generator.
+            strategy: goes on from here and keeps its state; None takes a fresh copy.
+            number: of the round.
+        """
+        self.rounds += 1
+        live = self.copied() if strategy is None else strategy
+        with wire.task_identity(self.records), np.errstate(all="ignore"), seeded(self.seed) if quiet else nullcontext():
+            try:
+                messages = self._messages(live, replies, number)
+                if quiet:
+                    _silence(live)
+                answers = [self._reply(message, replies, index) for index, message in enumerate(messages)]
+                lost = [answer for answer in answers if answer.has_error()]
+                if lost:
+                    return RoundRelease(moved=None, metrics={}, refusal=f"a client's mod: {lost[0].error.reason}")
+                arrays, metrics = live.aggregate_train(number, iter(answers) if replies.lazy else answers)
+            except AuditError:
+                raise
+            except Exception as error:  # noqa: BLE001  the strategy may raise anything, and what it raises is the finding
+                return RoundRelease(moved=None, metrics={}, refusal=f"{type(error).__name__}: {error}")
+        if arrays is None:
+            return RoundRelease(moved=None, metrics={}, refusal="the strategy released nothing")
+        model = wire.from_record(arrays)
+        moved = {name: model[name].astype(np.float64) - value.astype(np.float64) for name, value in replies.start.items()}
+        clip_norm = float(wire.setting_of(live, "clipping_norm", math.nan))
+        return RoundRelease(moved=moved, metrics=dict(metrics or {}), clip_norm=clip_norm)
+
+    def _messages(self, live: Any, replies: Replies, number: int) -> list[Any]:
+        """Return the messages with which the strategy asks its clients, as many as there are replies."""
+        fraction = float(wire.setting_of(live, "fraction_train", 1.0)) or 1.0
+        nodes = max(math.ceil(self.claim.clients / fraction), int(wire.setting_of(live, "min_available_nodes", 1)))
+        config, start = self.records.ConfigRecord(), wire.to_record(self.records, replies.start)
+        messages = list(live.configure_train(number, start, config, wire.Nodes(nodes)))
+        if len(messages) < len(replies.updates):
+            raise ConfigError(
+                f"the strategy asks {len(messages)} of {nodes} clients, and its claim is about {self.claim.clients} in a round"
+            )
+        return messages[: len(replies.updates)]
+
+    def _reply(self, message: Any, replies: Replies, index: int) -> Any:
+        """Return a client's reply, through its mods."""
+        update = replies.updates[index]
+        model = {name: (replies.start[name] + value).astype(value.dtype) for name, value in update.items()}
+        weight_key = str(wire.setting_of(self.strategy, "weighted_by_key", "num-examples"))
+        metrics = {weight_key: replies.records[index] if len(replies.records) else 1}
+        metrics |= replies.metrics[index] if len(replies.metrics) else {}
+        content = self.records.RecordDict(
+            {"arrays": wire.to_record(self.records, model), "metrics": self.records.MetricRecord(metrics)}
+        )
+        reply = self.records.Message(content, reply_to=message)
+        return reply if index in replies.unmodded else wire.through_mods(message, reply, self.mods)
+
+    def background(self, kind: str, shapes: Mapping[str, tuple[int, ...]] = SHAPES) -> list[Tensors]:
+        """Return the updates of all clients but one: "faint", all "alike" at the clip norm, or "split" in two directions."""
+        count, clip = self.claim.clients - 1, self.claim.clip_norm
+        sizes = {
+            "faint": [FAINT * clip] * count,
+            "alike": [clip * (1 - SLACK)] * count,
+            "split": [clip * (1 - SLACK) * (-1) ** index for index in range(count)],
+        }[kind]
+        return [spread(shapes, size) for size in sizes]
+
+    def influence(self, base: Sequence[Tensors], update: Tensors, **changes: Any) -> tuple[float, RoundRelease, Replies]:
+        """Return how far one client moves the release, over what is allowed, the round with it and its replies.
+
+        Neighbouring rounds differ in whether the client's update is zeroed out. Infinite where a release is not finite or one
+        of the two rounds is refused.
+        """
+        faint = {name: np.full_like(value, FAINT * self.claim.clip_norm / _root(update)) for name, value in update.items()}
+        start = {name: np.zeros_like(value) for name, value in update.items()}
+        given = Replies(updates=[update, *base], start=start, **changes)
+        left, right = self.play(given), self.play(Replies(updates=[faint, *base], start=start, **changes))
+        if left.moved is None or right.moved is None:
+            return math.inf, left if left.moved is None else right, given
+        return norm({name: left.moved[name] - right.moved[name] for name in update}) / self.unit, left, given
+
+    @cached_property
+    def ordinary(self) -> RoundRelease:
+        """A round of ordinary replies."""
+        updates = [spread(SHAPES, 0.5 * self.claim.clip_norm), *self.background("alike")]
+        return self.play(Replies(updates=updates, start=zeros(SHAPES)))
+
+    @cached_property
+    def repeatable(self) -> bool:
+        """True if equal quiet rounds release equal models."""
+        updates = [spread(SMALL, 0.5 * self.claim.clip_norm), *self.background("alike", SMALL)]
+        first, second = (self.play(Replies(updates=updates, start=zeros(SMALL))) for _ in range(2))
+        if first.moved is None or second.moved is None:
+            return False
+        return norm({name: first.moved[name] - second.moved[name] for name in SMALL}) <= SLACK * self.unit
+
+    @cached_property
+    def loud_rounds(self) -> tuple[RoundRelease, ...]:
+        """Consecutive rounds with noise, those that were released.
+
+        The strategy goes from round to round. Where its clip norm adapts, all updates are far beyond it and it is put back
+        before each round: the noise must fit the norm at which the updates were clipped. Else updates are faint, so that a
+        server with momentum stays where it is.
+        """
+        update = spread(SMALL, (LOUD if self.adaptive else FAINT) * self.claim.clip_norm)
+        replies, live = Replies(updates=[update] * self.claim.clients, start=zeros(SMALL)), self.copied()
+        outcomes = []
+        with seeded(self.seed + 1):
+            for number in range(1, max(FEWEST, min(ROUNDS, REPLIES // self.claim.clients)) + 1):
+                if self.adaptive:
+                    live.clipping_norm = self.claim.clip_norm
+                outcomes.append(self.play(replies, quiet=False, strategy=live, number=number))
+        return tuple(outcome for outcome in outcomes if outcome.moved is not None)
+
+    @cached_property
+    def server_gain(self) -> float:
+        """Largest influence of an update that needs no clipping, over what is allowed; 1 for a mean over all clients."""
+        updates = [spread(SHAPES, sign * self.claim.clip_norm * (1 - SLACK)) for sign in (1, -1)]
+        return max(
+            self.influence(self.background(kind), update)[0] for kind in ("faint", "split", "alike") for update in updates
+        )
+
+    def within(self, influence: float) -> bool:
+        """Return whether an influence is no larger than that of an update which needs no clipping."""
+        return influence <= max(1.0, self.server_gain) * (1 + SLACK)
+
+
+def spread(shapes: Mapping[str, tuple[int, ...]], size: float) -> Tensors:
+    """Return an update of that norm with equal entries, in single precision."""
+    count = sum(math.prod(shape) for shape in shapes.values())
+    return {name: np.full(shape, size / math.sqrt(count), dtype=np.float32) for name, shape in shapes.items()}
+
+
+def zeros(shapes: Mapping[str, tuple[int, ...]]) -> Tensors:
+    """Return a model of zeros."""
+    return spread(shapes, 0.0)
+
+
+def norm(tensors: Tensors) -> float:
+    """Return the l2 norm over all tensors; infinite where an entry is not finite."""
+    if not all(np.isfinite(array).all() for array in tensors.values()):
+        return math.inf
+    return math.sqrt(sum(float(np.square(array, dtype=np.float64).sum()) for array in tensors.values()))
+
+
+def finding(
+    check: str, passed: bool, message: str, *, measured: float | None = None, claimed: float | None = None, **more: Any
+) -> Finding:
+    """Return a finding that passed or failed; fix and witness are kept for a failure."""
+    status = PropertyStatus.PASSED if passed else PropertyStatus.FAILED
+    kept = {} if passed else more
+    return Finding(check=check, status=status, message=message, measured=measured, claimed=claimed, **kept)
+
+
+def _root(update: Tensors) -> float:
+    return math.sqrt(sum(value.size for value in update.values()))
+
+
+def _silence(strategy: Any) -> None:
+    """Set the noise of a strategy to zero, where it has settings for it."""
+    for layer in wire.chain(strategy):
+        for name in ("noise_multiplier", "clipped_count_stddev"):
+            if hasattr(layer, name):
+                setattr(layer, name, 0.0)

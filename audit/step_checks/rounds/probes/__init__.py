@@ -1,0 +1,1 @@
+"""One property of a round each; every file is run."""

@@ -1,0 +1,66 @@
+"""A clip norm that adapts goes up where updates are longer, and its noisy count is paid for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.step_checks.bench import gap
+from audit.step_checks.findings import Finding
+from audit.step_checks.rounds.bench import FEWEST, LOUD, SMALL, Replies, RoundBench, finding, spread, zeros
+
+_SAFETY = 6.0  # standard errors of a deviation that is estimated from the rounds
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """Direction of the clip norm, and what the count of clipped updates costs."""
+
+    def run(self, bench: RoundBench) -> list[Finding]:
+        """Return the findings on an adaptive clip norm; none where it is fixed."""
+        return [_direction(bench), _count(bench)] if bench.adaptive else []
+
+
+def _after(bench: RoundBench, long: int) -> float:
+    """Return the factor on the clip norm in a quiet round with so many updates beyond it; NaN for a lost round."""
+    clip = bench.claim.clip_norm
+    sizes = [LOUD * clip] * long + [1e-3 * clip] * (bench.claim.clients - long)
+    outcome = bench.play(Replies(updates=[spread(SMALL, size) for size in sizes], start=zeros(SMALL)))
+    return math.nan if outcome.moved is None else outcome.clip_norm / clip
+
+
+def _direction(bench: RoundBench) -> Finding:
+    longer, shorter = _after(bench, bench.claim.clients), _after(bench, 0)
+    message = (
+        f"The clip norm goes to {longer:.3g} C in a round where all updates are longer, and to {shorter:.3g} C where all are "
+        "shorter"
+    )
+    fix = "multiply C by exp(-rate (share not clipped - quantile)): the share of updates within C, not beyond it"
+    return finding("adaptive.direction", shorter < 1 < longer, message, measured=longer, claimed=1.0, fix=fix)
+
+
+def _count(bench: RoundBench) -> Finding:
+    """Return whether updates and count together cost what is claimed: mu^2 = 1 / z_updates^2 + (influence / deviation)^2."""
+    check, clients = "adaptive.count", bench.claim.clients
+    half = clients // 2
+    influence = abs(math.log(_after(bench, half + 1)) - math.log(_after(bench, half)))
+    logs = [math.log(outcome.clip_norm / bench.claim.clip_norm) for outcome in bench.loud_rounds]
+    if len(logs) < FEWEST:
+        return gap(check, "rounds with noise are not released, so the noise of the count cannot be measured")
+    deviation = float(np.std(logs, ddof=1)) * (1 + _SAFETY / math.sqrt(2 * len(logs)))
+    if not math.isfinite(influence):
+        return gap(check, "quiet rounds are not released, so a client's influence on the count cannot be measured")
+    of_count = influence / deviation if deviation else math.inf
+    total = math.hypot(1 / bench.strategy.noise_multiplier, of_count) if bench.strategy.noise_multiplier else math.inf
+    budget = 1 / bench.claim.noise_multiplier if bench.claim.noise_multiplier else math.inf
+    message = (
+        f"One client moves the noisy count by at least {of_count:.3g} of its deviation; with the updates' noise that is mu = "
+        f"{total:.4g} a round where {budget:.4g} is claimed"
+    )
+    fix = "a bit of 0 or 1 has sensitivity 1, not 1/2: z_updates = (z^-2 - deviation^-2)^-1/2"
+    return finding(check, total <= budget * (1 + 1e-9), message, measured=total, claimed=budget, fix=fix)
+
+
+PLUGIN = Adaptive

@@ -1,0 +1,111 @@
+"""The noise of a round is normal with deviation z C / n in every parameter, fresh in every round, from a secret source."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.stats import noise_tests
+from audit.step_checks.bench import gap
+from audit.step_checks.findings import Finding, PropertyStatus
+from audit.step_checks.rounds.bench import SMALL, Replies, RoundBench, finding, norm, spread, zeros
+from audit.step_checks.rounds.global_generators import seeded
+
+SIGNIFICANCE = 1e-9
+_NEGLIGIBLE = 1e-3  # deviations of noise, below which there is none to look at
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Deviation by parameter, law, repetition, and the generator that it comes from."""
+
+    def run(self, bench: RoundBench) -> list[Finding]:
+        """Return the findings on the noise; one gap where none is claimed."""
+        if bench.claim.noise_multiplier == 0:
+            return [gap("noise.scale", "no noise is claimed (noise multiplier 0): the strategy has no guarantee of privacy")]
+        samples = _samples(bench)
+        return [_scale(bench, samples), _law(samples), _fresh(bench, samples), _generator(bench)]
+
+
+def _samples(bench: RoundBench) -> dict[str, Array]:
+    """Return the noise of consecutive rounds over its claimed deviation, name to `(rounds, entries)`."""
+    rounds = [outcome.moved for outcome in bench.loud_rounds if outcome.moved is not None]
+    if len(rounds) < 2:
+        return {}
+    multiplier = bench.strategy.noise_multiplier if bench.adaptive else bench.claim.noise_multiplier
+    noise = {name: np.stack([moved[name].ravel() for moved in rounds]) for name in SMALL}
+    scale = math.sqrt(len(rounds) / (len(rounds) - 1)) / (multiplier * bench.unit)
+    return {name: (values - values.mean(0)) * scale for name, values in noise.items()}
+
+
+def _scale(bench: RoundBench, samples: dict[str, Array]) -> Finding:
+    if not samples:
+        return gap("noise.scale", "rounds with noise are not released, so the noise cannot be measured")
+    ratios = {name: float(np.sqrt(np.mean(values**2))) for name, values in samples.items()}
+    tails = {name: noise_tests.variance_tail(values, 1.0) for name, values in samples.items()}
+    name = min(samples, key=lambda name: (tails[name], ratios[name]))
+    passed = tails[name] >= SIGNIFICANCE
+    message = f"Noise of parameter '{name}' has {ratios[name]:.3g} times the deviation z C / n that is claimed"
+    fix = "add N(0, (z C / n)^2) to every released entry once, with the clip norm C at which this round's updates were clipped"
+    if bench.adaptive and not passed:
+        message += " at the clip norm of the round"
+    return finding("noise.scale", passed, message, measured=ratios[name], claimed=1.0, fix=fix)
+
+
+def _law(samples: dict[str, Array]) -> Finding:
+    values = np.concatenate([array.ravel() for array in samples.values()]) if samples else np.zeros(1)
+    if not np.isfinite(values).all() or values.std() < _NEGLIGIBLE:
+        return gap("noise.law", "the noise is missing or not finite, so its law cannot be tested")
+    values = values / values.std()
+    shape, extreme = noise_tests.normal_tail(values), noise_tests.extreme_tail(values)
+    message = f"{values.size} noise numbers: p = {shape:.2g} for a normal law, p = {extreme:.2g} for its largest value"
+    return finding("noise.law", min(shape, extreme) >= SIGNIFICANCE, message, fix="draw normal noise")
+
+
+def _fresh(bench: RoundBench, samples: dict[str, Array]) -> Finding:
+    """Return whether consecutive rounds and parameters have noise of their own."""
+    check, fix = "noise.fresh", "draw noise anew for every parameter and round"
+    first, second = ([outcome.moved for outcome in bench.loud_rounds[:2]] + [None, None])[:2]
+    if first is None or second is None or norm(first) < _NEGLIGIBLE * bench.unit:
+        return gap(check, "there is no noise")
+    if all(np.array_equal(first[name], second[name]) for name in first):
+        return finding(check, False, "Two consecutive rounds have the same noise", fix=fix)
+    joint = np.concatenate(list(samples.values()), axis=1)
+    rounds = joint[: len(joint) // 2 * 2]
+    if noise_tests.correlation_tail(rounds[::2].ravel(), rounds[1::2].ravel()) < SIGNIFICANCE:
+        return finding(check, False, "The noise of consecutive rounds is correlated", fix=fix)
+    return finding(check, True, "The noise of consecutive rounds is fresh")
+
+
+def _generator(bench: RoundBench) -> Finding:
+    """Return whether a seed that user code sets decides the noise."""
+    updates, start = bench.background("alike", SMALL), zeros(SMALL)
+    replies = Replies(updates=[spread(SMALL, 0.5 * bench.claim.clip_norm), *updates], start=start)
+    moves = []
+    for seed in (0, 0, 1):
+        with seeded(seed):
+            moves.append(bench.play(replies, quiet=False).moved)
+    first, second, third = moves
+    check = "noise.generator"
+    if first is None or second is None or third is None:
+        return gap(check, "rounds with noise are not released")
+
+    def equal(left: dict[str, Array], right: dict[str, Array]) -> bool:
+        return all(np.array_equal(left[name], right[name]) for name in SMALL)
+
+    if not equal(first, second) or equal(first, third):
+        return finding(check, True, "No seed of a global generator decides the noise")
+    return Finding(
+        check=check,
+        status=PropertyStatus.QUESTION,
+        message="The noise comes from a global generator: where user code seeds it (numpy.random.seed, as training scripts do) "
+        "rounds have known noise, or the same. Does any code of the server seed it?",
+        measured=1.0,
+        claimed=0.0,
+    )
+
+
+PLUGIN = Noise

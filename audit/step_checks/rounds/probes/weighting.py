@@ -1,0 +1,122 @@
+"""The server's sum: one client counts once, the denominator is a public constant, and nothing else comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from audit.step_checks.findings import Finding
+from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, Replies, RoundBench, finding, norm, spread, zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """The step of the server, weights by records, denominator, metrics, and replies as any iterable."""
+
+    def run(self, bench: RoundBench) -> list[Finding]:
+        """Return the findings on the sum."""
+        return [_server_step(bench), _records(bench), _denominator(bench), _metrics(bench), _iterable(bench)]
+
+
+def _server_step(bench: RoundBench) -> Finding:
+    gain = bench.server_gain
+    message = (
+        f"An update of norm C moves the released model by {gain * bench.unit:.4g} where C/n = {bench.unit:.4g} is what the "
+        "noise is scaled for"
+    )
+    fix = "add the noise to the mean of the clipped updates, before the server's optimiser, median or other step"
+    measures = {"measured": gain * bench.unit, "claimed": bench.unit}
+    return finding("server.influence", gain <= 1 + 2 * SLACK, message, **measures, fix=fix)
+
+
+def _records(bench: RoundBench) -> Finding:
+    """Let one client claim many records, and negative ones."""
+    check, fix = "server.weights", "weight clients alike, or by min(records, cap) / cap over a constant denominator"
+    count, clip = bench.claim.clients, bench.claim.clip_norm
+    worst, worst_claim, worst_replies = -1.0, 0.0, None
+    refusals = []
+    for claim in (LOUD, -(count - 2.0)):
+        records = [claim, *[1.0] * (count - 1)]
+        influence, outcome, replies = bench.influence(
+            bench.background("faint"), spread(SHAPES, clip * (1 - SLACK)), records=_whole(records)
+        )
+        if outcome.moved is None:
+            refusals.append(outcome.refusal)
+        elif influence > worst:
+            worst, worst_claim, worst_replies = influence, claim, replies
+    if worst_replies is None:
+        return finding(check, True, f"Clients that claim other numbers of records are refused: {refusals[0]}")
+    message = (
+        f"A client that claims {worst_claim:g} records where others have 1 moves the released model by "
+        f"{worst * bench.unit:.4g} where C/n = {bench.unit:.4g} is allowed"
+    )
+    measures = {"measured": worst * bench.unit, "claimed": bench.unit}
+    return finding(check, bench.within(worst), message, **measures, fix=fix, witness=worst_replies)
+
+
+def _whole(records: list[float]) -> list[int]:
+    return [round(value) for value in records]
+
+
+def _denominator(bench: RoundBench) -> Finding:
+    """Let most clients fail to reply."""
+    check, count = "server.denominator", bench.claim.clients
+    if count < 4:
+        return finding(check, True, f"{count} clients are too few to leave some out")
+    background = bench.background("faint")[: max(1, count // 5)]
+    influence, outcome, replies = bench.influence(background, spread(SHAPES, bench.claim.clip_norm * (1 - SLACK)))
+    if outcome.moved is None:
+        return finding(check, True, f"A round with {len(background) + 1} replies of {count} is not released: {outcome.refusal}")
+    message = (
+        f"With {len(background) + 1} replies of {count}, one client moves the released model by {influence * bench.unit:.4g} "
+        f"where C/n = {bench.unit:.4g} is what the noise is scaled for"
+    )
+    fix = "divide the sum by the planned number of clients, a public constant, or release nothing"
+    measures = {"measured": influence * bench.unit, "claimed": bench.unit}
+    return finding(check, bench.within(influence), message, **measures, fix=fix, witness=replies)
+
+
+def _metrics(bench: RoundBench) -> Finding:
+    """Return whether metrics come out exactly: the client's own loss, and what mods add."""
+    background, start = bench.background("faint", SMALL), zeros(SMALL)
+    losses = [{"loss": 0.0}] * len(background)
+    left, right = (
+        bench.play(
+            Replies(
+                updates=[spread(SMALL, size * bench.claim.clip_norm), *background],
+                start=start,
+                metrics=[{"loss": loss}, *losses],
+            ),
+            quiet=False,
+        )
+        for size, loss in ((LOUD, 4.5), (1e-6, 0.0))
+    )
+    moved = _differences(left.metrics, right.metrics)
+    check, fix = "server.metrics", "drop metrics that clients send along (train_metrics_aggr_fn), or clip and noise them"
+    if not moved:
+        return finding(check, True, "No metric of a client is released")
+    listed = ", ".join(f"{name} by {change:.4g}" for name, change in moved.items())
+    message = f"One client moves released metrics without noise: {listed}"
+    return finding(check, False, message, measured=max(moved.values()), claimed=0.0, fix=fix)
+
+
+def _differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, float]:
+    changes = {name: abs(float(left[name]) - float(right[name])) for name in left if name in right}
+    return {name: change for name, change in changes.items() if change > 0}
+
+
+def _iterable(bench: RoundBench) -> Finding:
+    """Hand replies over as a generator, which can be read once; Flower's interface promises no more."""
+    updates, start = [spread(SMALL, 0.5 * bench.claim.clip_norm), *bench.background("alike", SMALL)], zeros(SMALL)
+    lazy, listed = (bench.play(Replies(updates=updates, start=start, lazy=lazy)) for lazy in (True, False))
+    comparable = lazy.moved is not None and listed.moved is not None
+    distance = norm({name: lazy.moved[name] - listed.moved[name] for name in SMALL}) if comparable else math.inf  # type: ignore[index]
+    if distance <= SLACK * bench.unit:
+        return finding("server.iterable", True, "Replies may be any iterable")
+    message = f"Replies from a generator lose the round: {lazy.refusal or 'the release differs'}; no privacy is at stake"
+    return finding("server.iterable", False, message, fix="make a list of the replies before they are first read")
+
+
+PLUGIN = Weighting
