@@ -75,6 +75,7 @@ class Dataset:
         source: where they came from, in words (no machine path).
         pool_index: `(len(pool),)` row of each pool record in the source.
         groups: user-given column per pool record, or None.
+        owners: client that each train record belongs to, text, where the source says so.
         unaccounted: what reading took from the records that no accountant covers, in words.
         vocabulary: of texts; None for other records.
         columns: of a table, the features `[first, last)` that each column of the source became.
@@ -89,6 +90,7 @@ class Dataset:
     test: Records
     pool_index: Array
     groups: Array | None = None
+    owners: Array | None = None
     unaccounted: tuple[str, ...] = ()
     vocabulary: Vocabulary | None = None
     columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)

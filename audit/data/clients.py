@@ -50,6 +50,29 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
     return tuple(np.sort(np.asarray(rows, dtype=np.int64)) for rows in rows_by_client)
 
 
+def by_owner(owners: Array | None, records: int, clients: int) -> tuple[Array, ...]:
+    """Return the rows of each client, where the data say whose record each is; clients beyond those hold nothing.
+
+    Args:
+        owners: `(records,)` name of each record's client.
+        records: of the train split.
+        clients: a public constant, at least as large as the number of names.
+
+    Raises:
+        DataError: the data do not say whose the records are, or name more clients.
+    """
+    if owners is None or len(owners) != records:
+        raise DataError(
+            "split 'column' needs data that say whose record each is; name the columns in data.client (kind: table)"
+        )
+    names, codes = np.unique(owners, return_inverse=True)
+    if len(names) > clients:
+        raise DataError(
+            f"the train records belong to {len(names)} clients, and 'clients' is {clients}; raise it to {len(names)}"
+        )
+    return tuple(np.flatnonzero(codes == client) for client in range(clients))
+
+
 def _refuse_small(records: int, clients: int) -> None:
     if records < clients:
         raise DataError(f"{records} training records for {clients} clients; each needs at least one: lower clients")

@@ -67,6 +67,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
         test=_take(test_source, rows["test"], scaling),
         pool_index=rows["pool"],
         groups=None if source.main.groups is None else source.main.groups[rows["pool"]],
+        owners=None if source.main.owners is None else source.main.owners[rows["train"]],
         vocabulary=source.vocabulary,
         unaccounted=tuple(f"inputs {text}" for text in (STANDARDISATION, VOCABULARY) if text in source.origin),
         columns=source.columns,

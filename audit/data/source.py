@@ -43,11 +43,15 @@ VOCABULARY = "categories taken from the files"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
-    """Records as they were read: `inputs` `(n, ...)` in their own type, `labels` `(n,)`, `groups` `(n,)` text or None."""
+    """Records as they were read: `inputs` `(n, ...)` in their own type, `labels` `(n,)`, `groups` `(n,)` text or None.
+
+    `owners` `(n,)` text names the client that each record belongs to, where the source says so.
+    """
 
     inputs: Array
     labels: Array
     groups: Array | None = None
+    owners: Array | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -35,8 +35,9 @@ class RoundPlan:
         clients: a public constant.
         noise: "none", "central", "local" or "distributed".
         dropped: clients whose share of a distributed noise is missing.
+        cohorts: fixed groups of clients that take turns, one a round; each step of the accounting is a turn of all.
         local: what a client does in a round.
-        split: of the records over the clients, "uniform" or "dirichlet".
+        split: of the records over the clients: "uniform", "dirichlet", or "column" of the data.
         concentration: of the Dirichlet law.
         split_seed: of the split.
         example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
@@ -46,6 +47,7 @@ class RoundPlan:
     clients: int
     noise: str = "central"
     dropped: int = 0
+    cohorts: int = 1
     local: LocalTraining = field(default_factory=LocalTraining)
     split: str = "dirichlet"
     concentration: float = 0.3
@@ -85,7 +87,7 @@ class Federations:
             )
         self.job, self.plan = job, plan
         device = find_device(job.device)
-        self.count, self.rounds, self.rate = len(job.seeds), job.steps, job.sample_rate
+        self.count, self.rounds, self.rate = len(job.seeds), job.steps * plan.cohorts, job.sample_rate
         self.private = job.noisy
         self.clip_norm = None if self.private is None else self.private.clip_norm
         self.scale = 1.0 if self.clip_norm is None else self.clip_norm
@@ -104,7 +106,7 @@ class Federations:
         self.served = self.workers.row_of(self.state)
         self.planted = PlantedGradients(job.canaries, self.workers.layout, self.served, self.scale)
         self.uploads = self._sent()
-        self.optimizer = optimizer_of(job).start(job.steps)
+        self.optimizer = optimizer_of(job).start(self.rounds)
         self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(device)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
         self.streams = {name: [_stream(seed.child(name)) for seed in job.seeds] for name in ("noise", "canary noise")}
@@ -146,28 +148,35 @@ class Federations:
         return total
 
     def _coins(self, seed: Seed) -> Array:
-        """Return `(rounds, clients + canaries)`: who takes part."""
+        """Return `(rounds, clients + canaries)`: who takes part, by coins, or by the number modulo the cohorts."""
         coin_draws = seed.child("batches").numpy().random((self.rounds, self.plan.clients + len(self.job.canaries)))
-        return np.asarray(coin_draws < self.rate)
+        return np.asarray(coin_draws < self.rate) & (self._turns() == np.arange(self.rounds)[:, None] % self.plan.cohorts)
+
+    def _turns(self) -> Array:
+        """Return the cohort of each client, then of each canary."""
+        numbers = np.concatenate([np.arange(self.plan.clients), np.arange(len(self.job.canaries))])
+        return np.asarray(numbers % self.plan.cohorts)
 
     def run(self, progress: Progress) -> TrainedModels:
         """Return all federations after all rounds."""
         rounds, count, device = self.rounds, self.count, self.served.device
         initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
         measurements = _Measurements(
-            participants=self.coins.sum(2),
+            participants=self.coins.sum(2).reshape(count, -1, self.plan.cohorts).sum(2),
             noise_squares=torch.zeros(count, dtype=torch.float64, device=device),
             largest=torch.zeros(count, device=device),
             skipped=torch.zeros(count, dtype=torch.int64, device=device),
         )
         products: dict[str, Tensor] = {
-            source: torch.zeros(count, self.planted.count, rounds, device=device)
+            source: torch.zeros(count, self.planted.count, self.job.steps, device=device)
             for source in sorted(ROUNDS & self.job.access.released)
         }
         checkpoints = []
         for number in range(rounds):
             self._round(number, measurements, products)
-            if number + 1 in self.job.checkpoints:
+            if (number + 1) % self.plan.cohorts:
+                continue
+            if (number + 1) // self.plan.cohorts in self.job.checkpoints:
                 checkpoints.append(_export({**self.state, **self.workers.named(self.served)}))
             progress(count)
         return TrainedModels(
@@ -187,12 +196,14 @@ class Federations:
         self._measure(number, noise, measurements)
         model_release = self.released(total, noise)
         noisy_sum = total if self.plan.noise == "central" else model_release
+        step, own = number // self.plan.cohorts, slice(number % self.plan.cohorts, None, self.plan.cohorts)
         for source, release in (("sums", noisy_sum), ("models", model_release)):
             if source in products:
-                products[source][:, :, number] = self.planted.products((release - honest)[:, : self.workers.layout.width])
+                inner_products = self.planted.products((release - honest)[:, : self.workers.layout.width])
+                products[source][:, own, step] = inner_products[:, own]
         if "updates" in products:
-            products["updates"][:, :, number] = self._arriving(canary_mask)
-        self.optimizer.step(self.served, model_release / max(self.rate * self.plan.clients, 1e-300))
+            products["updates"][:, own, step] = self._arriving(canary_mask)[:, own]
+        self.optimizer.step(self.served, model_release / max(self.rate * self.plan.clients / self.plan.cohorts, 1e-300))
 
     def _clients_sum(self, number: int, measurements: _Measurements) -> Tensor:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
@@ -294,7 +305,7 @@ class Federations:
             draw_counts = np.maximum(draws - lonely * len(self.workers.columns), 1)
             multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / draw_counts) / self.scale
         return Executed(
-            steps=self.rounds,
+            steps=self.job.steps,
             batch_sizes=measurements.participants,
             population=np.full(self.count, self.coins.shape[2]),
             noise_multiplier=multiplier,

@@ -19,7 +19,7 @@ from audit.engine.dispatch import gradients_of
 from audit.engine.layer_map import has_random_layers
 from audit.engine.parameter_layout import Layout
 
-SPLITS = ("uniform", "dirichlet")
+SPLITS = ("uniform", "dirichlet", "column")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: S
         return clients.uniform(len(dataset.train), count, generator)
     if kind == "dirichlet":
         return clients.dirichlet(dataset.train.labels, count, concentration, generator)
+    if kind == "column":
+        return clients.by_owner(dataset.owners, len(dataset.train), count)
     raise ConfigError(f"split is '{kind}'; expected one of {', '.join(SPLITS)}")
 
 

@@ -40,6 +40,8 @@ class Federated:
         noise_multiplier: noise standard deviation over the clip norm: of the sum, or of each update where it is local; or
         target_epsilon: which the noise is calibrated to, for those whom it is to protect from: whoever sees the released
             models, the sums if it is distributed, the updates if it is local.
+        cohorts: fixed groups of clients, equal in size up to one, that take turns, one a round. Who takes part is public, so
+            sampling protects nobody, and each client is in rounds / cohorts of the rounds.
         dropout: share of the clients whose part of a distributed noise is missing in every round.
 
     References:
@@ -54,6 +56,7 @@ class Federated:
     noise_multiplier: float | None = None
     target_epsilon: float | None = None
     dropout: float = 0.0
+    cohorts: int = 1
 
     def __post_init__(self) -> None:
         checks.positive(self.clip_norm, "clip_norm")
@@ -66,6 +69,11 @@ class Federated:
             raise ConfigError(
                 f"federated training with noise '{self.noise}' takes {expectation} of noise_multiplier, target_epsilon"
             )
+        if not 1 <= self.cohorts <= self.clients or (self.cohorts > 1 and self.noise == "distributed"):
+            raise ConfigError(
+                f"cohorts is {self.cohorts} of {self.clients} clients with noise '{self.noise}'; expected 1 to the number of "
+                "clients, and 1 where clients share the noise of a sum"
+            )
         if not 0 <= self.dropout < 1 or (self.dropout and self.noise != "distributed"):
             raise ConfigError(f"dropout is {self.dropout:g}; expected 0 to 1, without 1, and 0 unless noise is 'distributed'")
 
@@ -77,7 +85,12 @@ class Federated:
     @property
     def passes(self) -> Mapping[str, Any]:
         """Keys of the trainer that follow from the mechanism."""
-        return {"clients": self.clients, "noise": self.noise, "dropped": self.clients - self.replies}
+        return {
+            "clients": self.clients,
+            "noise": self.noise,
+            "dropped": self.clients - self.replies,
+            "cohorts": self.cohorts,
+        }
 
     @property
     def remark(self) -> str:
@@ -91,7 +104,7 @@ class Federated:
             ConfigError: a target epsilon without an accountant, or that no noise meets; local or distributed noise with clients
                 sampled.
         """
-        rate, rounds = setting.sample_rate, setting.steps
+        rate, rounds = setting.sample_rate, self._participations(setting)
         if self.noise == "none":
             return sgd(sample_rate=rate, steps=rounds, unit="client")
         if self.noise in ("local", "distributed") and rate != 1:
@@ -102,6 +115,19 @@ class Federated:
         return dp_sgd(
             noise_multiplier=self._multiplier(setting), clip_norm=self.clip_norm, sample_rate=rate, steps=rounds, unit="client"
         )
+
+    def _participations(self, setting: MechanismSetting) -> int:
+        """Return the rounds that one client may take part in.
+
+        Raises:
+            ConfigError: cohorts with clients sampled, or that do not all get as many turns.
+        """
+        if self.cohorts > 1 and (setting.sample_rate != 1 or setting.steps % self.cohorts):
+            raise ConfigError(
+                f"{self.cohorts} cohorts with sample_rate {setting.sample_rate:g} and {setting.steps} rounds; use "
+                "sample_rate 1, and rounds that the cohorts divide"
+            )
+        return setting.steps // self.cohorts
 
     def _multiplier(self, setting: MechanismSetting) -> float:
         """Return the noise multiplier that the training has: less than was planned where clients drop out."""
@@ -114,7 +140,7 @@ class Federated:
             target_epsilon=self.target_epsilon,
             delta=setting.delta,
             sample_rate=setting.sample_rate,
-            steps=setting.steps,
+            steps=self._participations(setting),
             clip_norm=self.clip_norm,
             adjacency=setting.adjacency,
         )
@@ -143,7 +169,7 @@ class Federated:
             share = noisy.noise_multiplier / math.sqrt(self.replies)
             return Observer(access=Access.SECURE_SUM, event=event), observer(Access.EACH_UPDATE, share)
         client_update = observer(Access.EACH_UPDATE, noisy.noise_multiplier)
-        return observer(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients)), client_update
+        return observer(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients // self.cohorts)), client_update
 
 
 PLUGIN = Federated

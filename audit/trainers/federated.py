@@ -21,13 +21,14 @@ class FederatedTrainer:
     part in a round, `training.steps` are the rounds.
 
     Attributes:
-        clients: who may take part, a public constant. This key, `noise` and `dropped` come from the mechanism.
+        clients: who may take part, a public constant. This key, `noise`, `dropped` and `cohorts` come from the mechanism.
         noise: "none", "central", "local" or "distributed".
         dropped: clients whose share of a distributed noise is missing.
+        cohorts: fixed groups of clients that take turns.
         local_steps: gradient steps of a client in a round; with 1, all records and local_learning_rate 1 it is FedSGD.
         local_batch: records of such a step, drawn afresh without replacement; None takes all that the client has.
         local_learning_rate: of such a step.
-        split: of the train split over the clients: "dirichlet" over labels, or "uniform".
+        split: of the train split over the clients: "dirichlet" over labels, "uniform", or "column": `data.client`.
         concentration: of the Dirichlet law: small for clients of few classes.
         split_seed: of the split, which is the same in all trainings.
         example_cap: weights clients by their records over this public number, at most 1; None weights all clients alike.
@@ -37,6 +38,7 @@ class FederatedTrainer:
     clients: int
     noise: str = "central"
     dropped: int = 0
+    cohorts: int = 1
     local_steps: int = 5
     local_batch: int | None = None
     local_learning_rate: float = 0.1
@@ -49,7 +51,7 @@ class FederatedTrainer:
     def __post_init__(self) -> None:
         self._plan()
         checks.choice(self.split, "split", SPLITS)
-        for name in ("clients", "slots", "example_cap"):
+        for name in ("clients", "slots", "example_cap", "cohorts"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"federated.{name} is {value}; expected at least 1")
@@ -63,6 +65,7 @@ class FederatedTrainer:
             clients=self.clients,
             noise=self.noise,
             dropped=self.dropped,
+            cohorts=self.cohorts,
             local=LocalTraining(steps=self.local_steps, batch=self.local_batch, learning_rate=self.local_learning_rate),
             split=self.split,
             concentration=self.concentration,

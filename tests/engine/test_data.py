@@ -320,3 +320,54 @@ def test_values_of_the_wrong_type(tmp_path, key, value, expected):
 def test_a_number_of_classes_that_is_none(tmp_path, value):
     with pytest.raises(ConfigError, match=r"data\.classes is .*expected a number of at least 2"):
         load({"kind": "npz", "path": str(tmp_path / "a.npz"), "classes": value}, SEED)
+
+
+CALLS = pd.DataFrame(
+    {
+        "month": ["may", "may", "may", "june", "may", "may"],
+        "day": ["mon", "mon", "tue", "mon", "mon", "mon"],
+        "age": [21, 24, 25, 29, 30, 34],
+        "y": ["no", "yes", "no", "yes", "no", "yes"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("client", "names"),
+    [
+        ("month", {"may", "june"}),
+        (["month", "day"], {"may/mon", "may/tue", "june/mon"}),
+        ({"columns": ["month", "day"], "runs": True}, {"may/mon/0", "may/tue/1", "june/mon/2", "may/mon/3"}),
+        ({"columns": ["day", "age"], "widths": {"age": 5}}, {"mon/20", "tue/25", "mon/25", "mon/30"}),
+    ],
+)
+def test_columns_name_the_client_of_each_train_record(tmp_path, client, names):
+    CALLS.to_csv(tmp_path / "calls.csv", index=False)
+    spec = {"kind": "table", "root": str(tmp_path), "path": "calls.csv", "label": "y", "categorical": ["month", "day"]}
+    data = load({**spec, "client": client, "train": 6, "pool": 0, "test": 0}, SEED)
+    assert set(data.owners) == names
+    oldest = data.owners[np.argmax(data.train.inputs[:, -1])]
+    assert oldest.startswith("may") or oldest == "mon/30", "owners follow their records through the split"
+    assert len(load({**spec, "client": client, "train": 3, "pool": 2, "test": 1}, SEED).owners) == 3
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        ("moth", "no column 'moth' .data.client..*month"),
+        ([], "expected a list of column names"),
+        ({"columns": ["age"], "width": {"age": 5}}, "unknown key 'width'.*widths"),
+        ({"columns": ["age"], "widths": {"age": 0}}, "expected a number above 0"),
+        ({"columns": ["age"], "widths": {"day": 5}}, "expected widths of age"),
+        ({"columns": ["month"], "widths": {"month": 5}}, "holds no numbers"),
+        ({"columns": ["month"], "runs": 1}, "expected true or false"),
+    ],
+)
+def test_a_client_that_no_column_names_is_refused(tmp_path, client, words):
+    CALLS.to_csv(tmp_path / "calls.csv", index=False)
+    with pytest.raises((ConfigError, DataError), match=words):
+        load(
+            {"kind": "table", "root": str(tmp_path), "path": "calls.csv", "label": "y", "categorical": ["month", "day"]}
+            | {"client": client, "train": 6, "pool": 0, "test": 0},
+            SEED,
+        )

@@ -16,7 +16,7 @@ from attacks.canaries.signed_cosine import SignedCosine
 from audit.bounds.estimators.gaussian import Gaussian
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Canaries
+from audit.core.data import Canaries, Dataset
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.game import Game, Inclusion
@@ -56,21 +56,31 @@ def trainer(**changes: Any) -> FederatedTrainer:
     return FederatedTrainer(**{**options, **changes})
 
 
+def owned(data: Dataset) -> Dataset:
+    """The same data, whose train records belong to seven clients, most of them to the first."""
+    return replace(data, owners=np.array([f"client {max(0, row - 33)}" for row in range(len(data.train))]))
+
+
 def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np.ndarray]:
     """One federation without noise or canaries, a client after the other, by plain autograd."""
     seed, data = given.seeds[model], given.dataset
     module = starting(given.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
     held = split(data, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
     sizes = np.array([len(rows) for rows in held])
+    assert plan.split != "column" or sizes.tolist() == [34, 1, 1, 1, 1, 1, 1, 0, 0]
     local = LocalTraining(steps=plan.local_steps, batch=plan.local_batch, learning_rate=plan.local_learning_rate)
-    coins = seed.child("batches").numpy().random((given.steps, plan.clients + len(given.canaries))) < given.sample_rate
+    rounds = given.steps * plan.cohorts
+    coins = seed.child("batches").numpy().random((rounds, plan.clients + len(given.canaries))) < given.sample_rate
     clip_norm = None if given.noisy is None else given.noisy.clip_norm
-    for number in range(given.steps):
+    for number in range(rounds):
         taking_part = np.flatnonzero(coins[number, : plan.clients])
+        taking_part = taking_part[taking_part % plan.cohorts == number % plan.cohorts]
         total = [torch.zeros_like(parameter) for parameter in module.parameters()]
         if len(taking_part):
             chosen, real = batches(sizes[taking_part], local, seed.child("local", number).numpy())
         for place, client in enumerate(taking_part):
+            if sizes[client] == 0:
+                continue
             own = starting(given.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
             own.load_state_dict(module.state_dict())
             optimizer = torch.optim.SGD(own.parameters(), lr=plan.local_learning_rate)
@@ -87,7 +97,7 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
             total = [whole + factor * part for whole, part in zip(total, update, strict=True)]
         with torch.no_grad():
             for parameter, whole in zip(module.parameters(), total, strict=True):
-                parameter.sub_(given.optimizer["learning_rate"] * whole / (given.sample_rate * plan.clients))
+                parameter.sub_(given.optimizer["learning_rate"] * whole * plan.cohorts / (given.sample_rate * plan.clients))
     return {name: value.detach().numpy() for name, value in module.named_parameters()}
 
 
@@ -98,10 +108,12 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
         (0.0, 0.5, {"local_batch": None}),
         (None, 0.6, {"split": "uniform", "noise": "none"}),
         (0.0, 1.0, {"example_cap": 6, "slots": 64}),
+        (0.0, 1.0, {"cohorts": 3}),
+        (0.0, 1.0, {"split": "column", "clients": 9, "example_cap": 4}),
     ],
 )
 def test_clients_in_slots_are_a_plain_loop_over_clients(noise: float | None, rate: float, options: dict[str, Any]) -> None:
-    given, plan = job(noise=noise, rate=rate), trainer(**options)
+    given, plan = job(noise=noise, rate=rate, data=owned(cases.dataset((5,)))), trainer(**options)
     done = plan.fit(given, cases.silent).models
     for model in range(2):
         for name, value in loop(given, plan, model).items():
@@ -261,6 +273,27 @@ def test_sampled_canaries_are_seen_in_the_rounds_that_they_take_part_in() -> Non
         for source in ("updates", "sums", "models"):
             np.testing.assert_allclose(done.extra[f"{source}/products"][model], expected, atol=1e-5)
         np.testing.assert_array_equal(done.executed.batch_sizes[model], coins.sum(1))
+
+
+def test_canaries_of_a_cohort_are_seen_in_its_rounds() -> None:
+    """Two cohorts: every canary is in each step of the accounting once, and the noise is that of its round."""
+    given = job(noise=0.0, rounds=4, canaries=30)
+    done = trainer(cohorts=2).fit(given, cases.silent).models
+    for source in ("updates", "sums", "models"):
+        np.testing.assert_allclose(done.extra[f"{source}/products"], np.repeat(given.included[:, :, None], 4, 2), atol=1e-5)
+    assert done.executed.steps == 4
+    np.testing.assert_array_equal(done.executed.batch_sizes, CLIENTS + 30)
+    noisy = job(noise=2.0, rounds=4, canaries=40)
+    seen = trainer(cohorts=2).fit(noisy, cases.silent).models.extra["models/products"] - noisy.included[:, :, None]
+    assert 1e-4 < stats.chi2.sf(float((seen**2).sum()) / 4, seen.size) < 1 - 1e-4
+
+
+def test_owners_that_do_not_fit_are_refused() -> None:
+    data = cases.dataset((5,))
+    with pytest.raises(DataError, match=r"name the columns in data\.client"):
+        split(data, 9, "column", 1.0, Seed(0))
+    with pytest.raises(DataError, match="belong to 7 clients, and 'clients' is 6; raise it to 7"):
+        split(owned(data), 6, "column", 1.0, Seed(0))
 
 
 def test_splits_hold_every_record_once() -> None:

@@ -77,6 +77,16 @@ def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_pa
     assert len(kept) == 1 and len(list(kept[0].iterdir())) == 1, "one training serves all parties"
 
 
+def test_fixed_cohorts_take_turns(tmp_path: Path) -> None:
+    """A client of one of four cohorts is in a quarter of the rounds, and pays for these without sampling."""
+    overrides = ("training.sample_rate=1", "mechanisms.fed.cohorts=4", "training.steps=20")
+    results = audited(tmp_path, *overrides)
+    quarter = audited(tmp_path / "quarter", "training.sample_rate=1", "training.steps=5")
+    assert claimed(results["released models"]) == pytest.approx(claimed(quarter["released models"]))
+    assert proven(results["released models"]) < (claimed(results["released models"]) or 0)
+    assert proven(results["secure sum"]) > 3 and failed(results) == set()
+
+
 def test_noise_at_the_clients_protects_from_the_server(tmp_path: Path) -> None:
     results = audited(tmp_path, *LOCAL)
     each, summed = results["each update"], results["secure sum"]
@@ -116,6 +126,9 @@ def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
         (["games.clients.estimators=[fdp_rank]", "games.clients.scorers=[sum_product]"], "add one_run"),
         (["games.clients.access=released_models"], "does not release; each_update does"),
         (["mechanisms.fed.dropout=0.5"], "0 unless noise is 'distributed'"),
+        (["mechanisms.fed.cohorts=4"], "use sample_rate 1, and rounds that the cohorts divide"),
+        (["mechanisms.fed.cohorts=0"], "expected 1 to the number of clients"),
+        ([*DISTRIBUTED, "mechanisms.fed.cohorts=2"], "1 where clients share the noise"),
     ],
 )
 def test_what_cannot_be_played_is_refused(overrides: list[str], words: str) -> None:

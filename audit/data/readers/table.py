@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data import typed
 from audit.data.frames import read_table
+from audit.data.owners import OwnerRule
 from audit.data.source import (
     STANDARDISATION,
     VOCABULARY,
@@ -40,6 +41,8 @@ class Table:
         columns: names of the columns of files without a header line; None where the first line has them.
         drop: columns that the model does not get.
         group: column that slices results; it stays a feature unless it is also in `drop`.
+        client: columns that name the client of a federated training whose record a row is (`split: column`): a name, a list, or
+            `{columns: [...], widths: {age: 5}, runs: true}` (`audit.data.owners.OwnerRule`). They stay features too.
         ranges: `{column: [low, high]}` public limits of numeric columns, scaled to [-1, 1]. A numeric column without
             them is standardised with the mean and standard deviation of the train split: a figure computed from
             private records, which no accountant covers.
@@ -58,6 +61,7 @@ class Table:
     columns: Sequence[str] | None = None
     drop: Sequence[str] = ()
     group: str | None = None
+    client: Any = None
     ranges: Mapping[str, Sequence[float]] = field(default_factory=dict)
     classes: Sequence[Any] | None = None
     label_suffix: str = ""
@@ -76,6 +80,7 @@ class Table:
         typed.lines(skip_rows=self.skip_rows)
         if self.test_skip_rows is not None:
             typed.lines(test_skip_rows=self.test_skip_rows)
+        OwnerRule.of(self.client)
         typed.mapping(ranges=self.ranges)
         typed.label_list(self.classes)
 
@@ -101,6 +106,10 @@ class Table:
             )
             for place, frame in frames
         ]
+        owner_rule = OwnerRule.of(self.client)
+        if owner_rule is not None:
+            place, frame = frames[0]
+            parts[0] = replace(parts[0], owners=owner_rule.read(frame, place))
         scaling = self._scaling(columns, values)
         descriptions = ["numeric columns " + STANDARDISATION] * bool(scaling.standardised_columns) + [VOCABULARY] * bool(values)
         return Source(
@@ -121,6 +130,7 @@ class Table:
             "label": [self.label],
             "categorical": self.categorical,
             "drop": self.drop,
+            "client": [] if self.client is None else list(OwnerRule.of(self.client).columns),
             "group": [] if self.group is None else [self.group],
             "ranges": list(self.ranges),
         }
