@@ -123,3 +123,17 @@ class _SharesAsWhole(Federations):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesAsWhole(Broken):
     federations = _SharesAsWhole
+
+
+class _ClientNoiseAsCentral(Federations):
+    """Each client adds the noise that is meant for the mean to its own update; claimed is what the server would add."""
+
+    def noise_of(self, number: int) -> Tensor:
+        replies = self.coins[:, number, : self.plan.clients].sum(1)
+        share = torch.from_numpy(replies**0.5 / (self.rate * self.plan.clients)).to(self.served)
+        return super().noise_of(number) * share.unsqueeze(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientNoiseAsCentral(Broken):
+    federations = _ClientNoiseAsCentral

@@ -160,6 +160,7 @@ def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: P
         ("SameNoise", MODELS),
         ("DividedTwice", MODELS),
         ("SharesAsWhole", (*LOCAL, *UPDATES)),
+        ("ClientNoiseAsCentral", MODELS),
         ("NoNoise", (*LOCAL, *SUMS)),
         ("NoNoise", (*DISTRIBUTED, *SUMS)),
     ],
