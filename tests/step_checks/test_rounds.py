@@ -110,6 +110,12 @@ def test_nothing_of_the_strategy_or_of_the_global_generators_is_left_changed() -
     assert {name: vars(strategy)[name] for name in before} == before
 
 
+def test_a_strategy_may_hold_a_library() -> None:
+    strategy = stand_in.Correct()
+    strategy.library = np
+    assert names(checked(strategy)) == set()
+
+
 class Waits(stand_in.Correct):
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> list[Any]:
         while len(grid.get_node_ids()) < 1000:

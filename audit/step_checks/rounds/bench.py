@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -135,7 +136,8 @@ class RoundBench:
             ConfigError: it cannot be copied.
         """
         try:
-            return copy.deepcopy(self.strategy)
+            modules = {id(module): module for module in sys.modules.values()}  # shared: accountants hold libraries, say
+            return copy.deepcopy(self.strategy, modules)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 f"the strategy cannot be copied: {error}; hand in one that holds no connection or lock"
