@@ -150,7 +150,8 @@ class Federations:
     def _coins(self, seed: Seed) -> Array:
         """Return `(rounds, clients + canaries)`: who takes part, by coins, or by the number modulo the cohorts."""
         coin_draws = seed.child("batches").numpy().random((self.rounds, self.plan.clients + len(self.job.canaries)))
-        return np.asarray(coin_draws < self.rate) & (self._turns() == np.arange(self.rounds)[:, None] % self.plan.cohorts)
+        turns = self._turns() == np.arange(self.rounds)[:, None] % self.plan.cohorts
+        return np.asarray((coin_draws < self.rate) & turns)
 
     def _turns(self) -> Array:
         """Return the cohort of each client, then of each canary."""

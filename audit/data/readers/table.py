@@ -126,11 +126,12 @@ class Table:
         frame = read_table(
             content, place, columns=None if self.columns is None else list(self.columns), separator=self.separator, skip=skip
         )
+        owner_rule = OwnerRule.of(self.client)
         by_option = {
             "label": [self.label],
             "categorical": self.categorical,
             "drop": self.drop,
-            "client": [] if self.client is None else list(OwnerRule.of(self.client).columns),
+            "client": [] if owner_rule is None else owner_rule.columns,
             "group": [] if self.group is None else [self.group],
             "ranges": list(self.ranges),
         }
