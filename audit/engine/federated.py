@@ -105,7 +105,7 @@ class Federations:
         self.weights = self.weight_of(torch.from_numpy(self.sizes).to(device, torch.float32))
         self.served = self.workers.row_of(self.state)
         self.planted = PlantedGradients(job.canaries, self.workers.layout, self.served, self.scale)
-        self.uploads = self._sent()
+        self.uploads = self._canary_uploads()
         self.optimizer = optimizer_of(job).start(self.rounds)
         self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(device)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
@@ -120,7 +120,7 @@ class Federations:
         """Return whole updates `(k, width)` as they enter the sum, and which were finite."""
         return clipped_updates(updates, self.clip_norm, weights)
 
-    def _sent(self) -> Tensor | None:
+    def _canary_uploads(self) -> Tensor | None:
         """Return what each canary client adds to the sum `(m, width)`; None for canaries of one coordinate each.
 
         Canary clients do their worst: an update far beyond the clip norm and many records. They pass through the same clipping

@@ -161,9 +161,9 @@ class RoundBench:
                 if quiet:
                     _silence(live)
                 answers = [self._reply(message, replies, index) for index, message in enumerate(messages)]
-                lost = [answer for answer in answers if answer.has_error()]
-                if lost:
-                    return RoundRelease(moved=None, metrics={}, refusal=f"a client's mod: {lost[0].error.reason}")
+                errors = [answer for answer in answers if answer.has_error()]
+                if errors:
+                    return RoundRelease(moved=None, metrics={}, refusal=f"a client's mod: {errors[0].error.reason}")
                 arrays, metrics = live.aggregate_train(number, iter(answers) if replies.lazy else answers)
             except AuditError:
                 raise
@@ -219,11 +219,11 @@ class RoundBench:
         """
         faint = {name: np.full_like(value, FAINT * self.claim.clip_norm / _root(update)) for name, value in update.items()}
         start = {name: np.zeros_like(value) for name, value in update.items()}
-        given = Replies(updates=[update, *base], start=start, **changes)
-        left, right = self.play(given), self.play(Replies(updates=[faint, *base], start=start, **changes))
+        replies = Replies(updates=[update, *base], start=start, **changes)
+        left, right = self.play(replies), self.play(Replies(updates=[faint, *base], start=start, **changes))
         if left.moved is None or right.moved is None:
-            return math.inf, left if left.moved is None else right, given
-        return norm({name: left.moved[name] - right.moved[name] for name in update}) / self.unit, left, given
+            return math.inf, left if left.moved is None else right, replies
+        return norm({name: left.moved[name] - right.moved[name] for name in update}) / self.unit, left, replies
 
     @cached_property
     def ordinary(self) -> RoundRelease:
@@ -290,12 +290,12 @@ def norm(tensors: Tensors) -> float:
 
 
 def finding(
-    check: str, passed: bool, message: str, *, measured: float | None = None, claimed: float | None = None, **more: Any
+    check: str, passed: bool, message: str, *, measured: float | None = None, claimed: float | None = None, **details: Any
 ) -> Finding:
     """Return a finding that passed or failed; fix and witness are kept for a failure."""
     status = PropertyStatus.PASSED if passed else PropertyStatus.FAILED
-    kept = {} if passed else more
-    return Finding(check=check, status=status, message=message, measured=measured, claimed=claimed, **kept)
+    failure = {} if passed else details
+    return Finding(check=check, status=status, message=message, measured=measured, claimed=claimed, **failure)
 
 
 def _root(update: Tensors) -> float:
