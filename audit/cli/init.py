@@ -15,7 +15,8 @@ from audit.core.errors import ConfigError, DataError, OutputError
 
 EXAMPLE = "quickstart"
 _SEPARATORS = (",", ";", "\t")
-_SMALLEST = 40  # records of a file; fewer leave no canaries beside a training set
+_FEWEST_CANARIES = 20  # of a game; fewer prove next to nothing, and coins may leave one side empty
+_SMALLEST = 160  # records of a file; fewer leave no canaries beside a training set
 
 
 def init(
@@ -191,17 +192,23 @@ def _mechanisms(target_epsilon: float) -> list[str]:
 
 
 def _games(pool: int, parameters: int | None) -> list[str]:
-    inside = 200 if parameters is None else max(1, min(1000, parameters // 4))
-    return [
+    """Both games; a model with few parameters has no room for canaries of one parameter each."""
+    inside = 200 if parameters is None else min(1000, parameters // 4)
+    outside = [
         "games:",
         "  - name: black-box  # the adversary sees predictions of the final model",
         "    access: final_model",
         "    canaries: mislabelled  # records of the pool with a wrong label; coins decide which are trained on",
-        f"    count: {max(1, min(500, pool // 2))}",
+        f"    count: {max(_FEWEST_CANARIES, min(500, pool // 2))}",
         "    runs: 4",
         "    references: 16",
         "    scorers: [loss, lira]",
         "    estimators: [one_run]",
+    ]
+    if inside < _FEWEST_CANARIES:
+        return [*outside, ""]
+    return [
+        *outside,
         "  - name: white-box  # the adversary sees every noisy step; more canaries can prove more",
         "    access: all_steps",
         "    canaries: dirac_gradient",

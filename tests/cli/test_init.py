@@ -29,7 +29,7 @@ def table(folder: Path, separator: str = ",") -> Path:
 
 def images(folder: Path) -> Path:
     draw = np.random.default_rng(0)
-    np.savez(folder / "images.npz", x=draw.integers(0, 256, (120, 8, 8), dtype=np.uint8), y=draw.integers(0, 3, 120))
+    np.savez(folder / "images.npz", x=draw.integers(0, 256, (200, 8, 8), dtype=np.uint8), y=draw.integers(0, 3, 200))
     return folder / "images.npz"
 
 
@@ -48,6 +48,7 @@ def test_a_config_for_a_table_runs(separator: str, options: list[str], kind: str
     config = parse((tmp_path / "mine.yaml").read_text()).config
     assert config.data["categorical"] == ["job"] and config.data["train"] == 100 and config.model == {"kind": kind}
     assert config.mechanisms[1].target_epsilon == 3
+    assert [game.name for game in config.games] == ["black-box", "white-box"][: 1 + (kind == "mlp")]
     assert "#   age: [low, high]" in (tmp_path / "mine.yaml").read_text()
     assert run(tmp_path) in (0, 3)
     assert (tmp_path / "out" / "report.json").exists()
@@ -74,7 +75,7 @@ def test_code_of_the_user_is_named_and_not_called(tmp_path: Path) -> None:
         (["--data", "people.csv", "--label", "income", "--target-epsilon", "-1"], "target_epsilon"),
         (["--data", "nowhere.csv", "--label", "income"], "no file nowhere.csv"),
         (["--label", "income"], "name it with --data FILE"),
-        (["--data", "few.npz"], "holds 10 records; expected at least 40"),
+        (["--data", "few.npz"], "holds 10 records; expected at least 160"),
     ],
 )
 def test_what_would_be_refused_is_not_written(
