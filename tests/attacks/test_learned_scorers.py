@@ -9,9 +9,10 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
+from attacks.signals import _reading as reading
 from audit import plugins
 from audit.core.data import Array
 from audit.core.seeds import Seed
@@ -63,13 +64,21 @@ def products(row: Row) -> Row:
     return row + [row[i] * row[j] for i, j in combinations_with_replacement(range(len(row)), 2)]
 
 
-def learned(features: Callable[[int, int], Row], ridge: float) -> Array:
-    """Log odds of the target's records by a fit on all (reference, record) pairs; `features(model, record)`."""
+def learned(features: Callable[[int, int], Row], ridge: float, tail: bool = False) -> Array:
+    """Log odds of the target's records by a fit on all (reference, record) pairs; `features(model, record)`.
+
+    With `tail` a second fit counts pairs by how far the first puts them above four fifths of the nonmembers.
+    """
     rows = np.array([features(k + 1, i) for k in range(K) for i in range(M)])
     wanted = np.array([features(0, i) for i in range(M)])
     level, spread = rows.mean(axis=0), rows.std(axis=0)
     model = LogisticRegression(C=1 / (ridge * len(rows)), tol=1e-10, max_iter=10_000)
     model.fit((rows - level) / spread, INCLUDED.ravel())
+    if tail:
+        odds = model.decision_function((rows - level) / spread)
+        bar, width = np.quantile(odds[~INCLUDED.ravel()], 0.8), 0.25 * odds.std()
+        weights = 0.01 + 1 / (1 + np.exp((bar - odds) / width))
+        model.fit((rows - level) / spread, INCLUDED.ravel(), sample_weight=weights / weights.mean())
     return np.asarray(model.decision_function((wanted - level) / spread))
 
 
@@ -96,17 +105,30 @@ def test_shadow_classifier_learns_what_predictions_for_members_look_like() -> No
 
 def test_learned_combination_weighs_what_references_say_of_a_record() -> None:
     std = {member: fixed_std(CONFIDENCE, member) for member in (True, False)}
+    target, reference = View.of(labels=LABELS, logits=LOGITS[0]), View.of(included=INCLUDED, logits=LOGITS[1:])
+    degree = reading.fitted_temperature(target, reference, "learned_combination", online=True)
+
+    def probability(model: int, i: int) -> float:
+        cooled = [math.exp(float(v) / degree) for v in LOGITS[model, i]]
+        return cooled[LABELS[i]] / sum(cooled)
+
+    def log_density(value: float, values: Row, member: bool) -> float:
+        n = len(values)
+        dof = 8 + n - 1
+        variance = (8 * std[member] ** 2 + squares(values)) / dof
+        return float(stats.t(df=dof, loc=mean(values), scale=math.sqrt(variance * (1 + 1 / n))).logpdf(value))
 
     def spread(values: Row, member: bool) -> float:
         return math.sqrt(squares(values) / (len(values) - 1)) if len(values) > 1 else std[member]
 
     def features(model: int, i: int) -> Row:
         inside, outside = (side(CONFIDENCE, i, member, model) for member in (True, False))
-        chance = {k: math.exp(of(k, i)[1]) for k in range(K + 1)}
+        chance = {k: probability(k, i) for k in range(K + 1)}
         averages = [
             mean([chance[k + 1] for k in range(K) if INCLUDED[k, i] == member and k + 1 != model]) for member in (True, False)
         ]
-        return products(
+        likelihood = log_density(CONFIDENCE[model][i], inside, True) - log_density(CONFIDENCE[model][i], outside, False)
+        combinations = products(
             [
                 CONFIDENCE[model][i] / std[False],
                 mean(outside) / std[False],
@@ -116,8 +138,9 @@ def test_learned_combination_weighs_what_references_say_of_a_record() -> None:
                 math.log(spread(inside, True) / std[False]),
             ]
         )
+        return [*combinations, likelihood]
 
-    close(score("learned_combination", logits=LOGITS), learned(features, ridge=10 / (K * M)))
+    close(score("learned_combination", logits=LOGITS), learned(features, ridge=10 / (K * M), tail=True))
 
 
 def signal_features(tables: list[list[Row]], squared: bool) -> Callable[[int, int], Row]:
