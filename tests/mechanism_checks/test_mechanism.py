@@ -55,7 +55,7 @@ def test_a_wrong_twin_is_refuted(entry: KnownMechanism) -> None:
 @pytest.mark.parametrize("name", NARROW)
 def test_a_narrow_violation_takes_more_outputs(name: str) -> None:
     entry = next(entry for entry in wrong_twins() if entry.name == name)
-    assert check(entry, 3000).verdict.outcome is Outcome.OUT_OF_REACH
+    assert check(entry, 3000).verdict.outcome is Outcome.CONSISTENT  # the fit could have shown it, by luck
     report = check(entry, 400_000)
     assert report.verdict.outcome is Outcome.VIOLATED and report.fit.epsilon > 10, str(report)
 
