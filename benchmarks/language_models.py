@@ -102,6 +102,9 @@ def main() -> None:
     parser.add_argument("--coins", nargs="+", default=COINS, help="kinds of canaries that are in or out by coins")
     parser.add_argument("--docs", type=Path, default=Path("docs/language-models.md"))
     options = parser.parse_args()
+    page = options.docs.read_text(encoding="utf-8")
+    if START not in page or END not in page:
+        parser.error(f"{options.docs} lacks the lines '{START}' and '{END}' that the table stands between")
     start = time.process_time()
     coins = [game(name.replace("_", "-"), name, options.count, "one_run") for name in options.coins]
     secrets = [game("redrawn-secret", SECRET, options.count, "one_run_secrets")]
@@ -109,7 +112,6 @@ def main() -> None:
     table = HEADER + "\n".join(lines)
     print(table)
     print(f"{time.process_time() - start:.0f} s of processor time")
-    page = options.docs.read_text(encoding="utf-8")
     before, after = page.split(START)[0], page.split(END)[1]
     options.docs.write_text(f"{before}{START}\n\n{table}\n\n{END}{after}", encoding="utf-8")
 
