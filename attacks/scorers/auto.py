@@ -12,6 +12,7 @@ from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit import plugins
 from audit.core.data import Array
+from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -56,7 +57,13 @@ class Auto:
         return name, reason
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Scores of the chosen attack, `(m,)` float64."""
+        """Scores of the chosen attack, `(m,)` float64.
+
+        Raises:
+            ObservationError: the target shows neither outputs nor losses, or none of what the chosen attack reads.
+        """
+        if all(target.get(signal.key) is None for signal in (Logits(), Losses())):
+            raise ObservationError("attack 'auto' reads outputs or losses, and the target shows neither")
         _, attack, _ = self._choice(reference, target.labels)
         return attack.score(target, reference, seed)
 
