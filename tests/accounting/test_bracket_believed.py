@@ -15,7 +15,7 @@ from audit.accounting.accountants import _independent
 from audit.accounting.accountants.reference import Reference
 from audit.core.adjacency import Adjacency
 from audit.core.events import Composed, Event, Gaussian, Laplace, RandomizedResponse, Repeated, dp_sgd
-from audit.stats.curves import discretise, pld
+from audit.stats.curves import composition, discretise, pld
 from audit.stats.curves.loss_pairs import LossPair, subsampled_gaussian
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
@@ -136,7 +136,8 @@ def test_lost_mass_is_an_error_and_not_a_bracket() -> None:
             build(halved, 0.01)
 
 
-def test_ends_that_cross_are_an_error() -> None:
+def test_ends_that_cross_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(composition, "epsilon_at", lambda parts, delta, side: 2.0 - side)
     pair = partial(lambda way, tail: subsampled_gaussian(1.0, 0.1, way, log_tail=tail))
     with pytest.raises(ArithmeticError, match="crossed"):
-        pld._bracket([(pair, 1)], ("remove",), 1e-3, lambda parts, side: -float(side) + 2, -10.0)
+        pld.epsilon_bracket([(pair, 1)], 1e-5, directions=("remove",))

@@ -217,7 +217,7 @@ REFUSED = {
     "no members": (("--target", "net.pt2"), "give --target, --members and --nonmembers"),
     "no factory": (("--target", "net.safetensors", *SIDES), "--factory"),
     "suffix": (("--target", "net.bin", *SIDES), "add --kind"),
-    "kind": (("--target", "net.pt2", "--kind", "onnx", *SIDES), "--kind has no 'onnx'"),
+    "kind": (("--target", "net.pt2", "--kind", "tensorflow", *SIDES), "--kind has no 'tensorflow'"),
     "arguments": (("--target", "n.safetensors", "--factory", "a:b", "--arguments", "[1]", *SIDES), "expected a JSON object"),
     "delta": (("--target", "net.pt2", "--delta", "0", *SIDES), "delta is 0.0"),
     "confidence": (("--target", "net.pt2", "--confidence", "1", *SIDES), "confidence is 1.0"),
