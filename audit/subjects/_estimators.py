@@ -90,7 +90,7 @@ def lightgbm(content: bytes, name: str, device: torch.device) -> Model:
     text = content.decode("utf-8", errors="replace")
     last = text.rstrip().rpartition("\n")[2]
     if not text.startswith("tree\n") or "\nend of trees\n" not in text or not last.startswith("pandas_categorical:"):
-        raise DataError(f"{name} is no whole model of LightGBM; expected what booster.save_model writes")
+        raise DataError(f"{name} is not a complete model of LightGBM; expected what booster.save_model writes")
     try:
         booster = library.Booster(model_str=text, params={"verbosity": -1})
     except library.basic.LightGBMError as error:
