@@ -48,6 +48,7 @@ def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: floa
             return bound.epsilon > epsilon
         group_privacy.demand_nested(estimator, "judge canaries in copies")
         epsilon, delta = group_privacy.of_group(family, epsilon, delta, scores.game.copies)
+        # at delta 1 the group is allowed everything
         if not delta < 1:
             return False
     if isinstance(estimator, Refuter):
@@ -119,6 +120,7 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
         raise UnsupportedMechanism("delta is not converted for canaries in copies; bound epsilon instead")
     family = family_of(estimator, scores.game, scores.mechanism, LEAST_DELTA)
     if family is not None:
+        # only the family's parameter is read, which is the same at every delta
         bound = estimator.lower_bound(scores, delta=LEAST_DELTA, confidence=confidence, seed=seed)
         return _delta_inside(family, bound.parameter, scores.mechanism, epsilon)
 
@@ -146,4 +148,5 @@ def _delta_inside(family: str, parameter: float | None, mechanism: Event | None,
     lowest = math.log(LEAST_DELTA)
     if not above(lowest):
         return 0.0
+    # a delta of 1 has no epsilon: end just below
     return math.exp(roots.last_rejected(above, start=lowest, stride=4.0, largest=-1e-12, resolution=1e-4))

@@ -47,6 +47,7 @@ def fresh_coins(scores: Scores, seed: Seed) -> Array:
         _, _, prior = scores.secrets
         return Secrets(kind=scores.game.secret, prior=prior).draw(seed.numpy().random(len(prior)))
     coins = seed.numpy().random(len(scores.values)) < scores.game.inclusion_probability
+    # coins that leave one side empty could be put to no test; a permutation keeps both
     if scores.game.inclusion is not Inclusion.COINS or coins.all() or not coins.any():
         return np.asarray(seed.numpy().permutation(scores.included))
     return np.asarray(coins)

@@ -73,7 +73,7 @@ def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> t
 
 
 def claim(claim: Claim, copies: int) -> Claim:
-    """Return what a claim for one record allows a group of `copies`."""
+    """Return what a claim for one record allows a group of `copies`, as a bare (epsilon, delta): its family is dropped."""
     epsilon, delta = of_group(None, claim.epsilon, claim.delta, copies)
     return replace(claim, epsilon=epsilon, delta=delta, unit=f"group of {copies}", family=None)
 
@@ -99,6 +99,7 @@ def _nest(
 ) -> tuple[float, float]:
     """The epsilon of one record where the bound at each pair's delta meets the pair, and the same of the ceiling."""
 
+    # both searches start on the same pairs, and each bound may be simulated
     @functools.lru_cache(maxsize=64)
     def at(delta: float) -> LowerBound:
         return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed)

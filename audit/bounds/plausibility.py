@@ -94,6 +94,7 @@ def _neighbours(values: Array, included: Array) -> str:
     strongest = 0.0
     for side in (False, True):
         side_values = values[included == side]
+        # the normal tail below is asymptotic, and a sorted table tells of its sorting only
         if len(side_values) < 30 or len(np.unique(side_values)) < 3 or _is_sorted(side_values):
             continue
         strongest = max(strongest, abs(lag_rank_correlation(side_values)) * math.sqrt(len(side_values) - 2))

@@ -58,7 +58,7 @@ class Question:
     @property
     def quota(self) -> int:
         """Return how many of the simulated audits have to catch for the wanted power."""
-        return math.ceil(self.power * self.draws - 1e-9)
+        return math.ceil(self.power * self.draws - 1e-9)  # 0.07 * 100 is 7.000000000000001: it asks for 7, not 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +178,7 @@ def detectable(
     query = PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism)
     low, high = question.claim, max(2 * question.claim, 1.0)
     largest = tradeoff.epsilon_of_gdp(LARGEST_MU, question.delta)
+    # `sure`: how many draws catch `low` already; `unsure`: those that may still decide; `beyond`: `high` is caught often enough
     sure, unsure, beyond = 0, list(range(question.draws)), False
     while not beyond or high > low * (1 + tolerance) + 0.01:
         at = (low + high) / 2 if beyond else high

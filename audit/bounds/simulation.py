@@ -79,6 +79,7 @@ class Path:
         together: each estimator bounds all attacks at once, and the audit may stop at any time.
     """
 
+    # compared and hashed by this text alone: the key of the caches below
     text: str = field(init=False)
     attacks: tuple[tuple[Estimator, ...], ...] = field(compare=False)
     game: Game = field(compare=False)
@@ -223,7 +224,8 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
         probe = claim_test.probe(estimator, path.game, path.mechanism, path.delta)
         claim = min((claim.epsilon for claim in claims if claim.can_be_refuted_by(probe)), default=0.0)
         claim = claim if math.isfinite(claim) else 0.0
-        level = 1 - (1 - path.level) / len(path.attacks) if path.together else path.level  # one attack wins all it can
+        # wealth is averaged over attacks: the best of them has to win so many times more by itself
+        level = 1 - (1 - path.level) / len(path.attacks) if path.together else path.level
         question = planning.Question(delta=path.delta, confidence=level, claim=claim, power=power, draws=draws)
         epsilon = planning.detectable(estimator, path.game, question, path.mechanism)
         detectables.append(

@@ -67,12 +67,14 @@ class StepProducts:
         """Return which steps count as members `(N,)`, and the mechanism that a step is a trial of."""
         if self.took_part is None:
             return self.held, _one_step(mechanism, mechanism.sample_rate)
+        # steps of runs without the canary tossed no coin for it
         demand_rate(int(self.took_part.sum()), int(self.held.sum()), mechanism.sample_rate)
-        return self.took_part, _one_step(mechanism, 1.0)
+        return self.took_part, _one_step(mechanism, 1.0)  # given the coins a step is a plain Gaussian, which shows more
 
     def bound(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The bound on one step's noise, with these values at the same coins."""
         members, step = self.trials(mechanism)
+        # the 0.5 is not used: rank tests condition on the two sizes
         scores = Scores(values=values, included=members, game=_game(len(values), 0.5), mechanism=step)
         return FdpRank().lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
 

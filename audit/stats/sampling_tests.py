@@ -52,6 +52,7 @@ def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
     """
     steps, records = members.shape
     sizes, counts = members.sum(1), members.sum(0)
+    # disjoint pairs: overlapping ones depend on each other, and their number would not be binomial
     pairs = members[: steps // 2 * 2].reshape(steps // 2, 2, records).all(1)
     neighbours = members[:, : records // 2 * 2].reshape(steps, records // 2, 2).all(2)
     return {

@@ -41,6 +41,7 @@ def survival_band(count: int, confidence: float) -> SurvivalBand:
     ranks = constrained_ranks(count)
     low, high = _limits(ranks, count, local_level(count, confidence))
     at = np.arange(count + 1)
+    # with k scores at or above t the k-th extreme is at or above t, and the (k + 1)-th is below
     below, above = np.searchsorted(ranks, at, side="right") - 1, np.searchsorted(ranks, at + 1, side="left")
     return SurvivalBand(
         lower=np.where(below >= 0, low[np.maximum(below, 0)], 0.0),
@@ -117,6 +118,7 @@ def chance_inside(ranks: Counts, low: Array, high: Array, count: int) -> float:
         if len(mass) == 0:
             return 0.0
     chance = float(mass[0]) if base == count else 0.0
+    # over the chance that a Poisson variable of mean `count` takes just that value: the conditioning on the total
     return chance / math.exp(count * math.log(count) - count - math.lgamma(count + 1))
 
 

@@ -62,6 +62,7 @@ def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
 
     Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted at all smaller ones.
     """
+    # left of 1 / (1 + e^epsilon), where both lines meet at delta 0
     steep = np.array(RATES)[:, None] * (1 + np.exp(epsilons)) <= 1
     odds = np.exp(-epsilons)
     slopes = np.where(steep, np.exp(epsilons), odds)
@@ -91,6 +92,7 @@ def dp_sgd(noise_multiplier: float, sample_rate: float, steps: int, delta: float
     parameters = np.array([math.inf, *usable_noises])
     curves = [dp_sgd_curve.sgd(noise, sample_rate, steps) for noise in parameters.tolist()]
     floors = np.array([dp_sgd_curve.epsilon_floor(noise, sample_rate, steps, delta) for noise in parameters.tolist()])
+    # `against` searches them, so they must not fall, though each is rounded by itself
     return _hypotheses(curves, np.maximum.accumulate(floors), parameters)
 
 
@@ -115,7 +117,7 @@ def supporting_lines(rate: Rate) -> Array:
     Between two points of a concave curve it lies below both neighbouring chords carried on, so the corners where these meet
     outline it from above.
 
-    >>> supporting_lines(curves.epsilon_delta(1.0, 1e-3).tpr)[:, 0].round(6).tolist()
+    >>> supporting_lines(tradeoff_curves.epsilon_delta(1.0, 1e-3).tpr)[:, 0].round(6).tolist()
     [2.718282, 0.001]
     """
     y = np.clip(rate(OUTLINE), 0.0, 1.0)
@@ -131,5 +133,6 @@ def supporting_lines(rate: Rate) -> Array:
     corners_x = np.concatenate([x, meet, [0.0, 1.0]])
     corners_y = np.concatenate([y, np.minimum(above, y[2:-1]), [min(ends[0], y[1]), ends[1]]])
     slopes = np.maximum(chord[np.searchsorted(x, RATES, side="right") - 1], 0.0)
+    # the outline's highest corner along each slope: no line cuts the curve, however its slope was found
     intercepts = np.max(corners_y[:, None] - corners_x[:, None] * slopes, axis=0)
     return np.stack([slopes, np.maximum(intercepts, 0.0)])

@@ -50,7 +50,7 @@ def epsilon_of_rates(fpr_upper: ArrayLike, fnr_upper: ArrayLike, delta: float) -
     with np.errstate(divide="ignore", invalid="ignore"):
         forward = np.log(np.maximum(1 - fnr - delta, 0)) - np.log(fpr)
         backward = np.log(np.maximum(1 - fpr - delta, 0)) - np.log(fnr)
-    return np.asarray(np.maximum(0.0, np.fmax(forward, backward)))
+    return np.asarray(np.maximum(0.0, np.fmax(forward, backward)))  # fmax: log 0 - log 0 is NaN and tells nothing
 
 
 def separation_ceiling(members: int, nonmembers: int, delta: float, significance: float) -> float:

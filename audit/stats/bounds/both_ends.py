@@ -160,6 +160,7 @@ def _rejects(design: Design, limits: Counts, pair: tuple[float, float], level: f
     exceedances: list[int] = []
     for block in range(_blocks(level)):
         exceedances.append(int(_exceedance_mask(design, pair, limits, block).sum()))
+        # what the first block keeps no further block can refute: their draws are spared
         if block == 0 and not _significant(exceedances, max(level, SMALL)):
             return False
     return _significant(exceedances, level)
@@ -228,6 +229,7 @@ def excess(right: Counts, epsilon: float | Array, design: Design) -> Array:
     guesses, lean = counts(design.scores).astype(np.float64), math.log(design.members / design.nonmembers)
     mean = np.maximum((right - 0.5) / guesses, 1e-12)  # of two guesses, one at either end
     turn = 2 * math.cosh(lean) * (1 - mean)  # their fitted odds solve (2 - mean) odds^2 + turn odds = mean
+    # of the two forms of the root the one that subtracts nothing, whatever the sign of `turn`
     root = np.sqrt(turn**2 + 4 * mean * (2 - mean))
     log_ratio = np.log(np.where(mean < 1, 2 * mean / (np.abs(turn) + root), (np.abs(turn) + root) / (2 * (2 - mean))))
     deviance = mean * (log_ratio - epsilon)

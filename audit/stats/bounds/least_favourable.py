@@ -24,7 +24,7 @@ from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 FEWEST_RANK = 10  # simulations beyond the critical value: fewer make the bound jump with the seed
 WORK = 2_000_000  # simulated scores in one test
 REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
-FINEST = 2**30  # of rank scores
+FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
 STRIDE = 256.0  # between simulations laid out on one line; positions lie within +-100 of their simulation's origin
 
 
@@ -59,6 +59,7 @@ def _decade(significance: float) -> int:
 
 
 def _rows(scores: int, decade: int) -> int:
+    """Draws for a decade: one short of a round number, so that `level * (count + 1)` is whole and no level is lost."""
     return int(min(20 * 10**decade, WORK // scores)) - 1
 
 
@@ -70,6 +71,7 @@ def simulate(members: int, nonmembers: int, significance: float, generator: np.r
     """
     scores, decade = members + nonmembers, _decade(significance)
     decades = [*((_rows(scores, power), 10.0**-power) for power in range(1, decade)), (_rows(scores, decade), significance)]
+    # filled row by row: the first rows are those of a shorter block from the same stream
     draws = generator.standard_normal((decades[-1][0], scores))
     return Simulations(
         members=np.sort(draws[:, :members], axis=1),
@@ -103,6 +105,7 @@ def likelihood_scores(true: TradeoffCurve, near: TradeoffCurve, members: int, no
     mixture = (nonmembers * grid + members * np.clip(true.tpr(grid), 0.0, 1.0)) / count
     fpr = np.interp(np.arange(count + 1) / count, mixture, grid)
     steps = [np.maximum(np.diff(np.clip(curve.tpr(fpr), 0.0, 1.0)), 1e-15) for curve in (true, near)]
+    # the theorem wants scores that do not fall with the rank; slopes of discretised curves may
     ratio = np.maximum.accumulate((np.log(steps[0]) - np.log(steps[1]))[::-1])  # the first cell is the highest rank
     spread = float(ratio[-1] - ratio[0])
     if not spread > 0:
@@ -176,6 +179,7 @@ def critical_sum(
     """
     draws = simulate(members, len(scores) - members, significance, generator)
     sums = simulated_sums(shift(parameter, draws.members), draws.nonmembers, scores)
+    # the rank-th largest draw: above it fewer than `rank` draws reach the sum, in every pair of `ranks`
     return max(int(np.partition(sums[:rows], rows - rank)[rows - rank]) for rows, rank in draws.ranks)
 
 
@@ -262,6 +266,7 @@ def paired_auc_lower(ranking: Memberships, *, significance: float, generator: np
     """
     members, nonmembers = np.flatnonzero(ranking), np.flatnonzero(~ranking)
     pairs = min(len(members), len(nonmembers))
+    # places from the highest score down: the smaller one wins
     wins_of_pairs = generator.permutation(members)[:pairs] < generator.permutation(nonmembers)[:pairs]
     return float(rate_lower(int(wins_of_pairs.sum()), pairs, significance))
 

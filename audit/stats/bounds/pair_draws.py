@@ -44,7 +44,7 @@ class OrderStatistics:
 
 
 def kept_ranks(size: int) -> Counts:
-    """Ranks in 1 ... `size`: all of them, or `KEPT` whose distances follow the standard error of an empirical distribution.
+    """Ranks in 1 ... `size`: all of them, or `RANKS` whose distances follow the standard error of an empirical distribution.
 
     >>> kept_ranks(4).tolist()
     [1, 2, 3, 4]
@@ -74,6 +74,8 @@ def block(members: int, nonmembers: int, index: int) -> tuple[OrderStatistics, O
 
 def members_on_top(members: OrderStatistics, nonmembers: OrderStatistics, cuts: Counts, curve: Curve) -> Counts:
     """`(rows, cuts)` members among so many highest scores, or more where ranks are left out; never fewer for a larger curve."""
+    # a nonmember that was left out stands where the next one kept does, further down, and members up to the next one kept are
+    # counted: both only put more members on top
     row_of_member, row_of_nonmember = (np.arange(len(side.values))[:, None] * len(side.ranks) for side in (members, nonmembers))
     kept_from = np.searchsorted(nonmembers.ranks, np.arange(nonmembers.size + 1))  # index of the first rank kept from each on
     lowest = np.zeros((len(members.values), len(cuts)), dtype=np.int64)  # so many of the ranks kept stand on top

@@ -13,7 +13,7 @@ from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
-NEGLIGIBLE = 1e-7
+NEGLIGIBLE = 1e-7  # share of a test's level that the quadrature may leave out; added to the p-value
 HALVINGS = 60
 
 
@@ -53,7 +53,7 @@ def error_rate(curve: TradeoffCurve, share: Array) -> Array:
         middle = (low + high) / 2
         within = middle + curve.tpr(middle) <= share
         low, high = np.where(within, middle, low), np.where(within, high, middle)
-    return np.asarray(low / np.maximum(share, 1e-300))
+    return np.asarray(low / np.maximum(share, 1e-300))  # from below: fewer errors only raise the p-value
 
 
 def refutes(curve: TradeoffCurve, guesses: Counts, correct: Counts, *, coins: int, significance: float) -> bool:

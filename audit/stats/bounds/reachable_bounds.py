@@ -25,7 +25,7 @@ def of_claim(law: ScoreLaw, members: int, nonmembers: int, significance: float =
 
     The alternative clips the true likelihood ratio so that the claim just holds, keeping the mixture of both sides.
 
-    >>> round(of_claim(Law(kind="flat", parameter=1.0), 100, 100), 2)
+    >>> round(of_claim(ScoreLaw(kind="flat", parameter=1.0), 100, 100), 2)
     0.72
     """
     if law.kind == "null":
@@ -92,4 +92,4 @@ def _clip_for(member: Array, nonmember: Array, epsilon: float, delta: float) -> 
         near_member, near_nonmember = _clip(member, nonmember, clip)
         return float(np.maximum(near_member - math.exp(epsilon) * near_nonmember, 0).sum()) <= delta
 
-    return roots.last_rejected(satisfies, start=epsilon, largest=40.0, resolution=1e-5)
+    return roots.last_rejected(satisfies, start=epsilon, largest=40.0, resolution=1e-5)  # ratios within e^epsilon need no delta

@@ -27,7 +27,7 @@ class Band:
     Attributes:
         fpr: and `tpr`: `(k,)` points of `curve`.
         lower: and `upper`: `(k,)`; the population's best TPR at FPR `fpr[i]` lies in `[lower[i], upper[i]]`, for all i at once.
-        method: how it was made.
+        method: by which the band was computed.
     """
 
     fpr: Array
@@ -91,6 +91,7 @@ def _least_rate(share: float, pairs: int, level: float) -> float:
     cuts = cuts[cuts >= 0]
 
     def surprising(rate: float) -> bool:
+        # E (B - cut)_+ = n p P[Bin(n - 1, p) >= cut] - cut P[Bin(n, p) > cut], B being Bin(n, p)
         at_least = special.betainc(cuts + 1, pairs - cuts, rate)
         before = np.where(cuts > 0, special.betainc(np.maximum(cuts, 1), np.maximum(pairs - cuts, 1), rate), 1.0)
         hinge = pairs * rate * before - cuts * at_least
@@ -134,7 +135,7 @@ def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: boo
     Among equal scores the upper limits take members to stand first and the lower limits nonmembers, so ties widen the band.
 
     Args:
-        any_curve: for a level that is proved for every curve; the band is then about 1.4 to 1.7 times as wide.
+        any_curve: for a level that is proved for every curve; the band is then about 1.5 times as wide (1.9 for 10,000 scores).
 
     Guarantee: for independent, identically distributed scores on each side the population's curve `R(x)`, the largest TPR of
         any threshold with FPR at most x, lies within the band at every x at once with about probability `confidence` or more
@@ -161,6 +162,7 @@ def _limits(members: Array, nonmembers: Array, confidence: float, rates: Array) 
     critical = roc_band.critical_value(len(members), len(nonmembers), confidence)
     values = np.concatenate([members, nonmembers])
     included = np.arange(len(values)) < len(members)
+    # `by_rank` puts False first among equal scores: exchanged sides put members first
     members_last = ThresholdPath.of(ranks.by_rank(values, included))
     members_first = ThresholdPath.of(~ranks.by_rank(values, ~included))
     grid = np.unique(rates)

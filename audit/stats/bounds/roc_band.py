@@ -63,12 +63,12 @@ class ThresholdPath:
 
     @property
     def nonmembers(self) -> int:
-        """All of them."""
+        """Return how many nonmembers there are."""
         return int(self.false[-1])
 
     @property
     def members(self) -> int:
-        """All of them."""
+        """Return how many members there are."""
         return int(self.true[-1])
 
     def behind(self) -> ThresholdPath:
@@ -109,6 +109,7 @@ def upper_limits(path: ThresholdPath, rates: Array, critical: float) -> Array:
     inner, outer = np.zeros(len(rates)), np.ones(len(rates))
     for _ in range(HALVINGS):
         middle = ((inner + outer) / 2)[:, None]
+        # more members than `middle` leads to expect do not speak against it: the limit is further up
         short = np.where(true < path.members * middle, divergence(true, path.members, middle), 0.0)
         plausible = (surprise + short).min(axis=1) <= critical
         inner, outer = np.where(plausible, middle[:, 0], inner), np.where(plausible, outer, middle[:, 0])

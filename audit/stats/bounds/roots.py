@@ -63,7 +63,7 @@ def last_of_stretches(rejects: Callable[[float, float], bool], *, largest: float
         end = follow(low, middle)
         return end if end < middle else follow(middle, high)
 
-    return follow(0.0, largest) if rejects(0.0, 0.0) else 0.0
+    return follow(0.0, largest) if rejects(0.0, 0.0) else 0.0  # no stretch is refuted where its beginning is not
 
 
 def last_significant(

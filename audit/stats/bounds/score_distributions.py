@@ -38,7 +38,7 @@ class ScoreLaw:
     def epsilon(self) -> float:
         """The true epsilon at `delta`, or an upper limit of it that a tiny delta makes sharp.
 
-        >>> round(Law(kind="gaussian", parameter=1.0, delta=1e-5).epsilon, 3)
+        >>> round(ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5).epsilon, 3)
         4.377
         """
         if self.kind == "gaussian":

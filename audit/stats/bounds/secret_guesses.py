@@ -173,7 +173,7 @@ class SecretWalk:
             return 0.0
         low = self.rates(epsilon)
         high = low if up_to is None else self.rates(up_to)
-        spread = np.minimum(low * (1 - low), high * (1 - high))
+        spread = np.minimum(low * (1 - low), high * (1 - high))  # q (1 - q) has one maximum, so its least value is at an end
         deciding = sum(chance_to_decide(spread[:count]) for count in self.counts.tolist())
         return self.secrets * self.delta * float((1 - low).max()) * deciding
 

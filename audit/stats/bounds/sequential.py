@@ -157,6 +157,8 @@ def _table(against: Hypotheses, chance: float, lines: tuple[int, ...]) -> Array:
     for_low = low * ((1 - member) / (1 - chance) - slope_low[:, None] * member / chance) - intercept_low[:, None]
     rows = []
     for on_high, on_low in SIDES:
+        # the largest losses: a nonmember whose score is high, a member whose score is low. No score loses on both sides, so
+        # `stake * gain` stays above -1
         worst_high = on_high * (slope / (1 - chance) + intercept) + on_low * intercept_low
         worst_low = on_low * (slope_low / chance + intercept_low) + on_high * intercept
         stake = np.array(STAKES)[:, None] / np.maximum(worst_high, worst_low)[:, None, None]
@@ -189,7 +191,7 @@ class BettingPath:
         end: the state at its end.
         trials: `(points,)` trials seen, 0 first.
         joint: `(points, claims)` logarithm of the joint wealth.
-        each: `(points, attacks, claims)` of each attack as if it had been alone.
+        separate: `(points, attacks, claims)` of each attack as if it had been alone.
     """
 
     end: Wealth

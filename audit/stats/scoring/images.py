@@ -47,7 +47,7 @@ def ssim(reconstructed: Array, original: Array, data_range: float) -> Array:
     first, second = ((k * data_range) ** 2 for k in STABLE)
     similar = (2 * mean_x * mean_y + first) * (2 * stack + second)
     values = similar / ((mean_x**2 + mean_y**2 + first) * (var_x + var_y + second))
-    edge = WINDOW // 2
+    edge = WINDOW // 2  # windows beyond the border hold reflected pixels
     return np.asarray(values[..., edge:-edge, edge:-edge].mean(axis=(1, 2, 3)))
 
 

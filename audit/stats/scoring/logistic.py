@@ -61,6 +61,7 @@ def fit(features: Array, positive: Array, ridge: float = 1e-3, weights: Array | 
     design = np.column_stack([np.ones(len(features)), (features - mean) / scale])
     penalty = np.full(design.shape[1], ridge)
     penalty[0] = 0.0
+    # mean 1, so that `ridge` weighs as much as without weights
     shares = np.ones(len(design)) if weights is None else np.asarray(weights, dtype=np.float64) / np.mean(weights)
     solution = _minimise(design, positive.astype(np.float64), penalty, shares)
     return LogisticFit(mean=mean, scale=scale, weights=solution[1:], intercept=float(solution[0]))
@@ -82,6 +83,7 @@ def _minimise(design: Array, positive: Array, penalty: Array, shares: Array) -> 
     for _ in range(_ITERATIONS):
         p = special.expit(design @ weights)
         slope = design.T @ (shares * (p - positive)) / len(design) + penalty * weights
+        # 1e-9: the intercept has no penalty, and p (1 - p) vanishes where classes separate
         curvature = (design * (shares * p * (1 - p))[:, None]).T @ design / len(design) + np.diag(penalty + 1e-9)
         step = np.linalg.solve(curvature, slope)
         length = 1.0

@@ -109,6 +109,7 @@ def log_ratio_of_references(
 
     A side that is empty without the model is left out of the average.
     """
+    # probabilities and no logarithms: the sum over all others is the whole less a model's own
     p = np.exp(log_p)
     log_p = log_p[:models]
     with_record, without = _mean_of_rest(p, included, models), _mean_of_rest(p, ~included, models)

@@ -34,7 +34,7 @@ def normal_score(values: Array, population: Array) -> Array:
     indices = np.unique(np.linspace(0, n - 1, min(n, _KNOTS)).round().astype(int))
     knots, first = np.unique(ascending[indices], return_index=True)
     ranks = (indices[first] + np.append(indices[first[1:]] - 1, n - 1)) / 2  # middle of ties
-    scores = special.ndtri((ranks + 0.5) / n)
+    scores = special.ndtri((ranks + 0.5) / n)  # half a rank off both ends, whose quantiles are infinite
     values = np.asarray(values, dtype=np.float64)
     inside = np.interp(values, knots, scores)
     low, high = _outer_slopes(knots, scores)

@@ -35,6 +35,7 @@ def fit(features: Array, targets: Array, level: float) -> Array:
         raise ValueError("quantile regression on no rows")
     x, y = np.asarray(features, dtype=np.float64), np.asarray(targets, dtype=np.float64)
     weights = np.linalg.lstsq(x, y, rcond=None)[0]
+    # from wide to narrow, each the start of the next
     for width in _WIDTHS:
         weights = _minimise(x, y, level, max(float(y.std()), 1e-12) * width, weights)
     return np.asarray(weights)
@@ -54,7 +55,7 @@ def _minimise(x: Array, y: Array, level: float, width: float, weights: Array) ->
             length /= 2
         if value > objective:
             return weights
-        weights = weights - 2 * length * step
+        weights = weights - 2 * length * step  # `length` was halved once more after the step that was good
         improvement, objective = objective - value, value
         if improvement < 1e-14 * (abs(objective) + width):
             return weights

@@ -105,6 +105,7 @@ def top_confidences(logits: Array, labels: Array, count: int) -> Array:
 
 
 def _scaled_confidence(z: Array, labels: Array) -> Array:
+    """`scaled_confidence` in place: `z` loses the logit of its label."""
     own = _at_label(z, labels)[..., 0]
     np.put_along_axis(z, _label_index(z, labels), -np.inf, axis=-1)
     return np.asarray(own - _logsumexp(z))

@@ -30,7 +30,7 @@ def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
     >>> tpr_at(np.array([3.0, 1.0]), np.array([2.0, 0.0]), 0.5)
     1.0
     """
-    allowed = int(fpr * len(nonmembers) * (1 + 1e-12))
+    allowed = int(fpr * len(nonmembers) * (1 + 1e-12))  # 0.29 * 100 is 28.999999999999996: 29 are allowed
     if allowed >= len(nonmembers):
         return 1.0
     bar = np.partition(nonmembers, len(nonmembers) - 1 - allowed)[len(nonmembers) - 1 - allowed]

@@ -51,6 +51,7 @@ def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray
     mask = supervised(labels)
     counts = mask.sum(axis=-1)
     sorted_values = np.sort(np.where(mask, values, np.inf), axis=-1)
+    # 1e-9: a product that rounding lifts above a whole number would take one token more
     lowest = np.minimum(np.maximum(np.ceil(share * counts - 1e-9), 1), np.maximum(counts, 1)).astype(np.int64)
     sums = np.where(np.arange(values.shape[-1]) < lowest[:, None], sorted_values, 0.0)
     sums = np.where(np.isfinite(sums), sums, 0.0).sum(axis=-1, dtype=np.float64)
