@@ -59,8 +59,10 @@ class View:
     def is_silent(self) -> bool:
         """True of a target that shows the same of every canary: an untouched or constant model, of which scores say nothing.
 
-        >>> View.of(losses=np.ones(3)).is_silent, View.of(losses=np.arange(3.0)).is_silent
-        (True, False)
+        A single canary is compared with itself in other runs, so it is never silent.
+
+        >>> View.of(losses=np.ones(3)).is_silent, View.of(losses=np.arange(3.0)).is_silent, View.of(losses=np.ones(1)).is_silent
+        (True, False, False)
         """
         return bool(self.signals) and all(_is_constant(key, np.asarray(array)) for key, array in self.signals.items())
 
@@ -70,9 +72,9 @@ class View:
 
 
 def _is_constant(key: str, array: Array) -> bool:
-    """True where all values are equal; of logits, where all records have the same."""
+    """True where several values are all equal; of logits, where several records have the same."""
     rows = array.reshape(-1, array.shape[-1]) if key == "logits" else array.reshape(-1, 1)
-    return bool((rows == rows[:1]).all())
+    return len(rows) > 1 and bool((rows == rows[:1]).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

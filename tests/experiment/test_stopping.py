@@ -329,8 +329,7 @@ def test_a_scorer_with_references_stops_as_well(tmp_path: Path) -> None:
         "model.hidden=[32]",
     )
     game = ("games.one.access=final_model", "games.one.canaries=mislabelled", "games.one.references=16")
-    scorers = "games.one.scorers=[{kind: lira, variance: fixed}]"  # a strong one in this game, of one canary a run
-    found = played(built(*claims, *game, scorers, "training.learning_rate=0.5"), tmp_path)
+    found = played(built(*claims, *game, "games.one.scorers=[lira]", "training.learning_rate=0.5"), tmp_path)
     assert watched(found).proved is not None and watched(found).used < 160
     assert found.models == watched(found).used + 16
 
