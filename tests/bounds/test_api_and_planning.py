@@ -159,6 +159,7 @@ def test_public_functions_need_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_ten_thousand_scores_by_every_estimator_and_a_million_by_the_default() -> None:
     draw, spent = np.random.default_rng(2), {}
     rules = game(canaries=10_000, runs=1, independent_noise=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.marks import slow
 from tests.tiny import CONFIG
 
 AUDIT = [sys.executable, "-m", "audit"]
@@ -55,7 +56,7 @@ def test_a_terminal_that_lacks_a_letter_gets_its_number(scores: Path) -> None:
     assert "\\u624b\\u5199.npz: " in done.stdout and not done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", slow([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_a_stopped_run_says_how_to_go_on(number: int, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     line = [*AUDIT, "run", str(tmp_path / "tiny.yaml"), "-q", "-o", str(tmp_path / "run"), "--set", "training.steps=20000"]

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.tiny import CONFIG
 
 SMALL = [word for change in ("training.steps=2", "certificates=0", "output.formats=[json]") for word in ("--set", change)]
 KIB = 32  # the files of models are smaller, report.json is not
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_exit_4_and_the_run_goes_on_where_there_is_room(tmp_path: Path) -> None:
     config = tmp_path / "tiny.yaml"
     config.write_text(CONFIG)

@@ -290,6 +290,7 @@ INSIDE = (
 )
 
 
+@pytest.mark.slow
 def test_broken_dp_sgd_is_caught_inside_the_family_that_it_claims(tmp_path: Path) -> None:
     """No noise but half of what was accounted for, in a log that says otherwise: only the models can tell."""
     found = watched(played(built(*INSIDE, HALF, "training.steps=60"), tmp_path))

@@ -163,6 +163,7 @@ def test_names_of_a_user_are_never_markup() -> None:
     assert "#panic" in page and "*bold*" in page
 
 
+@pytest.mark.slow
 def test_names_that_look_alike_get_figures_of_their_own() -> None:
     report = sample.run()
     twins = tuple(replace(one, name=name) for one, name in zip(report.mechanisms, ("a b", "a_b"), strict=True))
@@ -187,6 +188,7 @@ def test_a_bad_time_is_named() -> None:
         pdf.typeset(replace(sample.scores(), created="yesterday"))
 
 
+@pytest.mark.slow
 def test_extreme_numbers_can_be_set() -> None:
     report = sample.run()
     plain, dp = report.mechanisms

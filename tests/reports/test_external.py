@@ -109,7 +109,7 @@ def test_no_seed_in_the_external_edition_draws_the_coins_again(kind: str) -> Non
     assert recovered(text_of(files(kind, "external"))) == []
 
 
-@pytest.mark.parametrize("kind", ["model", "outputs"])
+@pytest.mark.parametrize("kind", slow(["model", "outputs"], ["outputs"]))
 def test_no_row_names_a_record_and_no_dictionary_opens_a_name(kind: str) -> None:
     report, settings = audited(kind)
     names = {record_name(settings.record_key or b"", row) for row in range(COUNT)}

@@ -94,6 +94,7 @@ def test_large_samples_are_affordable() -> None:
     assert (band.lower <= np.arange(200_001) / 200_000).all() and (band.upper >= np.arange(200_001) / 200_000).all()
 
 
+@pytest.mark.slow
 def test_roc_band_covers_the_true_curve_at_every_rate() -> None:
     draw, held, trials = np.random.default_rng(1), 0, 300
     for _ in range(trials):
