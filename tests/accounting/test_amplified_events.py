@@ -80,7 +80,7 @@ def test_one_place_is_a_plain_release_and_more_places_hide_better() -> None:
 @pytest.mark.slow
 def test_allocation_mixes_with_other_releases() -> None:
     low, high = bracket("RandomAllocation(1.0, 100) + 20 * Laplace(10)")
-    assert bracket("20 * Laplace(10)")[1] < low < high < 1.001 * low
+    assert bracket("20 * Laplace(10)")[1] < low < high < 1.002 * low  # 100 places are bracketed to 0.2 %
 
 
 # ---- shuffled answers ----------------------------------------------------------------------------------------------
