@@ -43,6 +43,7 @@ class Quantile:
         """Standard deviation of the noise on the count of a batch of `expected_batch` examples."""
         if self.count_noise is not None:
             return self.count_noise
+        # at two noise multipliers the count takes a sixteenth of the accounted inverse variance (`noise_on_sum`), above it less
         return 0.0 if mechanism.noise_multiplier == 0 else max(expected_batch / 20.0, 2.0 * mechanism.noise_multiplier)
 
 

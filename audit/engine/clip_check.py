@@ -91,6 +91,7 @@ class Recomputation:
         self._draws = [seed.child("recomputation").numpy().random(2) for seed in seeds]
         self._share = _MODELS / max(models, 1)
         self._early = min(_EARLY_STEP, steps - 1)
+        # from the number of steps alone: the same in every chunk of a job
         self._steps = {self._early, int(np.random.default_rng(steps).integers(steps))} if steps else set()
         self.errors = np.full(len(seeds), -1.0)
 

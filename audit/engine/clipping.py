@@ -107,7 +107,7 @@ def loss_slopes(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tensor:
     """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or whose norm is not finite."""
-    return (clip_norm / norms).clamp_(max=1.0).nan_to_num_(nan=0.0).mul_(mask)
+    return (clip_norm / norms).clamp_(max=1.0).nan_to_num_(nan=0.0).mul_(mask)  # over 0: infinite, so 1
 
 
 def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipping, dict[str, Tensor]]:
@@ -126,6 +126,7 @@ def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, laye
         return Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms)), dict.fromkeys(squares, shared_factors)
     real = mask & norms.isfinite()
     factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
+    # a factor of 0 stands where a norm may be infinite: their product would be NaN
     parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
     return Clipping(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=all_finite(norms)), factors
 
@@ -134,7 +135,7 @@ def all_finite(values: Tensor) -> bool:
     """True where all numbers are finite. On a device nobody looks, which would make the host wait, and the answer is no."""
     if values.device.type != "cpu":
         return False
-    return math.isfinite(float(values.sum()))
+    return math.isfinite(float(values.sum()))  # an overflowing sum says no too, which only costs time
 
 
 def accumulate(squares: dict[str, Tensor], layer: str, addition: Tensor) -> None:

@@ -14,7 +14,7 @@ from audit.engine.convolution_patches import Geometry, ImageProducts, PatchRows,
 from audit.engine.layers import EnsembleLayer, MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
-_MANY_CHANNELS = 16
+_MANY_CHANNELS = 16  # in and out, from which the library is faster (measured: docs/performance.md)
 _FEW_POSITIONS = 16
 _PATCH_NUMBERS = 1 << 21
 _ROUNDING = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
@@ -270,6 +270,7 @@ def _padding(plain: nn.Conv2d) -> tuple[int, int]:
         return 0, 0
     if isinstance(plain.padding, str):
         sizes = zip(plain.kernel_size, plain.dilation, strict=True)
+        # "same" with an even kernel, whose margins differ, is refused by `audit.engine.layer_map`
         top, left = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
         return top, left
     return plain.padding[0], plain.padding[1]

@@ -149,6 +149,7 @@ class Federations:
 
     def _coins(self, seed: Seed) -> Array:
         """Return `(rounds, clients + canaries)`: who takes part, by coins, or by the number modulo the cohorts."""
+        # drawn for canaries that are out as well: the clients' batches do not depend on the secret coins
         coin_draws = seed.child("batches").numpy().random((self.rounds, self.plan.clients + len(self.job.canaries)))
         turns = self._turns() == np.arange(self.rounds)[:, None] % self.plan.cohorts
         return np.asarray((coin_draws < self.rate) & turns)
@@ -200,6 +201,7 @@ class Federations:
         step, own = number // self.plan.cohorts, slice(number % self.plan.cohorts, None, self.plan.cohorts)
         for source, release in (("sums", noisy_sum), ("models", model_release)):
             if source in products:
+                # the adversary knows all honest updates (docs/design.md, section 9): canaries and noise are left
                 inner_products = self.planted.products((release - honest)[:, : self.workers.layout.width])
                 products[source][:, own, step] = inner_products[:, own]
         if "updates" in products:

@@ -64,6 +64,7 @@ class TapeGradients:
             else:
                 buffer.data = buffer.data.to(reference.device)
         for layer in model_copy.modules():
+            # the tape keeps what layers saw by reference (`Tape.record`): in place, an activation would overwrite it
             if not isinstance(layer, EnsembleLayer) and getattr(layer, "inplace", False) is True:
                 setattr(layer, "inplace", False)  # noqa: B010
         return model_copy
@@ -90,6 +91,7 @@ class TapeGradients:
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        # with clipping the factor of padding is 0; without, its signals have to be
         uses, signals = self._signals(rows, use_mask=clip is None)
         count = rows.mask.shape[1]
         if clip is None:
@@ -110,6 +112,7 @@ class TapeGradients:
             accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
         clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
         if not clipping.finite:
+            # a factor of 0 does not take out what is infinite: their product is NaN, and would be the whole sum's
             signals = _without(uses, signals, whole, clipping.norms.isfinite())
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
             if number not in multiple_uses:
@@ -150,6 +153,7 @@ class TapeGradients:
         return [use for use, _ in used_signals], [signal for _, signal in used_signals]
 
     def _shared_uses(self, uses: list[Use]) -> set[int]:
+        """Numbers of the uses whose parameters take part more than once: norms of parts are not those of their sum."""
         times: dict[str, int] = {}
         for use in uses:
             for slot in use.layer.slots.values():

@@ -34,6 +34,7 @@ class NoiseStreams:
         if self._next == self._block.shape[1]:
             for model, generator in enumerate(self._generators):
                 self._block[model].normal_(generator=generator)
+            # no parameter lies there, and the noise that is measured is summed over the whole row
             for start, stop in self._gaps:
                 self._block[:, :, start:stop] = 0.0
             self._next = 0

@@ -14,7 +14,7 @@ Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _BLOCK_DRAWS = 1 << 16
-ALIGNMENT = 16
+ALIGNMENT = 16  # of rows and parameters; why: `audit.engine.parameter_layout.Layout`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +82,7 @@ class PoissonStream:
             pieces.append(piece)
             last = piece[-1]
         heads = np.concatenate(pieces)
+        # draws beyond the block are dropped: geometric gaps have no memory, so the next block begins anew
         return heads[: np.searchsorted(heads, trials)]
 
 

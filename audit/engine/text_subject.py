@@ -57,7 +57,7 @@ class TextModels:
 
     @property
     def classes(self) -> int:
-        """Texts have none."""
+        """Return 0: texts have no classes."""
         return 0
 
     def __len__(self) -> int:

@@ -125,6 +125,7 @@ class _Step:
             scale = self._private.noise_multiplier * self._private.clip_norm
             noisy = torch.add(self._total, self._noise.step(), alpha=scale)
             self._squares += float((noisy - self._total).double().square().sum())
+        # the realised batch size is no function of the noisy sum: dividing by it would release what is not accounted for
         self._optimizer.step(self._model.flat, noisy / max(expected, 1e-300))
         self._total.zero_()
         self._steps += 1

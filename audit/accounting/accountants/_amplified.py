@@ -55,6 +55,7 @@ def allocation_pair(event: RandomAllocation, adjacency: Adjacency, side: str) ->
 
 
 def _allocation_pair(event: RandomAllocation, side: str, direction: Direction, log_tail: float) -> LossPair:
+    # `pld.epsilon_bracket` asks for a tail 16 e-folds below delta over the number of releases
     if log_tail < LEAST_LOG_TAIL - 16:
         raise ArithmeticError("deltas below 1e-13 over the epochs are not resolved by the sums of random allocation")
     return random_allocation(float(event.noise_multiplier), int(event.steps), direction, side)

@@ -90,10 +90,12 @@ def _dominated(event: Event, adjacency: Adjacency, share: float) -> list[pld.Pai
             return [_amplified.allocation_pair(event, adjacency, "below")]
         case Shuffled():
             makers = _amplified.shuffled_pair(event, adjacency, "below")
+            # of two examples the first share stands for one, any other for the other
             return [makers[0 if share == SHARES[0] else -1]]
         case Tuned():
             return []
         case Concentrated(rho=rho) if rho > 0:
+            # rho is of the neighbours as they are, and the Gaussian pair of a replacement moves by two units
             noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
             return [partial(_gaussian_pair, noise, 1.0)]
     return None

@@ -82,6 +82,7 @@ class CompositionTheorems:
             return math.inf
         if slack == 0:
             return sum(epsilon * count for epsilon, count in epsilons)
+        # tanh(e / 2) is (exp(e) - 1) / (exp(e) + 1) of the theorem, without overflow
         drift = sum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in epsilons)
         squares = sum(count * epsilon**2 for epsilon, count in epsilons)
         return drift + math.sqrt(2 * math.log(1 / slack) * squares)
@@ -112,6 +113,7 @@ def _leaf_epsilon(event: Event, rate: float, share: float, adjacency: Adjacency)
         raise UnsupportedMechanism("amplification by Poisson sampling is used under add/remove only")
     match event:
         case Gaussian(noise_multiplier=noise):
+            # sampling scales delta too, so the release may spend share / rate; 1e-11, since `epsilon_of_gdp` is from below
             epsilon = epsilon_of_gdp(change / noise, min(share / rate, 0.5)) * (1 + 1e-11) if noise > 0 else math.inf
         case Laplace(noise_multiplier=scale):
             epsilon = change / scale if scale > 0 else math.inf

@@ -38,6 +38,7 @@ class GaussianClt:
             checks.nonnegative(noise, "noise_multiplier")
             checks.nonnegative(steps, "steps")
             if rate > 0 and steps > 0:
+                # below 0.04 exp(1 / noise^2) soon overflows; the figure is infinite there
                 squares += rate**2 * steps * (math.expm1(noise**-2) if noise > 0.04 else math.inf)
         epsilon = epsilon_of_gdp(math.sqrt(squares), float(delta))
         note = "a central limit: an approximation, not a bound"

@@ -128,7 +128,7 @@ def _one_step(noise: float, rate: float, adjacency: Adjacency, interval: float, 
         pessimistic_estimate=pessimistic,
         value_discretization_interval=interval,
         sampling_prob=rate,
-        use_connect_dots=pessimistic,
+        use_connect_dots=pessimistic,  # the library connects dots from above only
         neighboring_relation=_RELATIONS[adjacency],
     )
 

@@ -87,7 +87,7 @@ class Reference:
         for _ in range(_SLACK_ROUNDS):
             rest = delta - (1 + math.exp(min(high, 700.0))) * slack
             enough = self._explain(event, rest, adjacency)[0][1] if rest > 0 else math.inf
-            if enough <= high:
+            if enough <= high:  # enough at the delta that it leaves itself
                 break
             high = enough * (1 + _SLACK_MARGIN)
         else:

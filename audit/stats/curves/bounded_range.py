@@ -162,6 +162,7 @@ def _pad(worst: Array, x: Array, budgets: Array, cells: int, *, upper: bool) -> 
     step = budgets[1] - budgets[0]
     left = np.exp(budgets[0] - step * np.arange(cells, 0, -1))
     start = 1 - left * (1 - worst[0]) / x[0] if upper else 1 - left  # the chord from H(0) = 1
+    # H does not increase: its last value bounds all further ones from above, 0 from below
     end = np.full(cells, worst[-1] if upper else 0.0)
     return np.concatenate([start, worst, end])
 

@@ -73,6 +73,7 @@ def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, flo
         weight = np.exp(np.log(grid.mass) + tilt * grid.loss - log_moment_at(grid, tilt))
         cyclic = np.bincount(np.mod(grid.index, size), weight, size)
         spectrum *= _power(fft.rfft(cyclic), count)
+    # entry j of the cyclic result is index j modulo the size: turned so that the window starts first
     masses_tilted = np.maximum(np.roll(fft.irfft(spectrum, size), -(start % size)), 0.0)
     return (start + shift) * step, masses_tilted
 
@@ -122,7 +123,7 @@ def _cheapest(parts: Sequence[Part], saddle: float, epsilon: float, log_delta: f
             continue
         left, right = window(parts, tilt, log_aliased)
         size = (max(right, epsilon) - min(left, epsilon)) / step
-        if size < 0.9 * best[0]:
+        if size < 0.9 * best[0]:  # for a window a tenth smaller the most accurate tilt is given up
             best = (size, tilt, log_aliased)
     return best[1], best[2]
 
@@ -144,6 +145,7 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
         return 0.0
     infinite = infinite_mass(parts)
     if infinite >= delta:
+        # equal up to rounding: infinity is not certain from below
         return math.inf if side > 0 or infinite > delta * (1 + 1e-9) else 0.0
     saddle, guess = tilt_for_delta(parts, delta - infinite)
     guess, log_delta = max(guess, 0.0), math.log(delta - infinite)

@@ -70,8 +70,9 @@ def upper(pair: LossPair, step: float) -> LossGrid:
         above = ends[cell + 1] * step
         width = above - ends[cell] * step
         narrow = np.minimum(width, _WIDEST)
+        # what keeps both masses: share exp(-lower end) + (1 - share) exp(-upper end) = exp(-loss)
         share = np.clip(np.expm1(np.clip(above - loss, 0.0, narrow)) / np.expm1(narrow), 0.0, 1.0)
-        share = np.where(width > _WIDEST, 0.0, share)
+        share = np.where(width > _WIDEST, 0.0, share)  # all to the upper end, which dominates
         index += [ends[cell], ends[cell + 1]]
         mass += [weight * share, weight * (1 - share)]
     for loss_value, atom in pair.atoms:

@@ -76,6 +76,8 @@ def _is_left_turn(first: tuple[float, float], second: tuple[float, float], third
 
 
 def _interpolate(fpr: Array, tpr: Array) -> TradeoffCurve:
+    """The broken line through the corners: what randomised tests reach between them on a pair of finitely many losses."""
+
     def tpr_limit(rate: ArrayLike) -> Array:
         return np.asarray(np.interp(np.asarray(rate, dtype=np.float64), fpr, tpr))
 
@@ -117,6 +119,7 @@ def signal_of(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
 
     largest, precision = 1 / LEAST_NOISE, 5e-4
     signal = roots.last_rejected(within, stride=0.5, largest=largest, resolution=precision)
+    # past the upper end of the last bracket
     return math.inf if signal >= largest else signal + 1.01 * precision * max(1.0, signal)
 
 

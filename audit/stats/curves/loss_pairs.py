@@ -78,6 +78,7 @@ def sampled_loss(loss: Array, rate: float) -> Array:
     """
     if rate == 1:
         return loss
+    # near 0 by expm1, so that small rates keep their digits; far out the larger term is taken out, as exp would overflow
     small = np.log1p(rate * np.expm1(np.clip(loss, -1.0, 30.0)))
     low = np.log((1 - rate) + rate * np.exp(np.minimum(loss, 0.0)))
     large = loss + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-np.maximum(loss, 30.0)))

@@ -70,6 +70,7 @@ def epsilon_bracket(
         lower, upper = _worst(ends)
         if upper - lower <= tolerance * upper or not math.isfinite(upper) or density >= _FINEST:
             break
+        # the gap falls with the square of the density
         density *= min(max(1.2 * math.sqrt((upper - lower) / (tolerance * upper)), 2.0), 8.0)
         refinements += 1
     lower, upper = _worst(ends)
@@ -231,6 +232,7 @@ def subsampled_gaussian_losses(
     log_negligible = math.log(1e-16)
     pair = subsampled_gaussian(noise_multiplier, sample_rate, direction, log_tail=log_negligible - math.log(steps))
     part = (discretise.upper(pair, grid or pair.spread / 32), steps)
+    # Q-masses are P-masses times exp(-loss): those of the tilt -1, up to the Q-mass of all finite losses
     limits = [tilting.window([part], tilt, log_negligible) for tilt in (0.0, -1.0)]
     joint_limits = (min(left for left, _ in limits), max(right for _, right in limits))
     first, member = composition.composed_masses([part], 0.0, joint_limits)

@@ -113,6 +113,7 @@ def _merged_masses(sigma: float, width: float, points: int, way: int) -> tuple[A
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(centres + 0.5 * width)
     slope = -(1 + sigma**2 * (logs + 1 / (2 * sigma**2))) / (centres + 0.5 * width)  # of the logarithm of L's density
+    # how far a cell's mean lies below its middle; without moving the ends by it most means would be rounded by a whole step
     lean = np.clip(-(width**2) * slope / 12, -0.4 * width, 0.4 * width)
     margin = np.maximum(-way * lean, 0.0) * (1 + 1e-3) + 1e-9 * width
     ends = np.concatenate([[0.0], centres[:-1] + 0.5 * width - way * margin[:-1], [points * width]])
