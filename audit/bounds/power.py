@@ -258,7 +258,11 @@ def plan(
     mechanism: Event | None = None,
     seconds_per_model: float | None = None,
 ) -> tuple[PlanRow, ...]:
-    """One row for each game and each estimator whose assumptions that game grants."""
+    """One row for each game and each estimator whose assumptions that game grants.
+
+    Raises:
+        ConfigError: a game whose memberships no coins decide.
+    """
     rows = []
     for game in games:
         if game.inclusion is not Inclusion.COINS:

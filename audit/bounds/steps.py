@@ -131,7 +131,13 @@ class StepScores:
 
 
 def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confidence: float, seed: Seed) -> StepBound:
-    """The noise of one step, composed over all steps of `mechanism`; arguments and errors as `audit.step_bound`."""
+    """The noise of one step, composed over all steps of `event`; arguments as `audit.step_bound`.
+
+    Raises:
+        UnsupportedMechanism: not DP-SGD.
+        DataError: one side is empty.
+        ConfigError, ExecutionMismatch: as the steps' own `bound`.
+    """
     mechanism, curves = noisy_steps(event), curves_of(event)
     if mechanism is None or curves is None:
         raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {event}; build the mechanism by dp_sgd(...)")

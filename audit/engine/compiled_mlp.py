@@ -170,6 +170,9 @@ class ChainGradients(TapeGradients):
             indices: numbers of records, model-major.
             mask: `(N, rows)` which of them are real.
             into: how to clip, and the flat `(N, width)` sum.
+
+        Raises:
+            DataError: records of another size or type than the chain's, or labels that it has no output for.
         """
         (inputs, labels), (clip, total) = data, into
         self._check(inputs, labels)

@@ -77,6 +77,11 @@ class Federations:
 
     Noise that many clients add is drawn once with the deviation of their sum, which has the same law. The slots of canaries add
     noise to what they send, and none to the sum, whose noise stays that of the accounted clients.
+
+    Raises:
+        UnsupportedMechanism: canaries that are records, or models that cannot share slots (dropout, buffers that differ).
+        ConfigError: no split of that name.
+        DataError: too few records for the clients, or canaries made for another model.
     """
 
     def __init__(self, job: TrainingJob, plan: RoundPlan) -> None:

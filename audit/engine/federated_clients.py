@@ -92,6 +92,9 @@ class Workers:
         records: inputs and labels of the train split.
         slots: clients at once.
         local: what they do.
+
+    Raises:
+        UnsupportedMechanism: dropout, or an untrained tensor that differs between federations.
     """
 
     def __init__(

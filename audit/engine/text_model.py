@@ -43,6 +43,9 @@ class TextModel:
         module: the model, in training mode, without dropout.
         device: where to compute.
         precision: of the passes.
+
+    Raises:
+        UnsupportedMechanism: layers that mix records, or that draw numbers.
     """
 
     def __init__(self, module: nn.Module, device: torch.device, precision: Precision | None = None) -> None:

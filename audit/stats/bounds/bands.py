@@ -35,6 +35,10 @@ def survival_band(count: int, confidence: float) -> SurvivalBand:
         distributed rate; each rank of `constrained_ranks` is held between the same two Beta quantiles, and the chance that
         all of them hold is computed exactly (`chance_inside`), not simulated. Between those ranks the band follows
         from monotonicity; atoms only make it hold more often.
+
+    Raises:
+        ValueError: a confidence outside (0, 1).
+
     References:
         Berk and Jones 1979; Aldor-Noiman et al. 2013 (equal local levels); Moscovich and Nadler 2017, arXiv 1503.04363.
     """

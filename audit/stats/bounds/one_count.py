@@ -41,6 +41,9 @@ def stein_factor(correct: int, guesses: int, rate: float) -> float:
     at most so much to the chance of `correct` right guesses. Where T and b are too small for floating point, T / b is replaced
     by its bound `(c + 1)(1 - q) / (c + 1 - (r + 1) q)`, the sum of a geometric series.
 
+    Raises:
+        ValueError: no guess right, or more right than were made.
+
     >>> round(stein_factor(3, 3, 0.5), 9)  # T = b = 1/8
     0.291666667
     """

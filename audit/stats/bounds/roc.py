@@ -57,6 +57,9 @@ class TprPoint:
 def auc(members: Array, nonmembers: Array) -> float:
     """The probability that a random member outscores a random nonmember, ties counting half; O(n log n).
 
+    Raises:
+        ValueError: a side is empty, not one-dimensional, or holds NaN.
+
     >>> auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     0.875
     """
@@ -74,6 +77,10 @@ def auc_interval(members: Array, nonmembers: Array, confidence: float) -> tuple[
         distributed on each side. The AUC is an average of means over `min(n1, n0)` independent pairs, so the mean of any convex
         function of it is at most that of the share of successes in so many coins of the AUC's rate (Hoeffding 1963, section 5a,
         with theorem 1), and `P[AUC_hat >= a] <= E (share - t)_+ / (a - t)` for every t < a.
+
+    Raises:
+        ValueError: as `auc`, or a confidence outside (0, 1).
+
     References:
         Hoeffding 1963, "Probability inequalities for sums of bounded random variables"; Bentkus 2004, "On
         Hoeffding's inequalities".
@@ -108,6 +115,9 @@ def curve(members: Array, nonmembers: Array) -> tuple[Array, Array]:
     """Step points `(fpr, tpr)` of the rule "score >= t", one for each distinct score, from (0, 0) to (1, 1).
 
     Members and nonmembers that share a score move together, so a tie is a diagonal step.
+
+    Raises:
+        ValueError: as `auc`.
 
     >>> fpr, tpr = curve(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     >>> fpr.tolist(), tpr.tolist()
@@ -145,6 +155,10 @@ def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: boo
         level `sqrt(confidence)` (`bands.survival_band`), the sides are independent, and `R(x)` is at least the lower limit of
         TPR at any threshold whose FPR is surely at most x, and at most the upper limit of TPR at any threshold whose FPR is
         surely above x.
+
+    Raises:
+        ValueError: as `auc_interval`.
+
     References:
         Campbell 1994, "Advances in statistical methodology for the evaluation of diagnostic and laboratory tests";
         Berk and Jones 1979; Owen 1995, "Nonparametric likelihood confidence bands for a distribution function".
@@ -195,6 +209,9 @@ def tpr_at_fpr(members: Array, nonmembers: Array, target_fpr: float, confidence:
     """The last ROC point with FPR at or under `target_fpr`, or None where that is below one over the nonmembers.
 
     Guarantee: `lower <= R(target_fpr) <= upper` for all targets at once, as in `band`.
+
+    Raises:
+        ValueError: as `auc_interval`, or a target outside (0, 1].
 
     >>> point = tpr_at_fpr(np.array([2.0, 3.0]), np.array([1.0, 2.0]), 0.4, 0.95)
     >>> point is None

@@ -88,6 +88,9 @@ def critical_value(members: int, nonmembers: int, confidence: float) -> float:
     """The critical value of the band; interpolated between sizes and levels, and beyond them from above.
 
     Beyond the least level it grows by one for each factor of e, which is more than where it was simulated.
+
+    Raises:
+        ValueError: a confidence outside (0, 1).
     """
     level = 1 - fraction(confidence, "confidence")
     size, sizes = math.log(max(members, nonmembers)), np.log(SIZES)

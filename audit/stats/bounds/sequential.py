@@ -65,7 +65,11 @@ def joint(log_wealth: Array, stakes: int) -> Array:
 
 
 def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5, stakes: int | None = None) -> Wealth:
-    """Return the wealth before any observation, one per attack; `stakes` as in `Wealth`, one for each attack unless given."""
+    """Return the wealth before any observation, one per attack; `stakes` as in `Wealth`, one for each attack unless given.
+
+    Raises:
+        ValueError: fewer stakes than attacks.
+    """
     claims, count = len(against.epsilons), attacks if stakes is None else stakes
     if count < attacks:
         raise ValueError(f"{attacks} attacks bet from {count} stakes; each needs its own")
@@ -91,6 +95,9 @@ def update(wealth: Wealth, scores: Array, included: Memberships) -> Wealth:
         wealth: after the earlier trials.
         scores: `(attacks, k)`.
         included: `(k,)` which of them are members.
+
+    Raises:
+        ValueError: scores that are not one row for each attack.
     """
     return _update(wealth, scores, included)[0]
 

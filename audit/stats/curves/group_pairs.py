@@ -28,6 +28,9 @@ def subsampled_gaussian_group(
         direction: "remove" (P has them) or "add".
         log_tail: logarithm of the probability beyond which either tail is not resolved.
 
+    Raises:
+        ValueError: the direction is "replace".
+
     References:
         Choquette-Choo, Ganesh, Steinke, Thakurta 2023, arXiv 2310.15526 (mixtures of Gaussians).
     """

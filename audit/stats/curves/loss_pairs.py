@@ -186,6 +186,9 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
         direction: as for `subsampled_gaussian`.
         log_tail: logarithm of the probability beyond which the middle between two far peaks is not resolved.
 
+    Raises:
+        ValueError: replacing a record at a rate below 1.
+
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567.
     """

@@ -43,6 +43,9 @@ def epsilon_bracket(
         lower <= epsilon <= upper for the composition of the pairs, whichever of `directions` is worst, up to
         floating-point rounding (an allowance is included; this is not interval arithmetic).
 
+    Raises:
+        ArithmeticError: the ends crossed by more than rounding explains.
+
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567. Doroshenko et al. 2022, arXiv 2207.04380.
 

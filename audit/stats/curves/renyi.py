@@ -64,6 +64,9 @@ def subsampled_gaussian(order: float, noise: float, rate: float) -> float:
     Whole orders by the binomial sum, others by quadrature of `E_Q[expm1(a L) - a expm1(L)]`, which loses nothing at small
     rates (the second term has mean zero).
 
+    Raises:
+        ValueError: a fractional order whose quadrature would need more than 400,000 panels.
+
     >>> round(subsampled_gaussian(2.0, 1.0, 0.01) * 1e4, 6)
     1.718134
     """

@@ -48,6 +48,9 @@ def tpr_of_gdp(mu: float, fpr: ArrayLike) -> Array:
 def delta_of_gdp(mu: float, epsilon: float) -> float:
     """The least delta at which a mu-GDP mechanism is (epsilon, delta)-DP.
 
+    Raises:
+        ValueError: mu or epsilon below 0.
+
     References: Balle and Wang 2018, arXiv 1805.06530, theorem 8; Dong, Roth and Su 2019, corollary 2.13.
 
     >>> round(delta_of_gdp(1.0, 4.3772) * 1e5, 3)
@@ -70,6 +73,9 @@ def epsilon_of_gdp(mu: float, delta: float) -> float:
     """The epsilon at `delta` of a mu-GDP mechanism, from below (the lower end of the last bracket).
 
     At delta 0 it is 0 for mu = 0 and infinite otherwise.
+
+    Raises:
+        ValueError: mu below 0, or delta outside [0, 1].
 
     >>> [round(epsilon_of_gdp(mu, 1e-5), 4) for mu in (0.5, 1.0, 2.0)]
     [1.9931, 4.3772, 9.9973]
@@ -95,6 +101,9 @@ def epsilon_of_gdp(mu: float, delta: float) -> float:
 @functools.lru_cache(maxsize=1024)
 def mu_of_gdp(epsilon: float, delta: float) -> float:
     """The largest mu whose mechanism is (epsilon, delta)-DP, from below; inverse of `epsilon_of_gdp`.
+
+    Raises:
+        ValueError: epsilon below 0, or delta outside (0, 1).
 
     >>> round(mu_of_gdp(4.3771785, 1e-5), 5)
     1.0
@@ -154,6 +163,10 @@ def success_upper(epsilon: float, delta: float, baseline: float) -> float:
     output judged by an event, so its chance is at most the TPR that the claim allows at FPR `baseline`.
 
     Guarantee: theorem; the record's prior is independent of the other records.
+
+    Raises:
+        ValueError: the baseline is no probability.
+
     References: Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
 
     >>> round(success_upper(1.0, 0.0, 0.1), 4)
@@ -166,6 +179,9 @@ def success_upper(epsilon: float, delta: float, baseline: float) -> float:
 
 def group_privacy(epsilon: float, delta: float, size: int) -> tuple[float, float]:
     """`(epsilon, delta)` that a claim for one record gives to `size` records that change together.
+
+    Raises:
+        ValueError: a size below 1.
 
     References: Vadhan 2017, "The complexity of differential privacy", lemma 2.2.
 

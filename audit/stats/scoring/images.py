@@ -19,6 +19,9 @@ def psnr(reconstructed: Array, original: Array, data_range: float) -> Array:
     Args:
         data_range: largest less smallest value that a record may have. A figure without it means nothing.
 
+    Raises:
+        ValueError: the data range is not above 0.
+
     >>> psnr(np.zeros((1, 4)), np.full((1, 4), 0.1), 1.0).round(6).tolist()
     [20.0]
     """
@@ -31,6 +34,9 @@ def psnr(reconstructed: Array, original: Array, data_range: float) -> Array:
 
 def ssim(reconstructed: Array, original: Array, data_range: float) -> Array:
     """Structural similarity of each image `(n, channels, rows, columns)`, the mean over channels and windows, `(n,)`.
+
+    Raises:
+        ValueError: images of fewer than 7 pixels a side.
 
     References: Wang et al. 2004; uniform windows of 7 x 7 and the sample covariance, as scikit-image's default.
     """

@@ -41,6 +41,9 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
     A side without any residual (no record with two models) takes the other side's standard deviation,
     and where neither has one, that of all signals around each record's mean or, failing that, overall.
 
+    Raises:
+        ValueError: signals and memberships of different shapes.
+
     >>> member, nonmember = sides(np.array([[1.0], [3.0], [0.0]]), np.array([[True], [True], [False]]))
     >>> member.mean.tolist(), nonmember.mean.tolist(), round(member.fixed_std, 4)
     ([2.0], [0.0], 1.4142)

@@ -21,6 +21,9 @@ _BLOCK = 1 << 21  # logits handled at once (16 MiB in float64): bounds memory wh
 def cross_entropy(logits: Array, labels: Array) -> Array:
     """Loss `-log p_y` of each record, `(..., m)`, in nats.
 
+    Raises:
+        ValueError: shapes do not fit, one class only, or a label that is no class.
+
     >>> cross_entropy(np.array([[0.0, 0.0]]), np.array([1])).round(4).tolist()
     [0.6931]
     """
@@ -29,6 +32,9 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
 
 def scaled_confidence(logits: Array, labels: Array) -> Array:
     """Logit-scaled confidence `z_y - logsumexp(z_j, j != y)` of each record, which equals `log(p_y / (1 - p_y))`.
+
+    Raises:
+        ValueError: shapes do not fit, one class only, or a label that is no class.
 
     References:
         Carlini et al. 2022, arXiv 2112.03570, section IV-A.
@@ -57,6 +63,9 @@ def scaled_confidence_of_losses(losses: Array) -> Array:
 def entropy(logits: Array) -> Array:
     """Shannon entropy of the predicted distribution in nats, `(..., m)`.
 
+    Raises:
+        ValueError: one class only.
+
     >>> entropy(np.array([[1.0, 1.0]])).round(4).tolist()
     [0.6931]
     """
@@ -67,6 +76,9 @@ def modified_entropy(logits: Array, labels: Array) -> Array:
     """Entropy that also knows the label: `-(1 - p_y) log p_y - sum_{j != y} p_j log(1 - p_j)`.
 
     Zero for a certain and right prediction, unbounded for a certain and wrong one.
+
+    Raises:
+        ValueError: shapes do not fit, one class only, or a label that is no class.
 
     References:
         Song and Mittal 2021, arXiv 2003.10595, equation 8.
@@ -88,6 +100,9 @@ def correct(logits: Array, labels: Array) -> Array:
 
 def log_output_gradient_norm(logits: Array, labels: Array) -> Array:
     """Log of the l2 norm of the loss gradient in the logits, `softmax(z) - one_hot(y)`, `(..., m)`.
+
+    Raises:
+        ValueError: shapes do not fit, one class only, or a label that is no class.
 
     >>> np.exp(log_output_gradient_norm(np.array([[0.0, 0.0]]), np.array([0]))).round(4).tolist()
     [0.7071]
