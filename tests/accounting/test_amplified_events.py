@@ -169,6 +169,32 @@ def test_tuning_composes() -> None:
     assert bracket("2 * Gaussian(5.0)")[0] <= mixed[0] * (1 + 1e-3) < mixed[1]
 
 
+def poisson_tuned_answers(mean: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Laws of how often no run, a bad and a good best answer come up, a run being randomised response with epsilon 1."""
+    laws = []
+    for good in (1 / (1 + math.e), math.e / (1 + math.e)):
+        none, bad = math.exp(-mean), math.exp(-mean * good)
+        once = np.array([[none, 1 - bad], [bad - none, 0.0]])
+        law = np.zeros((count + 1, count + 1))
+        law[0, 0] = 1.0
+        for _ in range(count):
+            law = sum(weight * np.roll(law, place, axis=(0, 1)) for place, weight in np.ndenumerate(once) if weight > 0)
+        laws.append(law.ravel())
+    return laws[0], laws[1]
+
+
+@pytest.mark.parametrize(("mean", "count"), [(0.1, 20), (0.5, 30), (0.9, 30), (3.0, 5)])
+def test_a_poisson_number_of_runs_composes_with_the_outcome_of_no_run(mean: float, count: int) -> None:
+    high = bracket(f"{count} * Tuned(ApproximateDp(1.0, 0.0), {mean}, 1e400)", 1e-5, REPLACE)[1]
+    assert 0 < high < math.inf and hockey_stick(*poisson_tuned_answers(mean, count), high) <= 1e-5
+
+
+def test_a_rare_run_costs_no_less_than_the_release_beside_it() -> None:
+    low, high = bracket("Concentrated(0.5) + Tuned(Gaussian(1.0), 0.001, 1e400)")
+    alone = bracket("Gaussian(1.0)")[0]
+    assert alone <= low * (1 + 1e-3) and alone < high
+
+
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 

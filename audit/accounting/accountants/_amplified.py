@@ -102,20 +102,20 @@ def _binary(epsilon: float, records: int, direction: Direction, log_tail: float)
 def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
     """Return the divergences of the best of several runs, given those of one.
 
+    A Poisson law has the outcome "no run", of the same mass `exp(-mean)` on either data set: it adds to the moment of the others.
+
     References:
         Papernot, Steinke 2022, arXiv 2110.03620, Theorems 2 and 6.
     """
     mean, shape = float(event.mean), float(event.shape)
-    above_one = orders > 1
-    more = np.full(orders.shape, math.inf)
-    more[above_one] = math.log(mean) / (orders[above_one] - 1)
     if math.isinf(shape):
         limits = np.log1p(1 / (orders - 1))
         failures = np.array([_delta(orders, run, limit) for limit in limits.tolist()])
-        return np.asarray(run + mean * failures + more, dtype=np.float64)
+        some = math.log(mean) + (orders - 1) * (run + mean * failures)
+        return np.asarray(np.logaddexp(-mean, some) / (orders - 1), dtype=np.float64)
     gamma = _gamma(mean, shape)
     extra = (1 + shape) * float(np.min((1 - 1 / orders) * run - math.log(gamma) / orders))
-    return np.asarray(run + extra + more, dtype=np.float64)
+    return np.asarray(run + extra + math.log(mean) / (orders - 1), dtype=np.float64)
 
 
 def _delta(orders: Array, run: Array, epsilon: float) -> float:
