@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from audit.accounting import resolve
+from audit.accounting.accountants import _closed_forms
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.event_expressions import parse
 from audit.core.adjacency import Adjacency
@@ -229,6 +230,22 @@ def test_values_that_mean_nothing_are_refused() -> None:
     for text in texts.replace("\n", ";").split(";"):
         with pytest.raises(ConfigError):
             parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "adjacency"),
+    [
+        ("Concentrated(0.5) + Laplace(3.0)", ADD),
+        ("Shuffled(RandomizedResponse(0.5, 3), 10)", REPLACE),
+        ("Tuned(Gaussian(1.0), 10, 1.0)", ADD),
+        ("RandomAllocation(1.0, 2)", ADD),
+    ],
+)
+def test_an_upper_end_that_is_false_is_seen(text: str, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divergences that are too small, as a wrong formula gives them: the lower end has to speak against them."""
+    monkeypatch.setattr(_closed_forms, "by_divergence", lambda *_: 0.01)
+    ends, reason = Reference(tolerance=1e-2).explain(parse(text), delta=1e-5, adjacency=adjacency)
+    assert ends == (0.0, math.inf) and "cross" in reason
 
 
 def test_tiny_deltas_are_not_claimed_for_random_allocation() -> None:

@@ -102,7 +102,7 @@ def _binary(epsilon: float, records: int, direction: Direction, log_tail: float)
 def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
     """Return the divergences of the best of several runs, given those of one.
 
-    A Poisson law has the outcome "no run", of the same mass `exp(-mean)` on either data set: it adds to the moment of the others.
+    A Poisson law has the outcome "no run", of the same mass `exp(-mean)` on either data set, which adds to the moment.
 
     References:
         Papernot, Steinke 2022, arXiv 2110.03620, Theorems 2 and 6.

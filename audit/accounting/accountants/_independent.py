@@ -36,14 +36,21 @@ _ALLOWANCE = 1e-6  # relative: what both computations may differ by through roun
 def contradiction(event: Event, delta: float, adjacency: Adjacency, bracket: tuple[float, float]) -> str:
     """Return why a bracket cannot be right, "" where nothing speaks against it."""
     low, high = bracket
-    if not low <= high:
-        return f"its ends are {low:g} and {high:g}"
+    crossed = crossing(bracket)
+    if crossed:
+        return crossed
     floor, cap = lower(event, delta, adjacency), upper(event, delta, adjacency)
     if high < floor * (1 - _ALLOWANCE):
         return f"its upper end {high:g} lies below {floor:g}, which one event proves"
     if low > cap * (1 + _ALLOWANCE) + 1e-12:
         return f"its lower end {low:g} lies above {cap:g}, which divergences prove to be enough"
     return ""
+
+
+def crossing(bracket: tuple[float, float]) -> str:
+    """Return how the ends of a bracket contradict each other, "" where they do not cross by more than rounding."""
+    low, high = bracket
+    return "" if low <= high * (1 + _ALLOWANCE) + 1e-12 else f"its ends cross: {low:g} from below, {high:g} from above"
 
 
 def lower(event: Event, delta: float, adjacency: Adjacency) -> float:

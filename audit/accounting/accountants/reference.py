@@ -93,6 +93,9 @@ class Reference:
         else:
             high = math.inf
         reason = "" if math.isfinite(high) else "batches are cut so often that nothing is proved from above at this delta"
+        crossing = _independent.crossing((low, high))
+        if crossing:
+            return (0.0, math.inf), f"no bracket here: {crossing}"
         return (min(low, high), high), "; ".join(filter(None, (doubt, reason)))
 
     def _explain(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[Bracket, str]:
@@ -103,7 +106,7 @@ class Reference:
                 doubt = _independent.contradiction(way, delta, adjacency, ends)
             except (ArithmeticError, MemoryError) as error:
                 doubt = str(error)
-            brackets.append((0.0, math.inf) if doubt else (0.0, ends[1]) if is_limit(event) else ends)
+            brackets.append((0.0, math.inf) if doubt else (0.0, ends[1]) if is_limit(event) else (min(ends), ends[1]))
             doubts += [f"no bracket here: {doubt}"] if doubt else []
         return (max(low for low, _ in brackets), max(high for _, high in brackets)), "; ".join(doubts)
 
@@ -140,7 +143,7 @@ class Reference:
                 raise
         shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[: 2 if Shuffled in kinds_of else 1]
         low = max(self._compose(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
-        return min(low, high), high
+        return low, high
 
 
 PLUGIN = Reference

@@ -37,7 +37,8 @@ def epsilon_bracket(epsilon: float, count: int, delta: float, *, reach: float, w
         work: cells of the recursion that are evaluated; the width of the bracket falls with it.
 
     Guarantee:
-        lower <= epsilon of the worst adaptive composition <= upper, up to floating-point rounding.
+        lower <= epsilon of the worst adaptive composition <= upper, up to floating-point rounding. Ends that cross are
+        returned as they are: the caller has to refuse them.
 
     >>> low, high = epsilon_bracket(1.0, 1, 1e-6, reach=1.0)
     >>> 0.998 < low <= high <= 1.0
@@ -48,7 +49,7 @@ def epsilon_bracket(epsilon: float, count: int, delta: float, *, reach: float, w
     problem = _Problem(epsilon=epsilon, count=count, reach=end, work=work)
     high = _first_within(problem.budgets, _run(problem, problem.budgets, upper=True), delta, reach)
     low = max(_last_beyond(problem, delta, high), fixed_epsilon(epsilon, count, delta))
-    return min(low, high), high
+    return low, high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

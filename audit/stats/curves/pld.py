@@ -125,7 +125,7 @@ def without_replacement_bracket(
     Guarantee:
         The upper end composes the pair that follows the remove curve at positive and the add curve at negative losses
         (Zhu, Dong, Wang 2022, arXiv 2106.08567, Theorem 11), the lower end is the worst of three data sets: others that
-        push against the record, for either hypothesis, and others at rest.
+        push against the record, for either hypothesis, and others at rest. Ends that cross are returned as they are.
     """
     log_tail = math.log(delta) - math.log(steps) - _RESOLUTION_LIMIT
     pairs = [subsampled_gaussian(noise_multiplier / 2, sample_rate, side, log_tail=log_tail) for side in ADD_REMOVE]
@@ -143,7 +143,7 @@ def without_replacement_bracket(
         composition.epsilon_at([(discretise.lower(pair, pair.spread / density), steps)], delta, -1)
         for pair in (*pairs, at_rest)
     )
-    return min(lower, upper), upper
+    return lower, upper
 
 
 def grid_step(pairs: Sequence[tuple[LossPair, int]], density: float) -> float:
