@@ -11,6 +11,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from audit.accounting import resolve
+from audit.accounting.accountants._procedures import slack
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.event_expressions import parse
 from audit.core.adjacency import Adjacency
@@ -201,6 +202,17 @@ def test_aggregates_of_blocks_move_by_twice_the_bound_whatever_happens_to_the_re
     assert bracket("SubsampleAggregate(ApproximateDp(0.3, 0.0))") == bracket("ApproximateDp(0.3, 0.0)")
 
 
+def test_batches_that_are_cut_in_any_of_several_runs_count_for_each() -> None:
+    once = "TruncatedPoisson(1.0, 0.01, 100, 10000, 155)"
+    chance = slack(parse(once))
+    assert 1e-6 < chance < 1e-3
+    for runs in (f"30 * {once}", f"Tuned({once}, 30, 1.0)", f"Tuned({once}, 30, 1e400)", f"Shuffled({once}, 30)"):
+        assert slack(parse(runs)) == pytest.approx(30 * chance, rel=1e-12)
+    assert slack(parse(f"Tuned({once}, 0.5, 1e400)")) == pytest.approx(chance / 2)
+    ends, reason = Reference(tolerance=1e-2).explain(parse(f"Tuned({once}, 1000)"), delta=20 * chance, adjacency=ADD)
+    assert math.isinf(ends[1]) and "cut so often" in reason
+
+
 @pytest.mark.parametrize(
     ("text", "adjacency"),
     [
@@ -210,6 +222,9 @@ def test_aggregates_of_blocks_move_by_twice_the_bound_whatever_happens_to_the_re
         ("CyclicPoisson(1.0, 0.1, 10, 2, [1, 0.5])", REPLACE),
         ("MixtureOfGaussians(1.0, [0, 1], [0.5, 0.5])", REPLACE),
         ("SubsampleAggregate(PoissonSampled(Gaussian(1.0), 0.1))", ADD),
+        ("SubsampleAggregate(RandomAllocation(1.0, 2))", ADD),
+        ("SubsampleAggregate(2 * MixtureOfGaussians(1.0, [0, 1], [0.5, 0.5]))", ZERO),
+        ("SubsampleAggregate(CyclicPoisson(1.0, 0.1, 10, 2))", ADD),
         ("BufferedToeplitz(1.0, [0.9], [1.5], 9, 2, 3)", ADD),
     ],
 )

@@ -10,12 +10,13 @@ from typing import Any
 from audit.accounting.accountants._deployed import encoder_sensitivity
 from audit.accounting.accountants._pairs import gaussians
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import RandomAllocation, Shuffled
+from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import IntegerNoise, MatrixFactorization
 from audit.core.deployed_procedures import (
     AdaptiveClipping,
     BufferedToeplitz,
     CyclicPoisson,
+    MixtureOfGaussians,
     ProposeTestRelease,
     SubsampleAggregate,
     TruncatedPoisson,
@@ -37,6 +38,7 @@ from audit.core.events import (
 from audit.stats.curves.batch_overflow import overflow_chance
 
 Rule = Callable[[Any, Adjacency], Event]
+_SAMPLED = PoissonSampled | SampledWithoutReplacement | RandomAllocation | MixtureOfGaussians
 
 
 def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event:
@@ -108,9 +110,13 @@ def _propose_test_release(event: ProposeTestRelease, adjacency: Adjacency) -> Ev
 
 
 def _aggregate(event: SubsampleAggregate, adjacency: Adjacency) -> Event:
-    """The release with the answers of the record's blocks replaced, which under add/remove is twice its bound."""
+    """The release with the answers of the record's blocks replaced, which under add/remove is twice its bound.
+
+    Raises:
+        UnsupportedMechanism: blocks that take part at random, or in groups: a block is replaced, which has no proof there.
+    """
     mechanism = event.mechanism
-    if any(isinstance(node, PoissonSampled | SampledWithoutReplacement | Grouped) for node in nodes(mechanism)):
+    if any(isinstance(node, _SAMPLED | Grouped) for node in nodes(mechanism)):
         raise UnsupportedMechanism(f"blocks that are sampled or grouped have no proof here: {mechanism}")
     if adjacency is not Adjacency.REPLACE_ONE:
         mechanism = rebuilt(mechanism, _with_answer_replaced)
@@ -175,4 +181,16 @@ def slack(event: Event) -> float:
         chance = overflow_chance(int(event.population), float(event.sample_rate), int(event.batch_limit))
         return min(1.0, float(event.steps) * chance)
     inner = math.fsum(slack(part) for part in parts(event))
-    return min(1.0, inner * float(event.count) if isinstance(event, Repeated) else inner)
+    return min(1.0, inner * _runs(event)) if inner else 0.0
+
+
+def _runs(event: Event) -> float:
+    """Expected number of runs of what is below a node: a union over runs is at most that many times as likely."""
+    match event:
+        case Repeated(count=count):
+            return float(count)
+        case Tuned(mean=mean):
+            return float(mean)
+        case Shuffled(records=records):
+            return float(records)
+    return 1.0
