@@ -15,9 +15,9 @@ from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Gradients, Rows
 
 RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
-_MODELS = 8
+_MODELS = 8  # of a job, about, of which something is recomputed
 _EARLY_STEP = 2
-_NO_CLIP = 1e30
+_NO_CLIP = 1e30  # a norm that no gradient has: the arithmetic of clipping, with every factor 1
 _FLOOR = 1e-2
 
 

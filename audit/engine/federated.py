@@ -106,6 +106,7 @@ class Federations:
         self.workers = Workers(modules[0], self.state, records, plan.slots, plan.local)
         self.held = split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
         self.sizes = np.array([len(rows) for rows in self.held])
+        # padded by repeating records, which masks leave out
         self.padded = np.stack([np.resize(rows, self.sizes.max()) for rows in self.held])
         self.weights = self.weight_of(torch.from_numpy(self.sizes).to(device, torch.float32))
         self.served = self.workers.row_of(self.state)
@@ -277,6 +278,7 @@ class Federations:
 
     def _measure(self, number: int, noise: Tensor, measurements: _Measurements) -> None:
         """Note the size of the noise that was added."""
+        # a round without replies has no local noise: 0 over 1, not over 0
         spread = self._spread(number).clamp(min=1).double()
         measurements.noise_squares += noise.double().square().sum(1) / spread.square()
 

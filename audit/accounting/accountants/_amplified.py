@@ -125,7 +125,7 @@ def _delta(orders: Array, run: Array, epsilon: float) -> float:
 
 
 def _gamma(mean: float, shape: float) -> float:
-    """The parameter of the truncated negative binomial law of this mean, from below."""
+    """The parameter of the truncated negative binomial law of this mean, from below: less of it only adds to the divergence."""
     low, high = 1e-300, 1.0
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high) if high < 0.1 else (low + high) / 2

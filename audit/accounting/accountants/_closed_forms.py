@@ -171,8 +171,10 @@ def divergences(  # noqa: PLR0911 (one arm a kind)
         case Concentrated(rho=rho):
             return rho * orders
         case Exponential(epsilon=epsilon):
+            # losses lie within an interval of length epsilon: Hoeffding's lemma, twice
             return np.minimum(epsilon**2 / 8 * orders, epsilon)
         case ApproximateDp(epsilon=epsilon, delta=0.0):
+            # any such mechanism is a post-processing of randomised response (Kairouz, Oh, Viswanath 2015)
             share = 2 / (1 + math.exp(epsilon))  # of randomised response with this epsilon
             return np.array([min(renyi.randomised_response(order, share, 2), epsilon) for order in orders.tolist()])
         case Gaussian(noise_multiplier=noise) if noise > 0:

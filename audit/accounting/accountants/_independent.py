@@ -75,7 +75,7 @@ def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
 
 
 def _leaves(event: Event, count: int) -> Iterator[tuple[Event, int]]:
-    """Mechanisms of one step with how often they are run; those under sampling, groups or a split are left out."""
+    """Mechanisms of one step, sampled ones as they are, with how often they are run; none from inside groups or a split."""
     match event:
         case Repeated(mechanism=inner, count=times):
             yield from _leaves(inner, count * int(times))

@@ -82,6 +82,7 @@ def _parameters(event: Event, adjacency: Adjacency) -> tuple[float, float]:  # n
         case Concentrated(rho=rho):
             return float(rho), 0.0
         case Exponential(epsilon=epsilon):
+            # not / 2: losses lie within an interval of length epsilon, a pure mechanism's of twice that
             return float(epsilon) ** 2 / 8, 0.0
         case ApproximateDp(epsilon=epsilon, delta=delta):
             return float(epsilon) ** 2 / 2, float(delta)

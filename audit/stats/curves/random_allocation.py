@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from audit.stats.curves.loss_pairs import Array, Direction, LossPair
 from audit.stats.curves.outcome_cells import OutcomeCells
 
-LEAST_LOG_TAIL = math.log(1e-13)
+LEAST_LOG_TAIL = math.log(1e-13)  # smaller deltas drown in what convolutions round (`_ROUND_OFF`)
 _POINTS = 1 << 17
 _NEGLIGIBLE = 1e-17  # masses from below that are as small as the round-off of convolutions
 _ROUND_OFF = 1e-15  # that a convolution may add to a cumulated mass, a squaring
