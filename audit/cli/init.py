@@ -39,6 +39,8 @@ def init(
     """Write a commented config to start from: for your own data, or an example that needs none."""
     if path.exists() and not force:
         raise ConfigError(f"'{path}' exists already; choose another name or use --force")
+    if data is not None and not data.is_file():
+        raise ConfigError(f"--data '{data}': there is no such file; give the path of an npz file, a CSV file or a Parquet file")
     if data is None and label is None and model is None and sys.stdin.isatty() and sys.stdout.isatty():
         data, label, model, target_epsilon = _ask(target_epsilon)
     if data is None:
@@ -132,9 +134,23 @@ def _table(data: Path, label: str | None) -> dict[str, Any]:
         problem = "which column is predicted is not known" if label is None else f"there is no column '{label}'"
         hint = "" if label is None else plugins.hint(label, columns)
         raise ConfigError(f"'{data}': {problem}; give --label.{hint} Its first line names: {', '.join(columns)}")
-    words = [name for name in columns if name != label and frame[name].dtype.kind not in "biuf"]
-    section = {"kind": "table", "path": str(data), "label": label, "categorical": words}
+    features = [name for name in columns if name != label]
+    unusable = {name: reason for name in features if (reason := _fault(frame[name]))}
+    for name, reason in unusable.items():
+        print_plain(f"column '{name}' is left out (data.drop): {reason}", file=sys.stderr)
+    words = [name for name in features if name not in unusable and frame[name].dtype.kind not in "biuf"]
+    section = {"kind": "table", "path": str(data), "label": label, "categorical": words, "drop": list(unusable)}
     return section if separator == "," else {**section, "separator": separator}
+
+
+def _fault(column: Any) -> str:
+    """Why a column is no feature as it stands; empty where it is one."""
+    is_number = column.dtype.kind in "biuf"
+    if is_number and (missing := int(column.isna().sum())):
+        return f"{missing} of its {len(column)} values are missing; repair them and take it out of drop"
+    if not is_number and column.nunique() > len(column) / 2:
+        return "nearly every value is another, as in names and numbers of persons, which a model can only learn by heart"
+    return ""
 
 
 def _frame(content: bytes, data: Path) -> tuple[Any, str]:

@@ -73,7 +73,7 @@ def test_code_of_the_user_is_named_and_not_called(tmp_path: Path) -> None:
         (["--data", "people.csv", "--label", "incme"], "no column 'incme'; give --label. Did you mean 'income'?"),
         (["--data", "people.csv", "--label", "income", "--model", "mpl"], "mlp"),
         (["--data", "people.csv", "--label", "income", "--target-epsilon", "-1"], "target_epsilon"),
-        (["--data", "nowhere.csv", "--label", "income"], "no file nowhere.csv"),
+        (["--data", "nowhere.csv", "--label", "income"], "--data 'nowhere.csv': there is no such file"),
         (["--label", "income"], "name it with --data FILE"),
         (["--data", "few.npz"], "holds 10 records; expected at least 160"),
     ],
@@ -87,6 +87,17 @@ def test_what_would_be_refused_is_not_written(
     assert answer(["init", "mine.yaml", *words]) == 2
     assert reason in capsys.readouterr().err
     assert not Path("mine.yaml").exists()
+
+
+def test_columns_that_are_no_features_are_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{row % 60},person {row},{'' if row == 3 else row % 40},{row % 2}" for row in range(200)]
+    (tmp_path / "people.csv").write_text("\n".join(["age,name,hours,income", *rows]))
+    words = ["--data", str(tmp_path / "people.csv"), "--label", "income"]
+    assert answer(["init", str(tmp_path / "mine.yaml"), *words]) == 0
+    notes = capsys.readouterr().err
+    assert "'name' is left out" in notes and "'hours' is left out (data.drop): 1 of its 200 values are missing" in notes
+    data = parse((tmp_path / "mine.yaml").read_text()).config.data
+    assert data["drop"] == ["name", "hours"] and data["categorical"] == []
 
 
 def test_without_data_the_example_is_written_and_nothing_is_overwritten(tmp_path: Path) -> None:
