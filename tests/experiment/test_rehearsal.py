@@ -48,9 +48,11 @@ OF_TEXTS_AND_SECRETS = (
     "candidate_gradients",
     "formatted_secret",
     "new_token",
+    "property_group",
     "random_tokens",
     "rare_bigrams",
     "redrawn_attribute",
+    "redrawn_secret",
 )
 CANARIES = [name for name in plugins.names("attacks.canaries") if name not in OF_TEXTS_AND_SECRETS]  # of images, in or out
 ACCESSES = ("label_only", "final_model", "final_weights", "all_steps")
