@@ -58,7 +58,8 @@ def lower_bound(
         seed: for estimators of a third party that draw; those here draw from streams that the numbers of scores fix.
         attacks: how many score columns of the same canaries are tried, of which the best bound is kept: each is made at
             `(1 - confidence) / attacks`, so that all hold together.
-        adjacency: which neighbouring data sets the coins decided between, where `game` is a name.
+        adjacency: which neighbouring data sets the coins decided between, where `game` is a name; "replace_one" states that
+            another record stood in the place of each that was left out.
         certificates: simulated audits behind each of the bound's certificates: how often this estimator, at this number of
             scores and this confidence, is wrong. None takes what fits into about a quarter of a second each (kept for later
             calls of the same size), 0 none. More than 200 are made whatever they take, up to about ten minutes a law.

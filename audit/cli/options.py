@@ -99,7 +99,13 @@ Score = Annotated[
     typer.Option(help="Score column; may repeat. Several columns share the error rate and the best bound counts."),
 ]
 Member = Annotated[str | None, typer.Option(help="Name of the membership column.")]
-Adjacency = Annotated[str, typer.Option(help="What a coin decided about a record: add_remove, replace_one or zero_out.")]
+Adjacency = Annotated[
+    str,
+    typer.Option(
+        help="What a coin decided about a record: add_remove (present or absent), replace_one (it or another in its place) or "
+        "zero_out."
+    ),
+]
 Conditions = Annotated[
     list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Use only rows with this value; may repeat.")
 ]

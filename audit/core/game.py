@@ -31,6 +31,12 @@ class Assumption(StrEnum):
 OF_SCORES = ("one_run", "independent_trials")
 """Names of games that a table of scores may come from."""
 
+ADDED = (
+    "its coins add or remove a canary and put no other record in its place, so it proves nothing about replacing a record: "
+    "a release of the number of records alone tells the coins. Use add_remove, or canaries whose values are redrawn"
+)
+"""Why coins of presence say nothing of a claim about replacement."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
@@ -50,6 +56,8 @@ class Game:
             the secrets, each of which is in every training with one of its values.
         secret: what those values are: "attribute", "candidate", "property" or "text secret"; "" where canaries are in or out.
         aim: of the attack: "membership", or "backdoor" where planted records are to cause an answer.
+        substitutes: where a coin leaves a canary out, another record stands in its place. Without them a coin adds or removes,
+            from which nothing follows about replacing a record.
     """
 
     adjacency: Adjacency
@@ -65,6 +73,7 @@ class Game:
     choices: int = 1
     secret: str = ""
     aim: str = "membership"
+    substitutes: bool = False
 
     @classmethod
     def of_scores(cls, name: str, count: int, adjacency: Adjacency = Adjacency.ADD_REMOVE, canary: str = "") -> Game:
@@ -73,6 +82,8 @@ class Game:
         Args:
             name: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
                 (besides, each score comes from a training of its own).
+            adjacency: between which data sets the coins decided: "replace_one" declares that another record stood in the place
+                of each that was left out.
 
         Raises:
             ConfigError: no such game.
@@ -87,6 +98,7 @@ class Game:
             canaries=1 if alone else count,
             runs=count if alone else 1,
             canary=canary,
+            substitutes=adjacency is Adjacency.REPLACE_ONE,
         )
 
     def __post_init__(self) -> None:
@@ -107,12 +119,20 @@ class Game:
             of_adjacency = {Assumption.REPLACED_VALUES} if self.adjacency is Adjacency.REPLACE_ONE else set()
             of_release = {Assumption.INDEPENDENT_ANSWERS} if alone else set()
             return frozenset({Assumption.INDEPENDENT_SECRETS} | of_adjacency | of_release)
+        if self.adds_for_replacement:
+            return frozenset()
         assumptions = set()
         if self.inclusion_probability == 0.5:
             assumptions.add(Assumption.INDEPENDENT_COINS)
         if alone:
             assumptions.add(Assumption.INDEPENDENT_TRIALS)
         return frozenset(assumptions)
+
+    @property
+    def adds_for_replacement(self) -> bool:
+        """True where coins add or remove a canary and the claim is about replacing it."""
+        of_presence = self.inclusion is Inclusion.COINS and self.choices == 1 and not self.substitutes
+        return of_presence and self.adjacency is Adjacency.REPLACE_ONE
 
     @property
     def grouped(self) -> str:
@@ -129,7 +149,7 @@ class Game:
         if missing:
             raise AssumptionError(
                 f"{user} assumes {', '.join(missing)}, which this game does not grant ({self.describe()}); "
-                "choose an estimator that assumes less, or change the game"
+                + (ADDED if self.adds_for_replacement else "choose an estimator that assumes less, or change the game")
             )
 
     def describe(self) -> str:

@@ -28,8 +28,13 @@ def brought_play(
         by_coins: whether recorded coins decided what the target was trained on; without them nothing is bounded.
 
     Raises:
-        ConfigError: an attack that was asked for cannot be served.
+        ConfigError: an attack that was asked for cannot be served, or a claim that presence and absence say nothing of.
     """
+    if settings.adjacency is not Adjacency.ADD_REMOVE:
+        raise ConfigError(
+            f"adjacency is '{settings.adjacency.value}', but each record was in or out of this model's training: expected "
+            "'add_remove', for a claim about another adjacency is not tested by that"
+        )
     provers = settings.proven_by or ()
     game = Game(
         adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=len(brought_records)

@@ -29,7 +29,9 @@ class Settings:
         seed: of the negative control and the guard.
         record_key: hexadecimal text that the records' names are keyed with; None draws one, to be kept apart from the report.
         claim_epsilon: what the owner states for the training, or None.
-        adjacency: which neighbouring data sets the coins decided between, and the claim speaks of.
+        adjacency: which neighbouring data sets the coins decided between, and the claim speaks of; of a trained model
+            "add_remove" alone, since its records were in or out. With a table of scores "replace_one" states that another
+            record stood in the place of each that was left out.
         coins: `(n,)` bool, one coin per audited record in the order in which they were drawn: True records were trained on.
         randomised_seed: in place of `coins`, the seed that `draw_coins` drew them with.
         overlap: "refuse" records that are on both sides, or "drop" them.

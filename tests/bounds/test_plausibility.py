@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,20 @@ def test_adjacency_is_what_the_caller_states() -> None:
     assert asked(*sides(20, 20), adjacency="replace_one").game.adjacency is Adjacency.REPLACE_ONE
     with pytest.raises(ConfigError, match="adjacency is 'swap'"):
         asked(*sides(20, 20), adjacency="swap")
+
+
+@pytest.mark.parametrize("estimator", ["auto", "both_ends", "one_run", "clopper_pearson"])
+def test_presence_proves_nothing_of_replacement(estimator: str) -> None:
+    """A release of the number of records tells every coin of presence and nothing of a record that is replaced."""
+    coins = np.random.default_rng(0).random(400) < 0.5
+    released = 1000.0 + coins
+    rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=1, runs=400)
+    sides_of = {"member_scores": released[coins], "nonmember_scores": released[~coins], "delta": 1e-5, "certificates": 0}
+    assert lower_bound(**sides_of, game=rules, estimator=estimator).epsilon > 3
+    with pytest.raises(AssumptionError, match="nothing about replacing a record"):
+        lower_bound(**sides_of, game=replace(rules, adjacency=Adjacency.REPLACE_ONE), estimator=estimator)
+    planted = replace(rules, adjacency=Adjacency.REPLACE_ONE, substitutes=True)
+    assert lower_bound(**sides_of, game=planted, estimator=estimator).epsilon > 3
 
 
 def test_several_attacks_share_the_error_rate() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from audit.checks import blind
+from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
 from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError, ObservationError
@@ -418,6 +419,13 @@ def test_dropping_repeated_records_never_looks_at_their_coins():
 def test_bad_settings(options, message):
     with pytest.raises(ConfigError, match=message):
         Settings(**options)
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT])
+def test_presence_in_a_training_tests_claims_about_presence_alone(adjacency):
+    values, coins = leaky(60, 1)
+    with pytest.raises(ConfigError, match="was in or out of this model's training"):
+        inspect_outputs(View.of(losses=-values), coins, Settings(claim_epsilon=1.0, adjacency=adjacency, coins=coins))
 
 
 def test_attacks_that_a_trained_model_cannot_serve():

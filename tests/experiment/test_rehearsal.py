@@ -17,7 +17,7 @@ from audit import plugins
 from audit.cli.app import answer
 from audit.config import parse
 from audit.core.data import Array
-from audit.core.errors import ConfigError, ObservationError
+from audit.core.errors import AssumptionError, ConfigError, ObservationError
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -200,3 +200,10 @@ def test_a_model_with_other_outputs_than_classes_is_refused_before_training(
     change = "model={factory: 'tests.experiment.test_rehearsal:seven_outputs'}"
     assert answer(["run", str(config), "-q", "-o", str(tmp_path / "run"), "--set", change]) == 2
     assert "the model has 7 outputs but the data has 10 classes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("canaries", ["held_out", "mislabelled", "{kind: backdoor, poisons: 2}", "poisoned_membership"])
+def test_canaries_in_or_out_are_refused_for_a_claim_about_replacement(canaries: str) -> None:
+    changes = [f"games.game.canaries={canaries}", "games.game.adjacency=replace_one"]
+    with pytest.raises(AssumptionError, match="nothing about replacing a record"):
+        planted(assemble.assemble(parse(CONFIG_OF_ONE, changes).config))
