@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from audit.core.errors import AssumptionError
-from audit.core.game import ADDED, Assumption, Game
+from audit.core.game import PRESENCE_ALONE, Assumption, Game
 
 
 def for_epsilon(game: Game) -> str:
@@ -30,7 +30,7 @@ def _is_granted(game: Game, trials: str) -> str:
     if Assumption.INDEPENDENT_COINS in game.grants:
         return "one_run"
     if game.adds_for_replacement:
-        raise AssumptionError(f"no estimator applies ({game.describe()}): {ADDED}")
+        raise AssumptionError(f"no estimator applies ({game.describe()}): {PRESENCE_ALONE}")
     raise AssumptionError(
         f"no estimator applies: memberships were not decided by independent fair coins ({game.describe()}); "
         "figures such as AUC and TPR can be stated, an epsilon cannot"

@@ -57,6 +57,28 @@ def membership_check(stored_coins: Array | None, seed: int | None, included: Arr
     return Check(code="membership", item="Membership decided by", value=value, status=Status.CHECKED), True
 
 
+def dependence_tail(coins: Array, references: Array) -> float:
+    """Upper bound on the probability that fair coins follow what the reference models were trained on as closely as these do.
+
+    Looked at are each reference's memberships and their number by record, as weights of the coins' signs: whoever trains every
+    record in exactly half of the models fixes the sum of a coin and the references' number.
+
+    Args:
+        coins: `(n,)` bool, which records the target was trained on.
+        references: `(k, n)` bool, which records each reference was trained on.
+
+    References:
+        Hoeffding 1963, "Probability inequalities for sums of bounded random variables", theorem 2; union over the k + 1 sums.
+    """
+    weights = np.vstack([references.sum(axis=0), references]).astype(np.float64)
+    weights -= weights.mean(axis=1, keepdims=True)
+    energies = (weights**2).sum(axis=1)
+    weights, energies = weights[energies > 0], energies[energies > 0]
+    sums = weights @ np.where(coins, 1.0, -1.0)
+    largest = float(np.max(sums**2 / (2 * energies), initial=0.0))
+    return min(1.0, 2 * len(weights) * math.exp(-largest)) if len(weights) else 1.0
+
+
 def _check_coins(coins: Array, count: int, source: str) -> Array:
     if coins.ndim != 1 or coins.dtype.kind not in "biu" or not np.isin(coins, (0, 1)).all():
         raise DataError(f"coins of {source} have shape {coins.shape} and type {coins.dtype}; expected true or false per record")

@@ -31,7 +31,7 @@ class Assumption(StrEnum):
 OF_SCORES = ("one_run", "independent_trials")
 """Names of games that a table of scores may come from."""
 
-ADDED = (
+PRESENCE_ALONE = (
     "its coins add or remove a canary and put no other record in its place, so it proves nothing about replacing a record: "
     "a release of the number of records alone tells the coins. Use add_remove, or canaries whose values are redrawn"
 )
@@ -149,7 +149,7 @@ class Game:
         if missing:
             raise AssumptionError(
                 f"{user} assumes {', '.join(missing)}, which this game does not grant ({self.describe()}); "
-                + (ADDED if self.adds_for_replacement else "choose an estimator that assumes less, or change the game")
+                + (PRESENCE_ALONE if self.adds_for_replacement else "choose an estimator that assumes less, or change the game")
             )
 
     def describe(self) -> str:

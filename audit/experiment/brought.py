@@ -30,7 +30,8 @@ class References:
     """Models of the same kind as the target, trained on records that coins of their own chose.
 
     Their coins must have been drawn independently of the target's: a bound holds whatever the references are, as long as
-    they know nothing of the target's coins.
+    they know nothing of the target's coins. Where each record is in a fixed number of models, target included, they give the
+    target's coins away, and no epsilon is stated.
 
     Attributes:
         included: `(k, n)` bool, which of the `n` audited records each model was trained on; columns in the order of the

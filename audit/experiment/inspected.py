@@ -11,6 +11,7 @@ from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.bounds.budget import Budget
 from audit.checks import blind
+from audit.checks.membership import IMPLAUSIBLE, dependence_tail
 from audit.core.data import Array, Canaries, Planting, Records
 from audit.core.results import AuditReport, Check, DataSummary, Status
 from audit.core.views import Scores
@@ -36,6 +37,12 @@ BIASED_NOTE = (
     "Take members and nonmembers from the same source at random."
 )
 BIAS_CHECK = "members can be told from nonmembers without the model, so scores show the split's bias"
+DEPENDENT_NOTE = (
+    "The references were trained on records that follow the target's coins, as where every record is in exactly half of all "
+    "models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train references on "
+    "coins of their own, or leave them out for an epsilon from the target alone."
+)
+DEPENDENT_CHECK = "the references' memberships follow the target's coins, so comparisons tell coins without the target"
 LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on
 UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
 
@@ -81,6 +88,8 @@ class InspectedCase:
 def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     """The report on the case: every attack that the models can serve, and what follows from its scores."""
     references = len(case.included) - 1
+    by_coins, is_dependent = case.by_coins, _follow_coins(case)
+    case = replace(case, by_coins=by_coins and not is_dependent)
     if settings.proven_by is None:
         settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
     brought_records = BroughtRecords(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
@@ -98,11 +107,12 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
         mechanism=None,
         stated_claims=stated_claims,
         utility=utility.of_sides(models),
-        checks=(case.membership, guard.check, *_of_references(references)),
-        doubt=BIAS_CHECK if guard.has_bias else "",
+        checks=(case.membership, guard.check, *_of_references(references, by_coins=by_coins, dependent=is_dependent)),
+        doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else "",
     )
     result = judge.conclude(training, [outcome])
-    notes = [BIASED_NOTE] * guard.has_bias + [SPLIT_NOTE] * (not case.by_coins) + [*case.remarks]
+    without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
+    notes = [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
     notes += [*_low_accuracy(models), *_like_sides(models)]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
@@ -169,12 +179,22 @@ def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
     return blind.guard(case.evidence.inputs, case.labels, case.evidence.included, settings.stream)
 
 
-def _of_references(count: int) -> tuple[Check, ...]:
-    """The row on models that somebody brought for comparison."""
+def _follow_coins(case: InspectedCase) -> bool:
+    """True where references were trained on records that the target's coins decided, as no coins of their own would have it."""
+    return case.by_coins and dependence_tail(case.included[0], case.included[1:]) < IMPLAUSIBLE
+
+
+def _of_references(count: int, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:
+    """The row on models that somebody brought for comparison, and whether they were seen to follow the target's coins."""
     if not count:
         return ()
-    value = f"{count} models brought; that their records were drawn without regard to the target's is taken on trust"
-    return (Check(code="references", item="Reference models", value=value, status=Status.DECLARED),)
+    value, status = "that their records were drawn without regard to the target's is taken on trust", Status.DECLARED
+    if dependent:
+        chance = f"by chance in fewer than {IMPLAUSIBLE:g} of audits"
+        value, status = f"their records follow the target's coins ({chance})", Status.FAILED
+    elif by_coins:
+        value = "their records do not follow the target's coins; that they know nothing else of them is taken on trust"
+    return (Check(code="references", item="Reference models", value=f"{count} models brought; {value}", status=status),)
 
 
 def _low_accuracy(models: GameModels) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from audit.checks.membership import dependence_tail
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError
 from audit.core.game_results import GameResult
@@ -69,6 +70,48 @@ def test_coins_and_references_prove_an_epsilon() -> None:
     report = inspected(Settings(coins=included[0], claim_epsilon=0.2, certificates=0))
     bounded = {attack.scorer for attack in the_game(report).attacks if attack.bounds}
     assert bounded == {"auto"} and report.outcome is Outcome.VIOLATED
+
+
+def forgetful(included: NDArray[Any], seed: int = 1) -> tuple[View, References]:
+    """A target that shows nothing of its coins beside references that remember every record."""
+    random = np.random.default_rng(seed)
+    confidence = 0.3 * random.normal(size=included.shape)
+    confidence[1:] += 4 * included[1:]
+    logits = np.stack([confidence, np.zeros_like(confidence)], axis=-1)
+    view = View.of(labels=np.zeros(included.shape[1], int), logits=logits[0])
+    return view, References(included=included[1:], logits=logits[1:])
+
+
+@pytest.mark.parametrize(
+    "design", ["each record in half", "one reference is the complement", "one reference has the same records"]
+)
+def test_references_that_follow_the_coins_of_the_target_prove_nothing(design: str) -> None:
+    random = np.random.default_rng(4)
+    included = random.random((8, 400)) < 0.5
+    if design == "each record in half":
+        included = np.argsort(random.random((8, 400)), axis=0) < 4
+    else:
+        included[3] = included[0] ^ ("complement" in design)
+    view, references = forgetful(included)
+    settings = Settings(coins=included[0], certificates=0, proven_by=("lira",), scorers=("lira",), claim_epsilon=0.1)
+    report = inspect_outputs(view, included[0], settings, index=np.arange(400), references=references)
+    (attack,) = the_game(report).attacks
+    assert not attack.bounds and 0 <= attack.auc <= 1
+    assert report.outcome is Outcome.INVALID and "follow the target's coins" in report.mechanisms[0].verdicts[0].reason
+    assert any("leave them out for an epsilon from the target alone" in note for note in report.notes)
+
+
+def test_references_with_coins_of_their_own_are_believed() -> None:
+    random = np.random.default_rng(6)
+    tails = [dependence_tail(random.random(100) < 0.5, random.random((5, 100)) < 0.5) for _ in range(300)]
+    assert min(tails) > 1e-4 and np.mean(np.array(tails) < 0.5) <= 0.5
+    assert dependence_tail(random.random(100) < 0.5, np.ones((5, 100), bool)) == 1.0
+    included = random.random((8, 400)) < 0.5
+    view, references = forgetful(included)
+    settings = Settings(coins=included[0], certificates=0, proven_by=("lira",), scorers=("lira",))
+    report = inspect_outputs(view, included[0], settings, index=np.arange(400), references=references)
+    assert the_game(report).attacks[0].bounds[0].epsilon == 0
+    assert "do not follow" in next(check.value for check in report.mechanisms[0].checks if check.code == "references")
 
 
 def test_losses_alone_serve_what_losses_can() -> None:

@@ -843,6 +843,22 @@ RECORDED = {
     (
         "{models} models brought; that their records were drawn without regard to the target's is taken on trust"
     ): "自带 {models} 个模型；其记录的抽取与目标无关一事未经检验",
+    (
+        "{models} models brought; their records do not follow the target's coins; that they know nothing else of them is "
+        "taken on trust"
+    ): "自带 {models} 个模型；其记录并不随目标的硬币而定；此外与硬币无关一事未经检验",
+    (
+        "{models} models brought; their records follow the target's coins (by chance in fewer than {share} of audits)"
+    ): "自带 {models} 个模型；其记录随目标的硬币而定（偶然如此的审计少于 {share}）",
+    (
+        "The references were trained on records that follow the target's coins, as where every record is in exactly half of "
+        "all models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train "
+        "references on coins of their own, or leave them out for an epsilon from the target alone"
+    ): "参考模型的训练记录随目标的硬币而定，例如每条记录恰在一半的模型中：进行比较的攻击仅凭参考模型即可得知硬币，"
+    "因此得不出 ε。请让参考模型使用各自的硬币，或省去参考模型，仅由目标得出 ε",
+    (
+        "the references' memberships follow the target's coins, so comparisons tell coins without the target"
+    ): "参考模型的成员关系随目标的硬币而定，因此不凭目标即可比较出硬币",
     "game {game}: {note}": "博弈 {game}：{note}",
     "'{attack}' was left out: {reason}": "“{attack}”被省去：{reason}",
     "'{attack}' took {choice}: {reason}": "“{attack}”采用 {choice}：{reason}",
