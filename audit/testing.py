@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from audit.core import checks
 from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
 
 if TYPE_CHECKING:
     from audit.api.training import TrainingReport
@@ -41,11 +42,12 @@ def assert_private(
             `train(dataset, seed) -> model`.
         epsilon, delta: what is claimed.
         budget: about how long the test may take: "60s", "2min", or a number of seconds. It decides how many outputs are drawn,
-            or how often is trained.
-        false_alarm: how often a function that keeps its claim fails, at most: proved, not estimated.
-        seed: of all draws, so that a test repeats.
+            or how often is trained: the largest power of two that fits, which the speed of the machine may change.
+        false_alarm: how often a run of the test fails whose function keeps its claim, at most: proved, not estimated.
+        seed: of all draws. With the same number of outputs, as `samples` in the report, a run repeats.
         data, canaries: of a training: `(inputs, labels)` each, as `audit.check_training` takes them.
-        options: further ones of `audit.mechanism` (pairs, neighbours, family, ...) or `audit.check_training`.
+        options: further ones of `audit.mechanism` (pairs, neighbours, family, ...) or `audit.check_training`. `samples` of the
+            one and `runs` of the other fix what the budget would decide, so that every run of the test repeats.
 
     Raises:
         AssertionError: the claim is refuted; or nothing that fits into the budget could have refuted it, or calls are not
@@ -88,28 +90,54 @@ def seconds(budget: str | float) -> float:
 
 def _mechanism(function: Any, allowed_seconds: float, epsilon: float, delta: float, **options: Any) -> MechanismReport:
     from audit.api.mechanism import mechanism
+
+    if "samples" not in options:
+        options["samples"] = _affordable_samples(function, allowed_seconds, epsilon, delta, **options)
+    return mechanism(function, epsilon=epsilon, delta=delta, **options)
+
+
+def _affordable_samples(function: Any, allowed_seconds: float, epsilon: float, delta: float, **options: Any) -> int:
+    """Return how many outputs fit into the time, by two audits on draws of their own."""
+    from audit.api.mechanism import mechanism
     from audit.mechanism_checks.run import LEAST_SAMPLES
 
-    start = time.perf_counter()
-    mechanism(function, epsilon=epsilon, delta=delta, samples=LEAST_SAMPLES, **options)  # for its time alone
-    duration = (time.perf_counter() - start) / LEAST_SAMPLES
+    def seconds_of(samples: int, name: str) -> float:
+        start = time.perf_counter()
+        mechanism(function, epsilon=epsilon, delta=delta, samples=samples, **{**options, "seed": _pilot_seed(options, name)})
+        return time.perf_counter() - start
+
+    duration = seconds_of(LEAST_SAMPLES, "first") / LEAST_SAMPLES
     pilot = max(LEAST_SAMPLES, min(PILOT, int(PILOT_SHARE * allowed_seconds / duration)))
-    start = time.perf_counter()
-    mechanism(function, epsilon=epsilon, delta=delta, samples=pilot, **options)
-    samples = int(SHARE * allowed_seconds * pilot / (time.perf_counter() - start))
-    return mechanism(function, epsilon=epsilon, delta=delta, samples=min(MOST_OUTPUTS, max(LEAST_SAMPLES, samples)), **options)
+    samples = SHARE * allowed_seconds * pilot / seconds_of(pilot, "second")
+    return min(MOST_OUTPUTS, max(LEAST_SAMPLES, power_of_two(samples)))
 
 
 def _training(train: Any, allowed_seconds: float, data: Any, canaries: Any, **options: Any) -> TrainingReport:
     from audit.api.training import check_training
 
-    start = time.perf_counter()
-    train(data, options["seed"])
-    runs = int(SHARE * allowed_seconds / max(time.perf_counter() - start, 1e-6))
-    return check_training(train, data, canaries, runs=min(MOST_RUNS, max(1, runs)), **options)
+    if "runs" not in options:
+        start = time.perf_counter()
+        train(data, _pilot_seed(options, "training"))
+        runs = SHARE * allowed_seconds / max(time.perf_counter() - start, 1e-6)
+        options["runs"] = min(MOST_RUNS, max(1, power_of_two(runs)))
+    return check_training(train, data, canaries, **options)
+
+
+def _pilot_seed(options: Mapping[str, Any], name: str) -> int:
+    """Return the seed of a pilot: none of its draws is that of the audit."""
+    return Seed(options["seed"]).child("pilot").child(name).integer()
+
+
+def power_of_two(value: float) -> int:
+    """Return the largest power of two that is not above a number; 0 for numbers below 1.
+
+    >>> [power_of_two(value) for value in (0.5, 1.0, 1000.7)]
+    [0, 1, 512]
+    """
+    return 1 << (int(value).bit_length() - 1) if value >= 1 else 0
 
 
 def _advice(exit_code: int, false_alarm: float) -> str:
     if exit_code == 1:
-        return f"A function that keeps this claim fails so at most once in {1 / false_alarm:,.0f} seeds."
+        return f"A function that keeps this claim fails in at most one of {1 / false_alarm:,.0f} runs of this test."
     return "The claim was not tested: raise the budget, or repair what the sentence above names."

@@ -29,7 +29,8 @@ FAMILIES = ("gdp",)
 LEAST_SAMPLES = 100
 SEARCH = 3  # one sample in so many is searched, the others are counted
 SCOUT = 1_000  # outputs on either side of each pair, at first
-CONTROL = 1e-3  # level of the test that outputs do not drift
+CONTROL = 1e-3  # level of the test that outputs do not drift, at most
+CONTROL_SHARE = 0.02  # of the error rate that it takes, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +58,15 @@ class Questions:
             raise ConfigError("a claim of the family 'gdp' needs a delta between 0 and 1: at delta 0 its epsilon is infinite")
 
     @property
+    def drift_level(self) -> float:
+        """The error rate of the test that calls are independent."""
+        return min(CONTROL, CONTROL_SHARE * (1 - self.confidence))
+
+    @property
     def significance(self) -> float:
         """The error rate of each answer."""
         count = 2 + (self.claim.family is not None) + self.floating_point
-        return (1 - self.confidence) / count
+        return (1 - self.confidence - self.drift_level) / count
 
     @property
     def goals(self) -> list[planned_event.Goal]:
@@ -77,8 +83,8 @@ def check_mechanism(
 ) -> MechanismReport:
     """Return bounds on epsilon and delta of a mechanism, and what they say of the claim.
 
-    Guarantee: all bounds hold together with probability at least `questions.confidence`, if calls are independent and outputs
-        on the same data follow one law (docs/mechanisms.md).
+    Guarantee: with probability at least `questions.confidence` all bounds hold and no drift is reported, if calls are
+        independent and outputs on the same data follow one law (docs/mechanisms.md).
 
     Raises:
         ConfigError: too few samples, a claim that is no claim.
@@ -103,7 +109,7 @@ def check_mechanism(
     fit = bounds.fit(events[2], tests[2]) if questions.claim.family else None
     floating_point = bounds.delta(bits.test(*fresh, generator)) if bits else None
     deltas = [("", delta), *([("by the lowest bits of outputs ", floating_point)] if floating_point else [])]
-    drifts = any(_drifts(events[0], side, generator) for side in fresh)
+    drifts = any(_drifts(events[0], side, questions.drift_level / 2, generator) for side in fresh)
     watch.stop("count")
     return MechanismReport(
         name=name_of(function),
@@ -192,13 +198,13 @@ def _bits(first: Any, second: Any) -> Any:
     return granularity_scores(first.shape[1])
 
 
-def _drifts(choice: ChosenEvent, outputs: Outputs, generator: np.random.Generator) -> bool:
-    """True where numbers or scores of earlier calls are not like those of later ones, wrongly with chance `CONTROL / 2`."""
+def _drifts(choice: ChosenEvent, outputs: Outputs, level: float, generator: np.random.Generator) -> bool:
+    """True where numbers or scores of earlier calls are not like those of later ones, wrongly with chance `level` at most."""
     rows = choice.encoder.encode(outputs)
     columns = [choice.score(rows), *rows[:, :MOST_COLUMNS].T]
-    half, level = len(rows) // 2, CONTROL / (2 * len(columns))
+    half = len(rows) // 2
     rankings = (planned_event.order(values[:half], values[half:], generator) for values in map(finite, columns))
-    return any(planned_event.differs(ranking, level) for ranking in rankings)
+    return any(planned_event.differs(ranking, level / len(columns)) for ranking in rankings)
 
 
 def _verdict(claim: Claim, epsilon: LowerBound, fit: LowerBound | None, deltas: Sequence[tuple[str, DeltaBound]]) -> Verdict:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import audit
+import audit.testing
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Claim, Outcome
 from audit.mechanism_checks.controls.additive import LaplaceSum
+from audit.mechanism_checks.run import Questions
 from audit.testing import assert_private, seconds
 
 PAIRS = [([0.0], [1.0])]
@@ -20,13 +26,65 @@ def test_a_mechanism_that_keeps_its_claim_passes() -> None:
 
 
 def test_a_broken_mechanism_fails_with_what_was_proved() -> None:
-    with pytest.raises(AssertionError, match=r"violated\. Epsilon is at least (.|\n)* once in 1,000 seeds"):
+    with pytest.raises(AssertionError, match=r"violated\. Epsilon is at least (.|\n)* one of 1,000 runs"):
         assert_private(LaplaceSum(0.3), epsilon=1.0, pairs=PAIRS, budget="500ms")
 
 
 def test_a_test_that_could_not_fail_fails() -> None:
     with pytest.raises(AssertionError, match=r"out of reach(.|\n)*The claim was not tested: raise the budget"):
         assert_private(LaplaceSum(1.0), epsilon=30.0, pairs=PAIRS, budget="100ms")
+
+
+@pytest.mark.parametrize("false_alarm", [0.05, 1e-3, 1e-6])
+def test_refutations_and_drift_share_one_false_alarm(false_alarm: float) -> None:
+    claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE, source="declared", family="gdp")
+    for floating_point, answers in ((False, 3), (True, 4)):
+        asked = Questions(claim=claim, confidence=1 - false_alarm, floating_point=floating_point)
+        assert 0 < asked.drift_level <= false_alarm / 10
+        assert answers * asked.significance + asked.drift_level == pytest.approx(false_alarm)
+
+
+def test_a_smaller_false_alarm_calls_fewer_functions_dependent() -> None:
+    """Outputs that drift a little: seen at the level of an audit, not at one in 10^12."""
+
+    def drifting() -> Any:
+        calls = iter(range(10**9))
+        return lambda data, rng: rng.normal() + 0.35 * (next(calls) > 2666)
+
+    asked: dict[str, Any] = {"epsilon": 5.0, "pairs": PAIRS, "samples": 2000, "seed": 1}
+    assert audit.mechanism(drifting(), **asked, confidence=0.95).verdict.outcome is Outcome.INVALID
+    assert audit.mechanism(drifting(), **asked, confidence=1 - 1e-12).verdict.outcome is not Outcome.INVALID
+
+
+def test_a_fixed_number_of_outputs_repeats_whatever_the_machine_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither pilots nor the clock reach the draws of the audit."""
+    first = assert_private(LaplaceSum(1.0), epsilon=1.0, pairs=PAIRS, samples=2000)
+    monkeypatch.setattr(audit.testing, "_affordable_samples", lambda *given, **more: pytest.fail("the clock decides nothing"))
+    again = assert_private(LaplaceSum(1.0), epsilon=1.0, pairs=PAIRS, samples=2000, budget="1ms")
+    assert first.samples == again.samples == 2000 and first.epsilon == again.epsilon and first.delta == again.delta
+
+
+def test_pilots_have_draws_of_their_own_and_numbers_are_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0, 0.01)  # every pilot takes 10 ms
+    monkeypatch.setattr(audit.testing, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    states: list[str] = []
+
+    def spy(data: Any, rng: np.random.Generator, size: int) -> Any:
+        states.append(str(rng.bit_generator.state))
+        return LaplaceSum(1.0)(data, rng, size=size)
+
+    report = assert_private(spy, epsilon=1.0, pairs=PAIRS, budget="100ms")
+    assert report.samples == 512, "of the 700 that fit"
+    assert len(set(states)) == len(states)
+    seeds: list[int] = []
+
+    def train(data: Any, seed: int) -> Any:
+        seeds.append(seed)
+        return ignore(data, seed)
+
+    report = assert_private(train, epsilon=0.5, delta=1e-5, data=points(50, 1), canaries=points(200, 2), budget="100ms")
+    assert report.bound.game.runs == 4, "of the 7 that fit"
+    assert len(set(seeds)) == len(seeds) == 5
 
 
 @pytest.mark.parametrize(("budget", "value"), [("60s", 60.0), ("500ms", 0.5), ("1.5 min", 90.0), (3, 3.0)])
