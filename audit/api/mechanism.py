@@ -24,7 +24,7 @@ def mechanism(
     size: int = 5,
     low: float = 0.0,
     high: float = 1.0,
-    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+    adjacency: Adjacency | str | None = None,
     family: str | None = None,
     floating_point: bool = False,
     samples: int = 100_000,
@@ -41,14 +41,17 @@ def mechanism(
         pairs: neighbouring data sets `(data, neighbour)` to try; or else
         neighbours: "records" (`size` numbers in `[low, high]` that differ in one record, by `adjacency`) or "answers" (vectors
             of `size` query answers of which one record moves *each* by at most 1, such as a sparse vector technique takes).
+        adjacency: which neighbouring data sets the claim is about. None takes it from the sizes of `pairs` (of which one record
+            more is "add_remove", as many are "replace_one"), and "replace_one" for `neighbours`.
         family: "gdp" where the claim asserts the whole curve of Gaussian DP: then a bound inside that family counts as well.
         floating_point: look also at the lowest bits of outputs, by which sums in floating point give their data away.
         samples: outputs on either data set of the pair that is chosen: a third to search, the rest to count. No more than about
             `log(samples)` can be proved of epsilon.
         seed: of the generator that the function is given, and of the search.
 
-    Guarantee: all bounds hold together with probability at least `confidence`, if calls are independent and outputs on the same
-        data follow one law (docs/mechanisms.md, docs/statistics.md "One event").
+    Guarantee: with probability at least `confidence` all bounds hold and no drift is reported, if calls, and the outputs within
+        a call with `size`, are independent and those on the same data follow one law (docs/mechanisms.md, docs/statistics.md
+        "One event").
 
     Raises:
         ConfigError: a claim, family, pair or number of samples that cannot be used.
@@ -61,8 +64,8 @@ def mechanism(
     """
     from audit.mechanism_checks.run import Questions, check_mechanism
 
-    tries = neighbouring_pairs(pairs, neighbours=neighbours, size=size, low=low, high=high, adjacency=adjacency)
-    claim = Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.by_name(adjacency), source=DECLARED, family=family)
+    tries, relation = neighbouring_pairs(pairs, neighbours=neighbours, size=size, low=low, high=high, adjacency=adjacency)
+    claim = Claim(epsilon=epsilon, delta=delta, adjacency=relation, source=DECLARED, family=family)
     questions = Questions(claim=claim, confidence=confidence, floating_point=floating_point)
     return check_mechanism(function, tries, questions, samples=samples, seed=seed)
 
@@ -74,16 +77,19 @@ def neighbouring_pairs(
     size: int = 5,
     low: float = 0.0,
     high: float = 1.0,
-    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-) -> tuple[Pair, ...]:
-    """Return the pairs that a caller gives, or those that the other arguments of `mechanism` describe."""
+    adjacency: Adjacency | str | None = None,
+) -> tuple[tuple[Pair, ...], Adjacency]:
+    """Return the pairs that a caller gives, or those that the other arguments of `mechanism` describe; and their relation."""
     from audit.mechanism_checks import neighbours as patterns
 
+    relation = None if adjacency is None else Adjacency.by_name(adjacency)
     if pairs is not None:
-        return patterns.own_pairs(pairs)
+        own = patterns.own_pairs(pairs)
+        return own, relation or patterns.relation_of(own)
     if neighbours is None:
         raise ConfigError(
             "which data sets are neighbours is not said: give pairs, or neighbours='records' (that differ in one record) or "
             "'answers' (of queries that one record moves by at most 1 each)"
         )
-    return patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=Adjacency.by_name(adjacency))
+    relation = relation or Adjacency.REPLACE_ONE
+    return patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=relation), relation

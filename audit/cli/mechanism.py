@@ -25,7 +25,12 @@ Neighbours = Annotated[
 Size = Annotated[int, typer.Option(help="Number of answers or records in each data set of those pairs.")]
 Low = Annotated[float, typer.Option(help="Smallest record.")]
 High = Annotated[float, typer.Option(help="Largest record.")]
-AdjacencyName = Annotated[str, typer.Option(help="Relation of those data sets: add_remove, replace_one or zero_out.")]
+AdjacencyName = Annotated[
+    str | None,
+    typer.Option(
+        help="Relation of the data sets: add_remove, replace_one or zero_out. Default: by sizes of --pairs, else replace_one."
+    ),
+]
 Family = Annotated[str | None, typer.Option(help="Family of trade-off curves that the claim asserts: gdp.")]
 FloatingPoint = Annotated[bool, typer.Option("--floating-point", help="Test the lowest bits of outputs as well.")]
 Samples = Annotated[int, typer.Option(help="Number of outputs on either data set of the pair that is chosen.")]
@@ -42,7 +47,7 @@ def mechanism(
     size: Size = 5,
     low: Low = 0.0,
     high: High = 1.0,
-    adjacency: AdjacencyName = "replace_one",
+    adjacency: AdjacencyName = None,
     family: Family = None,
     floating_point: FloatingPoint = False,
     samples: Samples = 100_000,

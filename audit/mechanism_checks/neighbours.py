@@ -52,7 +52,10 @@ def answer_pairs(size: int) -> tuple[Pair, ...]:
 
 
 def record_pairs(size: int, low: float, high: float, adjacency: Adjacency) -> tuple[Pair, ...]:
-    """Return pairs of data sets `(size,)` that differ in one record, at the ends and in the middle of its range."""
+    """Return pairs of data sets `(size,)` that differ in one record, at the ends and in the middle of its range.
+
+    Under zero-out that record becomes 0. A pair of equal data sets, or one that is there already, is left out.
+    """
     middle = (low + high) / 2
     half = size // 2
     bases = {
@@ -61,15 +64,48 @@ def record_pairs(size: int, low: float, high: float, adjacency: Adjacency) -> tu
         "half low, half high": np.array([low] * half + [high] * (size - half)),
         "all in the middle": np.full(size, middle),
     }
-    pairs = []
+    pairs: dict[tuple[tuple[float, ...], tuple[float, ...]], Pair] = {}
     for name, base in bases.items():
         for record, text in ((low, "low"), (high, "high"), (middle, "middle")):
+            data, neighbour, change = base, np.append(base[:-1], record), f"the last turned {text}"
             if adjacency is Adjacency.ADD_REMOVE:
-                pairs.append(Pair(data=np.append(base, record), neighbour=base, name=f"{name}, and one {text}"))
-            elif base[-1] != record:
-                neighbour = np.append(base[:-1], 0.0 if adjacency is Adjacency.ZERO_OUT else record)
-                pairs.append(Pair(data=base, neighbour=neighbour, name=f"{name}, the last turned {text}"))
-    return tuple(pairs)
+                data, neighbour, change = np.append(base, record), base, f"and one {text}"
+            elif adjacency is Adjacency.ZERO_OUT:
+                data, neighbour, change = neighbour, np.append(base[:-1], 0.0), f"the last {text} and turned 0"
+            if not np.array_equal(data, neighbour):
+                pair = Pair(data=data, neighbour=neighbour, name=f"{name}, {change}")
+                pairs.setdefault((tuple(data.tolist()), tuple(neighbour.tolist())), pair)
+    return tuple(pairs.values())
+
+
+def relation_of(pairs: Sequence[Pair]) -> Adjacency:
+    """Return the relation of data sets that a caller gives: of other sizes, or of equal ones, in which a record is replaced.
+
+    Raises:
+        ConfigError: sizes that nobody can see, that differ by more than one record, or of both kinds.
+    """
+    relations = {_relation(pair) for pair in pairs}
+    if len(relations) > 1:
+        raise ConfigError(
+            "some pairs add or remove a record and others replace one, which are two claims: audit each with its pairs, or say "
+            "which adjacency the claim is about"
+        )
+    return relations.pop()
+
+
+def _relation(pair: Pair) -> Adjacency:
+    if not (hasattr(pair.data, "__len__") and hasattr(pair.neighbour, "__len__")):
+        raise ConfigError(
+            f"{pair.name} holds a {type(pair.data).__name__} and a {type(pair.neighbour).__name__}, of which no size tells "
+            "whether a record was added or replaced: say adjacency, 'add_remove', 'replace_one' or 'zero_out'"
+        )
+    difference = abs(len(pair.data) - len(pair.neighbour))
+    if difference > 1:
+        raise ConfigError(
+            f"{pair.name} differs by {difference} in size; expected data sets that differ in one record, or say the "
+            "adjacency of the claim"
+        )
+    return Adjacency.ADD_REMOVE if difference else Adjacency.REPLACE_ONE
 
 
 def own_pairs(pairs: Sequence[Any]) -> tuple[Pair, ...]:

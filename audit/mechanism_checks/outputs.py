@@ -61,7 +61,12 @@ class OutputEncoder:
         return matrix[:, : self.width] + 0.0  # -0.0 and 0.0 are one value
 
     def _number(self, leaf: Any) -> float:
-        return self.codes.get(leaf, UNKNOWN) if isinstance(leaf, str) else float(leaf)
+        if isinstance(leaf, str):
+            return self.codes.get(leaf, UNKNOWN)
+        try:
+            return float(leaf)
+        except OverflowError:  # of a whole number beyond all doubles
+            return math.inf if leaf > 0 else -math.inf
 
 
 def _is_numeric(outputs: Sequence[Any] | Array) -> bool:
@@ -91,7 +96,8 @@ def _leaves(output: Any) -> Iterable[Any]:
                 yield str(key)
                 yield from _leaves(output[key])
         case Set():
-            yield from sorted(output, key=str)
+            for part in sorted(output, key=str):
+                yield from _leaves(part)
         case list() | tuple():
             for part in output:
                 yield from _leaves(part)

@@ -24,6 +24,7 @@ MOST_COLUMNS = 12  # of an output, that are scored by themselves
 BINS = 48
 CLASSIFIER_ROWS = 20_000
 CLIP = 0.002  # share of outputs at either end that the classifier does not tell apart
+LARGE = 1e29  # size from which on numbers are taken by their logarithm
 REPEATS = 2e-3  # share of outputs that repeat, below which a table of values says nothing
 
 
@@ -125,8 +126,12 @@ def _lowest_bit_of(column: int, rows: Array) -> Array:
 
 
 def finite(values: Array) -> Array:
-    """Values with NaN below everything that is finite, and infinities at the ends of a range that can be added up."""
-    return np.nan_to_num(values, nan=-1e30, posinf=1e29, neginf=-1e29)
+    """Values in their order, within a range whose squares can be added up: NaN below all, what is beyond by its logarithm."""
+    beyond = np.abs(values) > LARGE
+    if beyond.any():
+        logarithms = 1 + np.log(np.abs(values, where=beyond, out=np.full(values.shape, LARGE)) / LARGE)
+        values = np.where(beyond, np.sign(values) * LARGE * logarithms, values)
+    return np.nan_to_num(values, nan=-1e34, posinf=1e33, neginf=-1e33)
 
 
 def _repeats(values: Array) -> bool:
