@@ -144,7 +144,7 @@ def _table(data: Path, label: str | None) -> dict[str, Any]:
 
 
 def _fault(column: Any) -> str:
-    """Why a column is no feature as it stands; empty where it is one."""
+    """Return why a column is no feature as it stands; empty where it is one."""
     is_number = column.dtype.kind in "biuf"
     if is_number and (missing := int(column.isna().sum())):
         return f"{missing} of its {len(column)} values are missing; repair them and take it out of drop"
