@@ -18,6 +18,8 @@ from audit.core.amplified_events import AMPLIFIED, AMPLIFIED_NODES
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode, kinds_by_name
 from audit.core.events import Event
+from audit.stats.curves.loss_pairs import Direction, LossPair
+from audit.stats.curves.random_allocation import random_allocation
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
@@ -69,6 +71,44 @@ def test_the_bracket_holds_what_is_drawn(noise: float, steps: int, epochs: int) 
         terms = [np.maximum(1 - np.exp(epsilon - losses), 0) for losses in (present, -absent)]
         worst = max(terms, key=lambda term: term.mean())
         assert way * (worst.mean() - delta) > -5 * worst.std() / math.sqrt(len(worst))
+
+
+def delta_of_places(noise: float, steps: int, epsilon: float, draws: int = 20) -> float:
+    """Delta of removing a record: an integral over its release, averaged over draws of all the others."""
+    generator = np.random.default_rng(5)
+    x = np.linspace(1 - 10 * noise, 1 + 10 * noise, 20_001)
+    weights = np.exp(-((x - 1) ** 2) / (2 * noise**2))
+    ratios = np.exp((2 * x - 1) / (2 * noise**2))
+    costs = []
+    for _ in range(draws):
+        others = np.exp((2 * generator.normal(0, noise, steps - 1) - 1) / (2 * noise**2)).sum()
+        costs.append(weights @ np.maximum(1 - math.exp(epsilon) * steps / (ratios + others), 0) / weights.sum())
+    return float(np.mean(costs))
+
+
+def delta_of_pair(pair: LossPair, epsilon: float) -> float:
+    return sum(mass * -math.expm1(min(epsilon - loss, 0.0)) for loss, mass in pair.atoms)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epsilon"), [(0.5, 20_000, 4.7), pytest.param(0.45, 10_000, 6.0, marks=pytest.mark.slow)]
+)
+def test_round_off_of_many_places_is_counted_on_its_side(noise: float, steps: int, epsilon: float) -> None:
+    truth = delta_of_places(noise, steps, epsilon)
+    below, above = (random_allocation(noise, steps, "remove", side) for side in ("below", "above"))
+    assert delta_of_pair(below, epsilon) <= truth <= delta_of_pair(above, epsilon)
+    assert sum(mass for _, mass in above.atoms) == pytest.approx(1, abs=1e-12)
+    with pytest.raises(ArithmeticError, match="round-off"):
+        random_allocation(noise, steps, "remove", "below", resolution=truth / 2)
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.03, 3), (0.1, 10), (30.0, 5000)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_sums_that_leave_the_grid_are_placed_on_its_side(noise: float, steps: int, direction: Direction) -> None:
+    below, above = (random_allocation(noise, steps, direction, side, points=1 << 12) for side in ("below", "above"))
+    for pair in (below, above):
+        assert sum(mass for _, mass in pair.atoms) == pytest.approx(1, abs=1e-9)
+    assert all(delta_of_pair(below, epsilon) <= delta_of_pair(above, epsilon) for epsilon in (0.0, 1.0, 5.0))
 
 
 def test_one_place_is_a_plain_release_and_more_places_hide_better() -> None:

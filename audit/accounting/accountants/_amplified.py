@@ -14,7 +14,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.events import ApproximateDp, Composed, Event, Exponential, Laplace, PoissonSampled, RandomizedResponse, Repeated
 from audit.stats.curves import pld, shuffling
 from audit.stats.curves.loss_pairs import Direction, LossPair
-from audit.stats.curves.random_allocation import LEAST_LOG_TAIL, random_allocation
+from audit.stats.curves.random_allocation import random_allocation
 
 Array = NDArray[np.float64]
 _HALVINGS = 200
@@ -56,14 +56,14 @@ def allocation_pair(event: RandomAllocation, adjacency: Adjacency, side: str) ->
 
 def _allocation_pair(event: RandomAllocation, side: str, direction: Direction, log_tail: float) -> LossPair:
     # `pld.epsilon_bracket` asks for a tail 16 e-folds below delta over the number of releases
-    if log_tail < LEAST_LOG_TAIL - 16:
-        raise ArithmeticError("deltas below 1e-13 over the epochs are not resolved by the sums of random allocation")
-    return random_allocation(float(event.noise_multiplier), int(event.steps), direction, side)
+    resolution = math.exp(log_tail + pld.RESOLUTION_LIMIT) / 2
+    return random_allocation(float(event.noise_multiplier), int(event.steps), direction, side, resolution=resolution)
 
 
 def shuffled_pair(event: Shuffled, adjacency: Adjacency, side: str) -> list[pld.PairMaker]:
-    """Return pairs of the shuffled answers: one from above; one or two from below, each of which is attained.
+    """Return pairs of the shuffled answers: one from above; one or two from below, each that of one data set.
 
+    No data set is known to be the worst: from below, another one may cost more.
     Of a randomiser that is only known to be pure, randomised response of three categories is an example.
 
     Raises:

@@ -24,7 +24,7 @@ Steps = Sequence[tuple[PairMaker, int]]
 
 ADD_REMOVE: tuple[Direction, ...] = ("remove", "add")
 REPLACE: tuple[Direction, ...] = ("replace",)
-_RESOLUTION_LIMIT = 16.0  # e-folds below delta per step at which a tail is given up
+RESOLUTION_LIMIT = 16.0  # e-folds below delta per step at which a tail is given up
 _COARSEST, _FINEST = 16.0, 1024.0  # grid points per standard deviation of one step's loss
 _WIDEST = 1e-12  # grid points per standard deviation that are still tried where memory is short
 _ROUNDS = 4
@@ -58,7 +58,7 @@ def epsilon_bracket(
     total = sum(count for _, count in positive)
     if total == 0:
         return 0.0, 0.0
-    log_tail = max(math.log(delta) - math.log(total) - _RESOLUTION_LIMIT, -700.0)
+    log_tail = max(math.log(delta) - math.log(total) - RESOLUTION_LIMIT, -700.0)
     pairs = {way: [(maker(way, log_tail), count) for maker, count in positive] for way in directions}
     ends: Ends = dict.fromkeys(directions, (0.0, math.inf))
     density, refinements = _COARSEST, 0
@@ -127,7 +127,7 @@ def without_replacement_bracket(
         (Zhu, Dong, Wang 2022, arXiv 2106.08567, Theorem 11), the lower end is the worst of three data sets: others that
         push against the record, for either hypothesis, and others at rest. Ends that cross are returned as they are.
     """
-    log_tail = math.log(delta) - math.log(steps) - _RESOLUTION_LIMIT
+    log_tail = math.log(delta) - math.log(steps) - RESOLUTION_LIMIT
     pairs = [subsampled_gaussian(noise_multiplier / 2, sample_rate, side, log_tail=log_tail) for side in ADD_REMOVE]
     step = pairs[0].spread / density
     remove, add = (discretise.upper(pair, step) for pair in pairs)
@@ -187,7 +187,7 @@ def subsampled_gaussian_epsilon(
         return 0.0
     if noise_multiplier == 0:
         return math.inf
-    log_tail = math.log(delta) - math.log(steps) - _RESOLUTION_LIMIT
+    log_tail = math.log(delta) - math.log(steps) - RESOLUTION_LIMIT
     build, sign = (discretise.upper, 1) if side == "upper" else (discretise.lower, -1)
     if steps * sample_rate <= delta:  # with more than the rest of the chance no step samples the record
         return 0.0

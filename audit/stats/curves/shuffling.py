@@ -54,7 +54,7 @@ def clones(epsilon: float, records: int, own: float, clone_chance: float, side: 
 
 
 def binary(epsilon: float, records: int) -> LossPair:
-    """Return the pair of shuffled binary randomised response, all others holding the same input: one of its worst cases."""
+    """Return the pair of shuffled binary randomised response, all others holding the same input: not always the worst."""
     low = 1 / (1 + math.exp(epsilon))
     counts = np.arange(records + 1, dtype=np.float64)
     log_crowd = np.append(_log_binomial(records - 1.0, counts[:-1], low), -np.inf)
