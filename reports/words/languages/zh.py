@@ -854,7 +854,7 @@ RECORDED = {
         "The references were trained on records that follow the target's coins, as where every record is in exactly half of "
         "all models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train "
         "references on coins of their own, or leave them out for an epsilon from the target alone"
-    ): "参考模型的训练记录随目标的硬币而定，例如每条记录恰在一半的模型中：进行比较的攻击仅凭参考模型即可得知硬币，"
+    ): "参考模型的训练记录随目标的硬币而定，例如每条记录都在一半的模型中：进行比较的攻击仅凭参考模型即可得知硬币，"
     "因此得不出 ε。请让参考模型使用各自的硬币，或省去参考模型，仅由目标得出 ε",
     (
         "the references' memberships follow the target's coins, so comparisons tell coins without the target"
