@@ -107,6 +107,7 @@ class StopSignal(BaseException):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the console script: runs a verb and exits with its code, whoever reads what it prints."""
     out, err = streams.guard()
+    logging.getLogger("audit").propagate = False  # some libraries give the root logger a handler, which would print audit.log
     for number in STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _stop)

@@ -42,18 +42,18 @@ class Resolution:
 
 
 def config_names(name: str) -> Path:
-    """The file of a config: a path, or the name of one that comes with the project.
+    """The file of a config: a path, or the name of one that comes with the project (beside a folder of that name too).
 
     Raises:
         ConfigError: neither exists; names the configs there are.
     """
     path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.exists():
-        if not path.is_file():
-            raise ConfigError(
-                f"config file '{name}' does not exist; give a path to a YAML file or one of: {', '.join(shipped_configs())}"
-            )
+    if path.is_file():
         return path
+    if path.suffix in (".yaml", ".yml"):
+        raise ConfigError(
+            f"config file '{name}' does not exist; give a path to a YAML file or one of: {', '.join(shipped_configs())}"
+        )
     for folder in _folders():
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audit.cli.app import answer
 from tests.marks import slow
 from tests.tiny import CONFIG
 
@@ -99,3 +100,21 @@ def test_what_nohup_ignores_stays_ignored() -> None:
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from audit.cli import app; app.answer = lambda words: "
     code += "7 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else 8; app.main([])"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
+
+
+def test_a_library_that_sets_up_logging_prints_nothing_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(CONFIG)
+    code = "import logging; logging.basicConfig(); from audit.cli.app import main; main()"
+    words = ["run", "tiny.yaml", "-q", "-o", "run", "--set", "training.steps=2", "--set", "output.formats=[json]"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    assert process.returncode in (0, 1, 3) and b"INFO" not in process.stderr, process.stderr.decode()
+    assert (tmp_path / "run" / "audit.log").read_text()
+
+
+def test_a_folder_of_the_name_of_a_config_hides_it_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quickstart").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert answer(["init", "mine.yaml"]) == 0
