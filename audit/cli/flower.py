@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from audit.cli import options, own_code
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli import options, own_code, step_report
+from audit.cli.printing import AsJson
 from audit.core.errors import ConfigError
 
 
@@ -25,33 +25,18 @@ def flower(
     own_code.add_working_folder([strategy, *(mod or [])])
     report = check_strategy(
         _instance(strategy),
-        mods=[_object(name) for name in mod or []],
+        mods=[own_code.find(name) for name in mod or []],
         noise_multiplier=noise_multiplier,
         clip_norm=clip_norm,
         clients=clients,
         seed=seed,
     )
-    if output is not None:
-        report.save(output)
-    code = 1 if report.failures else 0
-    if as_json:
-        print_json({"exit_code": code, "strategy": report.name, "findings": report.to_rows(), "seconds": dict(report.seconds)})
-    else:
-        print_plain(*str(report).splitlines())
-    return code
-
-
-def _object(name: str) -> Any:
-    from audit import plugins
-
-    if ":" not in name:
-        raise ConfigError(f"'{name}' names no object; expected package.module:object")
-    return plugins.find("audit.step_checks.rounds", name)
+    return step_report.conclude(report, "strategy", output, as_json)
 
 
 def _instance(name: str) -> Any:
     """Return the strategy that a name stands for; a class or a function without arguments is called."""
-    value = _object(name)
+    value = own_code.find(name)
     if isinstance(value, type) or not (hasattr(value, "aggregate_train") or hasattr(value, "epsilon")):
         try:
             return value()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from audit.cli import own_code
 from audit.cli.printing import AsJson, print_json, print_plain
-from audit.core.errors import ConfigError
 
 Function = Annotated[
     str, typer.Argument(help="The mechanism: package.module:function(data, rng[, size]) that returns an output.")
@@ -60,10 +59,10 @@ def mechanism(
 
     own_code.add_working_folder([function, pairs])
     report = audit_mechanism(
-        _object(function),
+        own_code.find(function),
         epsilon=epsilon,
         delta=delta,
-        pairs=None if pairs is None else _object(pairs),
+        pairs=None if pairs is None else own_code.find(pairs),
         neighbours=neighbours,
         size=size,
         low=low,
@@ -80,11 +79,3 @@ def mechanism(
     else:
         print_plain(*str(report).splitlines())
     return report.exit_code
-
-
-def _object(name: str) -> Any:
-    from audit import plugins
-
-    if ":" not in name:
-        raise ConfigError(f"'{name}' names no object; expected package.module:object")
-    return plugins.foreign(name)

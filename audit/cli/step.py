@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.cli import options, own_code
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli import options, own_code, step_report
+from audit.cli.printing import AsJson
 from audit.core.errors import ConfigError, DataError
 
 
@@ -25,14 +25,11 @@ def step(
     as_json: AsJson = False,
 ) -> int:
     """Check one DP-SGD step: clipping, sums, noise. Exit code 1 if the claim is refuted. Executes the function's module."""
-    from audit import plugins
     from audit.step_checks.run import check_step
 
     own_code.add_working_folder([function, params, sample])
-    if ":" not in function:
-        raise ConfigError(f"'{function}' names no function; expected package.module:function")
     report = check_step(
-        plugins.find("audit.step_checks", function),
+        own_code.find(function, "function"),
         _mapping(params),
         _arrays(sample),
         noise_multiplier=noise_multiplier,
@@ -43,14 +40,7 @@ def step(
         generator=generator,
         seed=seed,
     )
-    if output is not None:
-        report.save(output)
-    code = 1 if report.failures else 0
-    if as_json:
-        print_json({"exit_code": code, "step": report.name, "findings": report.to_rows(), "seconds": dict(report.seconds)})
-    else:
-        print_plain(*str(report).splitlines())
-    return code
+    return step_report.conclude(report, "step", output, as_json)
 
 
 def _object(name: str, option: str) -> Any:

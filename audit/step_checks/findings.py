@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from audit import plugins
 from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting
 
@@ -149,3 +151,14 @@ class StepReport:
                     if status is PropertyStatus.FAILED and finding.fix:
                         lines.append(f"  {'':8s} {'':20s} fix: {finding.fix}")
         return "\n".join(lines)
+
+
+def all_findings(package: str, bench: Any) -> tuple[tuple[Finding, ...], dict[str, float]]:
+    """Return what every probe of a package finds on a bench, and the seconds that each took."""
+    findings: list[Finding] = []
+    seconds: dict[str, float] = {}
+    for kind in plugins.names(package):
+        start = time.perf_counter()
+        findings += plugins.build(package, {"kind": kind}).run(bench)
+        seconds[kind] = time.perf_counter() - start
+    return tuple(findings), seconds

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from audit import plugins
 from audit.step_checks.batches import check_batch
 from audit.step_checks.bench import Bench
-from audit.step_checks.findings import Finding, StepReport
+from audit.step_checks.findings import StepReport, all_findings
 from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Setting, Step
 
 PROBES = "audit.step_checks.probes"
@@ -100,10 +98,5 @@ def run_probes(step: Step, sample: Sequence[Any], setting: Setting, *, name: str
     """Return the findings of every plug-in in `audit.step_checks.probes` on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
     bench = Bench(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
-    findings: list[Finding] = []
-    seconds: dict[str, float] = {}
-    for kind in plugins.names(PROBES):
-        start = time.perf_counter()
-        findings += plugins.build(PROBES, {"kind": kind}).run(bench)
-        seconds[kind] = time.perf_counter() - start
-    return StepReport(name=name, setting=setting, findings=tuple(findings), seconds=seconds)
+    findings, seconds = all_findings(PROBES, bench)
+    return StepReport(name=name, setting=setting, findings=findings, seconds=seconds)

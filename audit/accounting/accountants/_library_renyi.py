@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.metadata
-import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import dp_accounting
 import numpy as np
@@ -20,6 +18,7 @@ from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, is_non_private, phases
 from audit.core.events import Event
+from audit.core.quiet import quiet_log
 
 Curve = NDArray[np.float64]
 Conversion = Callable[[Curve, Curve], tuple[float, str]]
@@ -79,7 +78,7 @@ def _effective_noise(mechanism: NoisySteps, adjacency: Adjacency) -> float:
 def step_divergence(noise: float, rate: float, orders: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Orders and the library's Renyi divergence of one step at each; infinite where it could not be evaluated."""
     accountant = rdp.RdpAccountant(list(orders) or None)
-    with _quiet():
+    with quiet_log("absl"):  # a warning for each order that is left out; the claim's note says so instead
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise)))
     orders_used, divergence = np.asarray(accountant.orders, dtype=np.float64), np.asarray(accountant.rdp, dtype=np.float64)
     return orders_used, np.where(divergence > 0, divergence, _convex_bound(noise, rate, orders_used))
@@ -91,15 +90,3 @@ def _convex_bound(noise: float, rate: float, orders: Curve) -> Curve:
     with np.errstate(over="ignore"):
         log_excess = np.where(exponent > 1, exponent + np.log1p(-np.exp(-exponent)), np.log(np.expm1(np.minimum(exponent, 1))))
     return np.asarray(np.logaddexp(0.0, math.log(rate) + log_excess) / (orders - 1), dtype=np.float64)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """The library warns on stderr for each order that it leaves out; the claim's note says so instead."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

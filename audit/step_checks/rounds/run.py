@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from audit import plugins
 from audit.core.errors import ConfigError
-from audit.step_checks.findings import Finding, StepReport
+from audit.core.quiet import quiet_log
+from audit.step_checks.findings import StepReport, all_findings
 from audit.step_checks.rounds import local_mod, wire
 from audit.step_checks.rounds.bench import RoundBench, RoundClaim
 from audit.step_checks.rounds.global_generators import seeded
@@ -52,7 +50,7 @@ def check_strategy(
     References: docs/federated.md.
     """
     module = wire.flower_records() if records is None else records
-    with _quiet_log(), seeded(seed):
+    with quiet_log("flwr", logging.CRITICAL), seeded(seed):  # it logs each of hundreds of rounds
         if local_mod.is_local(strategy):
             return local_mod.check_local(strategy, module, seed)
         if not hasattr(strategy, "aggregate_train") or not hasattr(strategy, "configure_train"):
@@ -69,15 +67,10 @@ def check_strategy(
                 "equal rounds release different models, so nothing can be laid to a client; give the strategy an attribute "
                 "noise_multiplier that is read in aggregate_train"
             )
-        findings: list[Finding] = []
-        seconds: dict[str, float] = {}
-        for kind in plugins.names(PROBES):
-            start = time.perf_counter()
-            findings += plugins.build(PROBES, {"kind": kind}).run(bench)
-            seconds[kind] = time.perf_counter() - start
+        findings, seconds = all_findings(PROBES, bench)
     setting = Setting(noise_multiplier=claim.noise_multiplier, clip_norm=claim.clip_norm, divisor=float(claim.clients))
     name = " around ".join(type(layer).__name__ for layer in wire.chain(strategy))
-    return StepReport(name=name, setting=setting, findings=tuple(findings), seconds=seconds)
+    return StepReport(name=name, setting=setting, findings=findings, seconds=seconds)
 
 
 def _claim(strategy: Any, noise_multiplier: float | None, clip_norm: float | None, clients: int | None) -> RoundClaim:
@@ -102,15 +95,3 @@ def _claim(strategy: Any, noise_multiplier: float | None, clip_norm: float | Non
         clip_norm=float(claimed(clip_norm, "clipping_norm", "clip_norm")),
         clients=int(claimed(clients, "num_sampled_clients", "clients")),
     )
-
-
-@contextmanager
-def _quiet_log() -> Iterator[None]:
-    """Keep Flower's own log of hundreds of rounds from the screen."""
-    logger = logging.getLogger("flwr")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
