@@ -19,20 +19,11 @@ from typing import Any
 import pytest
 
 from audit.accounting import ledger_database, ledger_file, ledger_import
-from audit.accounting.ledger import BudgetExceeded, Ledger, Release
-from audit.core.adjacency import Adjacency
+from audit.accounting.ledger import BudgetExceeded, Ledger
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.events import ApproximateDp
+from tests.accounting.ledgers import accepted_at_once, answer, empty
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def empty(budget: float = 1000.0) -> Ledger:
-    return Ledger(budget_epsilon=budget, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountant="composition_theorems")
-
-
-def answer(name: str, epsilon: float = 0.01) -> Release:
-    return Release(name=name, event=ApproximateDp(epsilon=epsilon), when="2026-01-01", note="of ages")
 
 
 @pytest.fixture
@@ -103,16 +94,7 @@ def test_eight_at_once_lose_nothing(file: Path) -> None:
 def test_a_budget_is_never_exceeded_by_two_who_both_fit_alone(tmp_path: Path) -> None:
     file = tmp_path / "tight.ledger"
     ledger_database.create(file, empty(1.0))
-
-    def attempt(place: int) -> bool:
-        try:
-            ledger_database.record(file, answer(str(place), 0.4))
-        except BudgetExceeded:
-            return False
-        return True
-
-    with ThreadPoolExecutor(6) as pool:
-        assert sum(pool.map(attempt, range(6))) == 2
+    assert accepted_at_once(file, 6) == 2
     assert len(ledger_database.load(file).releases) == 2
 
 

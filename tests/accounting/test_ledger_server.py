@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from audit.accounting import ledger_database
-from audit.accounting.ledger import BudgetExceeded, Ledger, Release
-from audit.core.adjacency import Adjacency
+from audit.accounting.ledger import BudgetExceeded
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.events import ApproximateDp
+from tests.accounting.ledgers import accepted_at_once, answer, empty
 
 
 def programs() -> Path:
@@ -61,14 +60,6 @@ def place(server: str, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def empty(budget: float = 1000.0) -> Ledger:
-    return Ledger(budget_epsilon=budget, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountant="composition_theorems")
-
-
-def answer(name: str, epsilon: float = 0.01) -> Release:
-    return Release(name=name, event=ApproximateDp(epsilon=epsilon), when="2026-01-01", note="of ages")
-
-
 def test_it_holds_what_a_file_holds(place: str, tmp_path: Path) -> None:
     file = tmp_path / "same.ledger"
     ledger_database.create(file, empty())
@@ -96,16 +87,7 @@ def test_four_at_once_lose_nothing_and_never_exceed_the_budget(server: str, plac
     assert sorted(release.name for release in ledger_database.load(place).releases) == sorted(map(str, range(12)))
     small = f"{server}#small"
     ledger_database.create(small, empty(1.0))
-
-    def fits(name: int) -> bool:
-        try:
-            ledger_database.record(small, answer(str(name), 0.4))
-        except BudgetExceeded:
-            return False
-        return True
-
-    with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(fits, range(4))) == 2
+    assert accepted_at_once(small, 4) == 2
 
 
 def test_every_edit_is_refused_or_noticed(place: str) -> None:
