@@ -49,7 +49,8 @@ def cluster() -> Iterator[Any]:
 
 
 def command(config: Path, folder: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "audit", "run", str(config), "-q", "-o", str(folder), *more]
+    key = config.with_name("record-key")
+    return [sys.executable, "-m", "audit", "run", str(config), "-q", "-o", str(folder), "--record-key", str(key), *more]
 
 
 def environment(address: str = "") -> dict[str, str]:
@@ -69,8 +70,9 @@ def same_findings(first: Path, second: Path) -> None:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Jobs of some seconds each."""
+    """Jobs of some seconds each, and the key behind the names of records, so that runs name them alike."""
     path = tmp_path_factory.mktemp("config") / "tiny.yaml"
+    path.with_name("record-key").write_text("5" * 32)
     path.write_text(CONFIG.replace("steps: 12", "steps: 1500") + "output: {formats: [json]}\n")
     return path
 
