@@ -106,7 +106,11 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismResult:
-    """One training recipe: what it claims, what was shown of it, what it is good for."""
+    """One training recipe: what it claims, what was shown of it, what it is good for.
+
+    Attributes:
+        training: name of the training that several results are about, each as one party sees it; "" where there is one result.
+    """
 
     name: str
     mechanism: Event | None
@@ -120,6 +124,7 @@ class MechanismResult:
     checks: tuple[Check, ...] = ()
     models: int = 0
     limit: LimitCurve | None = None
+    training: str = ""
 
     @property
     def bounds(self) -> list[LowerBound]:

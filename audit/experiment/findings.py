@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from audit.bounds import budget as bounding
 from audit.bounds import control, simulation
 from audit.bounds.budget import Budget
-from audit.core.claims import Certificate, Detectable
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Certificate, Detectable, Estimate
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import AttackResult, GameResult
@@ -18,6 +19,7 @@ from audit.core.views import Scores
 from audit.experiment import figures, stopping
 from audit.experiment.hypothesis import StatedClaims
 from audit.experiment.insertion import Insertion
+from audit.stats.bounds import gaussian_fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +94,18 @@ def _attack(
         claim=stated_claims.tightest if by_coins else None,
         limit=stated_claims.limit if by_coins else None,
     )
-    return replace(stopping.pay_looks(result, budget.confidence, looks), access=scores.game.access)
+    paid = stopping.pay_looks(result, budget.confidence, looks)
+    return replace(paid, access=scores.game.access, estimates=_estimates(scores, budget.delta))
+
+
+def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:
+    """Return the one-shot estimate of canary clients, as the literature on federated learning prints it; () for other games."""
+    game = scores.game
+    if game.inclusion is not Inclusion.COINS or game.adjacency is not Adjacency.ZERO_OUT or game.choices > 1:
+        return ()
+    value = gaussian_fit.epsilon(scores.values[scores.included], scores.values[~scores.included], delta)
+    warning = "two normal laws fitted to the scores; no confidence, and biased upward where epsilon is small"
+    return () if value is None else (Estimate(epsilon=value, delta=delta, estimator="two_gaussians", warning=warning),)
 
 
 def _simulate(

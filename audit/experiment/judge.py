@@ -27,6 +27,7 @@ class Training:
         checks: rows of the assumptions table that no game decides.
         doubt: why no figure of its games can be believed, "" where they can.
         counted: whether its models are its own; those that another party's row counts are not counted again.
+        shared: name of the training that several parties look at; "" where there is one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Training:
     checks: tuple[Check, ...] = ()
     doubt: str = ""
     counted: bool = True
+    shared: str = ""
 
 
 def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResult:
@@ -66,6 +68,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
         checks=checks,
         models=sum(game.result.models for game in games) if training.counted else 0,
         limit=training.stated_claims.limit,
+        training=training.shared,
     )
 
 

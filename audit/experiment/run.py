@@ -40,6 +40,7 @@ def run(
             trajectories=hypothesis.charged(recipe, stated_claims[recipe.name].claims, delta),
             utility=utility([outcome.observed for outcome in own if outcome.observed is not None], dataset),
             counted=recipe.trained_as not in trainings,
+            shared=recipe.training,
         )
         results.append(judge.conclude(training, own))
         trainings.add(recipe.trained_as)

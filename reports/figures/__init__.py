@@ -15,7 +15,7 @@ from audit.core.results import AuditReport
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["access", "budget", "evidence", "ledger", "overview", "roc", "scores", "utility"]
+__all__ = ["access", "budget", "evidence", "ledger", "overview", "parties", "roc", "scores", "utility"]
 
 
 def overview(report: AuditReport) -> Figure:
@@ -61,6 +61,11 @@ def budget(report: AuditReport, training: str | None = None) -> Figure:
 def access(report: AuditReport, training: str | None = None) -> Figure:
     """Return what each adversary can show of a training, by what it sees; where attacks at two kinds of access were run."""
     return _figure(report, "access", training)
+
+
+def parties(report: AuditReport) -> Figure:
+    """Return what each party of a training is promised and what it proves, where several parties look at one training."""
+    return _figure(report, "parties")
 
 
 def utility(report: AuditReport) -> Figure:

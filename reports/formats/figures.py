@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 from audit.core.results import AuditReport
-from reports import headline
-from reports.figures import _bounds, _evidence, _ledger, _plots, _scores, _utility
+from reports import headline, parties
+from reports.figures import _bounds, _evidence, _ledger, _parties, _plots, _scores, _utility
 from reports.figures._plots import Drawing, Plan
 from reports.words.language import current
 from reports.words.translation import translated
@@ -58,6 +58,8 @@ def plans(report: AuditReport) -> Iterator[Plan]:
     """The figures in the order of the pages."""
     if any(game.bounds for mechanism in report.mechanisms for game in mechanism.games):
         yield _bounds.overview(report)
+    if parties.of_report(report):
+        yield _parties.plan(report)
     for mechanism in report.mechanisms:
         if mechanism.trajectories:
             yield _bounds.budget(report, mechanism)

@@ -8,7 +8,7 @@ from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import headline
 from reports.figures import _ledger
 from reports.formats import figures
-from reports.pages import terms, training
+from reports.pages import parties, terms, training
 from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Text
 from reports.pages.cover import cover, identity, unprotected_blocks
 from reports.pages.reproduction import reproduce
@@ -34,6 +34,7 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
         Section(title="", blocks=(Contents(title=say("contents")),)),
         summary(report),
         Section(title=say("attack_classes"), blocks=coverage, level=2),
+        *parties.section(report),
         *((training.shared(report, common),) if common else ()),
         *trainings,
         *ledger(report),

@@ -72,6 +72,9 @@ def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_pa
     assert models.claims[0].unit == "client" and models.limit is not None
     assert models.outcome is Outcome.CONSISTENT and 1 < proven(models) < models.claims[0].epsilon
     assert [result.models for result in results.values()] == [1, 0, 0, 0]
+    assert {result.training for result in results.values()} == {"fed"}
+    (estimate,) = models.games[0].attacks[0].estimates
+    assert estimate.estimator == "two_gaussians" and estimate.epsilon > proven(models)
     assert failed(results) == set()
     kept = [path for path in tmp_path.rglob("*") if path.is_dir() and path.name == "models"]
     assert len(kept) == 1 and len(list(kept[0].iterdir())) == 1, "one training serves all parties"

@@ -131,6 +131,9 @@ SENTENCES = {
     "level.final_model": "model outputs",
     "level.final_weights": "final weights",
     "level.all_steps": "every noisy step",
+    "level.released_models": "all released models",
+    "level.secure_sum": "secure sums",
+    "level.each_update": "each update",
     "assumption.independent_coins": "independent coins",
     "assumption.independent_trials": "independent trials",
     "assumption.independent_secrets": "values drawn independently from declared laws",
@@ -571,6 +574,30 @@ SENTENCES = {
     "trigger_table.with_records": "With them",
     "trigger_table.without_records": "Without them",
     "trigger_table.accuracy": "Clean accuracy",
+    "party.title": "Who can learn what",
+    "party.lead": "One training is not the same to all who look on. Below stands, for each training and each party, what is "
+    "claimed before that party, what the attacks of this audit prove from what it sees, and the most that perfect scores "
+    "would have proved. All parties of a training look at the same trained models.",
+    "party.central": "Noise that the server adds protects nobody from the server: whoever adds up the updates sees their sum "
+    "before the noise, so no ε is claimed there, and the claim is about those who see released models alone.",
+    "party.sum": "Secure aggregation alone is not differential privacy: it hides single updates behind their sum, and a sum "
+    "without noise still gives a client away.",
+    "party.dropout": "Where clients share the noise of the sum, a share p of them that drops out leaves the noise multiplier "
+    "times √(1 - p), and the claim has to count on that.",
+    "party.final": "Whoever sees only the final model is claimed no more protection than whoever sees every released model; "
+    "where it proves less, that is a weakness of the attacks and not a guarantee.",
+    "party.unit": "A claim about a client covers all that it holds and sends. One of its records is another unit: changing it "
+    "may turn the client's whole update, and so cost twice the distance that the client's absence costs.",
+    "party_table.caption": "Every training and party at δ = {power}: the claimed ε, the proven one with the ceiling of its "
+    "game, the same inside a family of mechanisms, and the one-shot estimate of two fitted normal laws, which is no bound "
+    "and is biased upward where ε is small.",
+    "party_table.unit": "Unit",
+    "party_table.sees": "Party sees",
+    "party_table.estimate": "Estimate",
+    "party_figure.caption": "Who can learn what at δ = {power}: a training and unit in each row, a party in each column. Red: "
+    "the ε that this party's attacks prove (pale: only inside a family of mechanisms). Blue: the tightest claim before this "
+    "party. Grey: ceilings, the most that perfect scores would have proved (arrows: beyond the axis).",
+    "party_figure.proven": "proven {epsilon}",
     "guess_table.right": "Right",
     "guess_table.success": "Success %",
     "guess_table.interval": "Interval %",

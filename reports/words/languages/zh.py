@@ -129,6 +129,9 @@ SENTENCES = {
     "level.final_model": "模型输出",
     "level.final_weights": "最终权重",
     "level.all_steps": "每个加噪步骤",
+    "level.released_models": "每次发布的模型",
+    "level.secure_sum": "保密求和",
+    "level.each_update": "每个更新",
     "assumption.independent_coins": "硬币相互独立",
     "assumption.independent_trials": "试验相互独立",
     "assumption.independent_secrets": "取值按所声明的分布独立抽取",
@@ -530,6 +533,26 @@ SENTENCES = {
     "trigger_table.with_records": "植入",
     "trigger_table.without_records": "未植入",
     "trigger_table.accuracy": "无标记准确率",
+    "party.title": "谁能得知什么",
+    "party.lead": "同一次训练对不同的观察者并不相同。下面对每次训练和每一方列出：对该方所声明的 ε、"
+    "本次审计的攻击从其所见证明的 ε，以及完美分数最多能证明的值。一次训练的各方看到的是同一批训练好的模型。",
+    "party.central": "服务器所加的噪声不能使任何人对服务器得到保护：谁把更新相加，谁就看到加噪之前的和，"
+    "所以那里没有声明任何 ε，声明只针对仅看到所发布模型的人。",
+    "party.sum": "仅有保密求和不是差分隐私：它把单个更新藏在和里，而没有噪声的和仍会暴露一个客户端。",
+    "party.dropout": "当和的噪声由各客户端各加一份时，若有比例 p 的客户端掉线，噪声乘数只剩 √(1 - p) 倍，声明必须按此计算。",
+    "party.final": "只看到最终模型的人，其所声明的保护并不比看到每次发布的模型的人更强；"
+    "若其所证明的更少，那是攻击的弱点，不是保证。",
+    "party.unit": "关于客户端的声明涵盖其所持有和给出的一切。其中一条记录是另一种单位："
+    "改变它可能使客户端的整个更新反向，其代价是客户端不在时距离的两倍。",
+    "party_table.caption": "每次训练与每一方（δ = {power}）：所声明的 ε、所证明的 ε 及其博弈的上限、"
+    "某一机制族内的同样数值，以及拟合两个正态律的一次性估计；该估计不是界，ε 小时偏高。",
+    "party_table.unit": "单位",
+    "party_table.sees": "所见",
+    "party_table.estimate": "估计",
+    "party_figure.caption": "谁能得知什么（δ = {power}）：每行为一次训练及其单位，每列为一方。"
+    "红色：该方的攻击所证明的 ε（浅色：仅在某一机制族内）。蓝色：对该方最严格的声明。"
+    "灰色：上限，即完美分数最多能证明的值（箭头：超出坐标轴）。",
+    "party_figure.proven": "已证明 {epsilon}",
     "guess_table.right": "猜对",
     "guess_table.success": "成功率 %",
     "guess_table.interval": "区间 %",
@@ -820,6 +843,8 @@ RECORDED = {
     "outputs of the final model": "最终模型的输出",
     "every record in every step with probability {probability}": "每条记录在每步中的概率为 {probability}",
     "every update of every client": "每个客户端的每次更新",
+    "two normal laws fitted to the scores; no confidence, and biased upward where epsilon is small": "对分数拟合两个正态律；"
+    "没有置信水平，ε 小时偏高",
     "sum of the updates of each round": "每轮更新之和",
     "update of every client": "每个客户端的更新",
     (

@@ -1,0 +1,113 @@
+"""The drawing of what each party of a training is promised and what it proves: trainings down, parties across."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from audit.core.access import Access
+from audit.core.results import AuditReport
+from reports import parties
+from reports.figures import _plots
+from reports.figures._plots import COLOURS, Plan
+from reports.pages.blocks import Tone
+from reports.parties import PartyResult
+from reports.words import named
+from reports.words.language import recorded, say
+from reports.words.numbers import down, elide, power, up
+
+NAME = "parties"
+ROW_MM, FOOT_MM, HEAD_MM = 9.0, 9.5, 5.0
+LEFT, RIGHT, GAP = 0.17, 0.995, 0.02  # of the width: labels, end, space between panels
+MOST_LETTERS = 18
+HEADROOM = 1.25  # the axes end at so many times the largest finite claim or proof; what lies beyond is an arrow
+CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
+
+
+def plan(report: AuditReport) -> Plan:
+    """Return the drawing of a report in which some training is seen by several parties."""
+    results = parties.of_report(report)
+    rows = list(dict.fromkeys((result.training, result.unit) for result in results))
+    return Plan(
+        name=NAME,
+        caption=say("party_figure.caption", power=power(report.delta)),
+        alt=say("bar.bar_chart") + say("separator.clauses").join(map(_description, results)) + say("separator.end"),
+        height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(rows),
+        paint=lambda figure: _paint(figure, rows, results),
+    )
+
+
+def _description(result: PartyResult) -> str:
+    """A cell as a screen reader says it."""
+    largest = result.largest
+    proof = say("bar.nothing_proven") if largest is None else _proof(result)
+    return f"{result.training}, {_unit(result.unit)}, {named.level(result.access)}: {proof}, {_claimed(result)}"
+
+
+def _proof(result: PartyResult) -> str:
+    largest = result.largest
+    if largest is None:
+        return ""
+    inside = say("bar.only_inside", family=named.family(largest.family)) if largest.family else ""
+    return say("bar.proven_bound", epsilon=down(largest.epsilon), inside=inside, ceiling=down(largest.ceiling))
+
+
+def _claimed(result: PartyResult) -> str:
+    return say("bar.claimed", epsilon=up(result.claim.epsilon)) if result.claim else say("bar.no_claim")
+
+
+def _unit(unit: str) -> str:
+    return say("record.word") if unit == "example" else recorded(unit)
+
+
+def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...]) -> None:
+    height = HEAD_MM + FOOT_MM + ROW_MM * len(rows)
+    panels = parties.accesses(results)
+    width = (RIGHT - LEFT - GAP * (len(panels) - 1)) / len(panels)
+    top = HEADROOM * max([1.0, *(value for result in results for value in _finite(result))])
+    for place, access in enumerate(panels):
+        box = (LEFT + place * (width + GAP), FOOT_MM / height, width, 1 - (FOOT_MM + HEAD_MM) / height)
+        axes = figure.add_axes(box)
+        _paint_panel(axes, access, rows, results, top)
+        labels = [f"{elide(training, MOST_LETTERS)}\n{_unit(unit)}" for training, unit in rows] if place == 0 else []
+        axes.set_yticks([-row for row in range(len(labels))], labels)
+
+
+def _paint_panel(
+    axes: Any, access: Access, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...], top: float
+) -> None:
+    axes.set_xlim(0, top)
+    axes.set_ylim(-len(rows) + 0.45, 0.55)
+    axes.set_title(elide(named.level(access), MOST_LETTERS + 2), loc="left", fontsize=7.5)
+    axes.set_xlabel("ε", labelpad=1)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    _plots.grid(axes, "x")
+    for result in results:
+        if result.access == access:
+            _paint_cell(axes, -rows.index((result.training, result.unit)), result, top)
+
+
+def _paint_cell(axes: Any, y: float, result: PartyResult, top: float) -> None:
+    """Bars of both bounds, a tick of the claim, and the numbers below them."""
+    for bound, alpha in ((result.inside, 0.28), (result.free, 1.0)):
+        if bound is not None:
+            axes.barh(y + 0.12, min(bound.epsilon, top), height=0.3, color=MEASURED, alpha=alpha, linewidth=0, zorder=2)
+            axes.plot([0, min(bound.ceiling, top)], [y + 0.12] * 2, color=CHANCE, linewidth=0.6, zorder=1)
+            mark = ">" if bound.ceiling > top else "|"
+            axes.plot([min(bound.ceiling, top)], [y + 0.12], marker=mark, markersize=4, color=CHANCE, clip_on=False, zorder=1)
+    if result.claim is not None:
+        axes.plot([result.claim.epsilon] * 2, [y - 0.1, y + 0.34], color=CLAIM, linewidth=2.0, zorder=3)
+    largest = result.largest
+    proven = say("bar.nothing_proven") if largest is None else say("party_figure.proven", epsilon=down(largest.epsilon))
+    text = {"fontsize": 6.5, "va": "center"}
+    axes.text(0, y - 0.25, proven, color=MEASURED, **text)
+    axes.text(top, y - 0.25, _claimed(result), color=CLAIM if result.claim else CHANCE, ha="right", **text)
+
+
+def _finite(result: PartyResult) -> list[float]:
+    """Return the numbers of a cell that the axis has to reach."""
+    values = [bound.epsilon for bound in (result.free, result.inside) if bound is not None]
+    values += [result.claim.epsilon] if result.claim is not None else []
+    return [value for value in values if math.isfinite(value)]

@@ -1,0 +1,50 @@
+"""The table of parties: what each is promised of a training, what it proves, and what it could have proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from audit.core.claims import LowerBound
+from reports.pages.blocks import Column, Mono, Table, Text
+from reports.parties import PartyResult
+from reports.words import named
+from reports.words.language import recorded, say
+from reports.words.numbers import down, near, not_measured, power, up
+
+
+def parties(results: Sequence[PartyResult], delta: float) -> Table:
+    """Return a row for each training and party, in the order given."""
+    return Table(
+        caption=say("party_table.caption", power=power(delta)),
+        columns=(
+            Column(title=say("page.training"), share=1.1),
+            Column(title=say("party_table.unit"), share=0.6),
+            Column(title=say("party_table.sees"), share=1.3),
+            Column(title=say("table.claimed"), right=True, share=0.7),
+            Column(title=say("unclaimed.proven"), right=True, share=0.9),
+            Column(title=say("table.inside_a_family"), right=True, share=1.3),
+            Column(title=say("party_table.estimate"), right=True, share=0.8),
+        ),
+        rows=tuple(_row(result) for result in results),
+        small=True,
+    )
+
+
+def _row(party: PartyResult) -> tuple[Text, ...]:
+    return (
+        Mono(party.training),
+        say("record.word") if party.unit == "example" else recorded(party.unit),
+        named.level(party.access),
+        up(party.claim.epsilon) if party.claim else say("word.none"),
+        _proof(party.free),
+        _proof(party.inside),
+        not_measured() if party.estimate is None else near(party.estimate.epsilon),
+    )
+
+
+def _proof(bound: LowerBound | None) -> str:
+    if bound is None:
+        return say("word.none")
+    if bound.family is None:
+        return say("table.of", down=down(bound.epsilon), down_2=down(bound.ceiling))
+    return say("table.of_2", down=down(bound.epsilon), down_2=down(bound.ceiling), family=named.family(bound.family))

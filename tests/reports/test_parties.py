@@ -1,0 +1,71 @@
+"""The page on who can learn what: every party of every training, in the table, in the figure and in both languages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from audit.core.access import Access
+from audit.core.claims import Estimate
+from audit.core.results import AuditReport, MechanismResult
+from reports import parties
+from reports.figures import _plots
+from reports.formats import figures
+from reports.pages.blocks import Mono, Table
+from reports.pages.parties import RULES, section
+from reports.tables.parties import parties as table
+from reports.words.language import say, speaking
+from tests.reports import sample
+
+ACCESSES = (Access.EACH_UPDATE, Access.SECURE_SUM, Access.RELEASED_MODELS, Access.FINAL_WEIGHTS)
+
+
+def seen(result: MechanismResult, training: str, access: Access) -> MechanismResult:
+    """The result as one party of a training has it, by its first game alone, with an estimate."""
+    game = result.games[-1]
+    estimate = Estimate(epsilon=3.25, delta=1e-5, estimator="two_gaussians", warning="two normal laws")
+    attacks = tuple(replace(attack, estimates=(estimate,)) for attack in game.attacks)
+    own = replace(game, game=replace(game.game, access=access), attacks=attacks)
+    return replace(result, name=f"{training} ({access.words})", training=training, games=(own,))
+
+
+@pytest.fixture(scope="module")
+def report() -> AuditReport:
+    base = sample.run()
+    plain, noisy = base.mechanisms
+    results = [seen(result, name, access) for name, result in (("bare", plain), ("central", noisy)) for access in ACCESSES]
+    return replace(base, mechanisms=tuple(results))
+
+
+def test_every_training_and_party_has_a_row_with_claim_proof_ceiling_and_estimate(report: AuditReport) -> None:
+    results = parties.of_report(report)
+    rows = table(results, report.delta).rows
+    assert [row[0] for row in rows] == [Mono("bare")] * 4 + [Mono("central")] * 4
+    assert [row[2] for row in rows[:4]] == ["each update", "secure sums", "all released models", "final weights"]
+    assert {row[3] for row in rows[:4]} == {"none"}
+    best = max(bound.epsilon for bound in report.mechanisms[4].bounds if bound.family is None)
+    assert rows[4][3] == f"{min(claim.epsilon for claim in report.mechanisms[4].claims):.2f}"
+    assert str(rows[4][4]).startswith(f"{int(best * 100) / 100:.2f} of ")
+    assert "DP-SGD" in str(rows[4][5]) and rows[4][6] == "3.25"
+
+
+def test_the_figure_says_every_cell_and_can_be_drawn(report: AuditReport) -> None:
+    plan = figures.planned(report)["parties"]
+    assert all(f"{name}, " in plan.alt for name in ("bare", "central"))
+    assert plan.alt.count("proven epsilon") == 8 and plan.alt.count("no claim") == 4
+    assert parties.accesses(parties.of_report(report)) == ACCESSES
+    assert b"claimed" in _plots.draw(plan.height_mm, plan.paint)[0]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_page_says_in_plain_words_who_is_protected_from_whom(report: AuditReport, language: str) -> None:
+    with speaking(language):
+        (page,) = section(report)
+        words = [text for block in page.blocks for text in getattr(block, "items", ())]
+        assert words == [say(f"party.{rule}") for rule in RULES]
+        assert sum(isinstance(block, Table) for block in page.blocks) == 1
+
+
+def test_a_report_of_trainings_that_are_the_same_to_all_has_no_such_page() -> None:
+    assert section(sample.run()) == () and "parties" not in figures.planned(sample.run())
