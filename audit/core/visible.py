@@ -16,7 +16,5 @@ def visible(text: str, keep: str = "") -> str:
     >>> visible("a\\nb\\x1b[31m"), visible("a\\nb", keep="\\n")
     ('a\\\\nb\\\\x1b[31m', 'a\\nb')
     """
-    return "".join(
-        sign.encode("unicode_escape").decode() if sign not in keep and unicodedata.category(sign) in _HIDDEN else sign
-        for sign in text
-    )
+    hidden = {sign for sign in set(text) - set(keep) if unicodedata.category(sign) in _HIDDEN}
+    return text.translate({ord(sign): sign.encode("unicode_escape").decode() for sign in hidden})

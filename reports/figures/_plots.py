@@ -85,15 +85,24 @@ class Plan:
     paint: Callable[[Any], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """One figure in both formats, with its caption and the text that stands for it."""
+    """One figure with its caption and the text that stands for it; written in a format when that is first asked for."""
 
     name: str
     caption: str
     alt: str
-    svg: bytes
-    png: bytes
+    figure: Figure
+
+    @functools.cached_property
+    def svg(self) -> bytes:
+        """The figure as SVG."""
+        return write_svg(self.figure)
+
+    @functools.cached_property
+    def png(self) -> bytes:
+        """The figure as PNG."""
+        return write_png(self.figure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,17 +136,29 @@ def step_curve(x: Floats, y: Floats, name: str = "") -> Curve:
 
 
 def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
-    """The drawing that `paint` puts on an empty figure, as SVG and as PNG. Equal input gives equal bytes."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    """The drawing that `paint` puts on an empty figure, as SVG and as PNG."""
+    figure = painted(height_mm, paint)
+    return write_svg(figure), write_png(figure)
 
+
+def write_svg(figure: Figure) -> bytes:
+    """The figure as SVG. Equal figures give equal bytes."""
+    text = _written(figure, "svg", {"Date": None, "Creator": None}).decode()
+    return visible(text, keep="\n\t").encode()  # texts stand in its comments
+
+
+def write_png(figure: Figure) -> bytes:
+    """The figure as PNG. Equal figures give equal bytes."""
+    return _written(figure, "png", {"Software": None})
+
+
+def _written(figure: Figure, form: str, metadata: dict[str, Any]) -> bytes:
+    import matplotlib
+
+    stream = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        figure = painted(height_mm, paint)
-        png, svg = io.BytesIO(), io.BytesIO()
-        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
-        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None, "Creator": None})
-    return visible(svg.getvalue().decode(), keep="\n\t").encode(), png.getvalue()  # texts stand in its comments
+        figure.savefig(stream, format=form, metadata=metadata)
+    return stream.getvalue()
 
 
 def painted(height_mm: float, paint: Callable[[Any], None]) -> Figure:

@@ -49,8 +49,8 @@ def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
     """The drawings in the language of that tag, which is the current one."""
     images = {}
     for plan in planned(report).values():
-        svg, png = _plots.draw(plan.height_mm, plan.paint)
-        images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, svg=svg, png=png)
+        figure = _plots.painted(plan.height_mm, plan.paint)
+        images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, figure=figure)
     return images
 
 
