@@ -10,8 +10,16 @@ import pytest
 
 def slow(cases: Iterable[Any], names: Iterable[Any]) -> list[Any]:
     """The cases as parameters, in order, those called `names` marked slow; each of them must be a case."""
-    listed, chosen = list(cases), list(names)
-    unknown = [name for name in chosen if name not in listed]
+    return _marked([(case,) for case in cases], [(name,) for name in names])
+
+
+def slow_rows(rows: Iterable[tuple[Any, ...]], names: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Return rows of several parameters each, in order, those in `names` marked slow; each of them must be a row."""
+    return _marked(list(rows), list(names))
+
+
+def _marked(rows: list[tuple[Any, ...]], chosen: list[tuple[Any, ...]]) -> list[Any]:
+    unknown = [row for row in chosen if row not in rows]
     if unknown:
-        raise ValueError(f"no such case: {unknown}; the cases are {listed}")
-    return [pytest.param(case, marks=pytest.mark.slow) if case in chosen else case for case in listed]
+        raise ValueError(f"no such case: {unknown}; the cases are {rows}")
+    return [pytest.param(*row, marks=pytest.mark.slow if row in chosen else ()) for row in rows]

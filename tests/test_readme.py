@@ -44,6 +44,7 @@ def test_there_are_exactly_two_set_up_commands() -> None:
     assert block("Pass the tests", "bash").endswith(".venv/bin/python -m pytest -n 2")
 
 
+@pytest.mark.slow
 def test_the_main_job_leaves_a_verified_report(quickstart: Path) -> None:
     assert verify_folder(quickstart) == []
     assert (quickstart / "report.pdf").read_bytes().startswith(b"%PDF-")

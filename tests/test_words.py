@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,13 @@ def is_participle(name: str) -> bool:
     )
 
 
-def names_of(path: Path) -> Iterator[tuple[str, int, bool]]:
+@cache
+def names_of(path: Path) -> tuple[tuple[str, int, bool], ...]:
+    """Return the names of a file; see `_names`."""
+    return tuple(_names(path))
+
+
+def _names(path: Path) -> Iterator[tuple[str, int, bool]]:
     """Each name that a file stores, takes as an argument or defines, with its line; and whether it is a field of a class."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]

@@ -39,7 +39,7 @@ SPECS: list[Any] = [
     ({"kind": "gaussian", "statistic": "paired"}, FULL),
     ({"kind": "fdp_rank", "statistic": "rank"}, FULL),
     pytest.param({"kind": "fdp_rank"}, SAMPLED, marks=pytest.mark.slow),
-    ({"kind": "one_run_fdp", "family": "dp_sgd"}, SAMPLED),
+    pytest.param({"kind": "one_run_fdp", "family": "dp_sgd"}, SAMPLED, marks=pytest.mark.slow),
     ({"kind": "product_channel", "family": "any"}, FULL),
     pytest.param({"kind": "product_channel", "family": "dp_sgd"}, SAMPLED, marks=pytest.mark.slow),
 ]

@@ -34,6 +34,7 @@ from audit.core.views import Scores
 from audit.stats.bounds import betting_claims, one_run_all_counts, one_run_guesses, pair_draws, sequential
 from audit.stats.bounds.one_run_all_counts import Walk
 from audit.stats.curves.tradeoff import GroupPairs
+from tests.marks import slow_rows
 
 CONFIDENCE = 0.95
 LEVEL = 1 - CONFIDENCE
@@ -230,7 +231,7 @@ TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
 )
 
 
-@pytest.mark.parametrize(("delta", "copies"), [(0.0, 1), (1e-2, 1), (1e-2, 2)])
+@pytest.mark.parametrize(("delta", "copies"), slow_rows([(0.0, 1), (1e-2, 1), (1e-2, 2)], [(1e-2, 1)]))
 @pytest.mark.parametrize(
     "estimator", TRIAL_ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{getattr(one, 'threshold_by', '')}"
 )

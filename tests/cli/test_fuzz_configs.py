@@ -115,6 +115,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_few_random_configs(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {dry(config, seed, capsys) for seed in range(30)} == {0, 2}
 

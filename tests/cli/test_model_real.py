@@ -37,6 +37,7 @@ def of(report, code):
     return next(check for check in report.mechanisms[0].checks if check.code == code)
 
 
+@pytest.mark.slow
 def test_location30_leaks_and_coins_prove_how_much(data_root, tmp_path):
     with tarfile.open(data_root / "location30" / "dataset_location.tgz") as archive:
         lines = archive.extractfile("bangkok").read().decode().replace('"', "").splitlines()
@@ -85,6 +86,7 @@ def test_adult_has_twins_on_both_sides_and_a_small_model_hides_its_records(data_
 CATEGORICAL = ("workclass", "education", "marital_status", "occupation", "relationship", "race", "sex", "native_country")
 
 
+@pytest.mark.slow
 def test_mnist_with_one_digit_kept_out_of_the_nonmembers_is_called_biased(data_root):
     data = load({"kind": "mnist", "root": str(data_root), "train": 800, "pool": 800, "test": 0}, Seed(2))
     net = fitted(data.train.inputs, data.train.labels, 10, epochs=5, hidden=32)

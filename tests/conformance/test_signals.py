@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ def made(name: str) -> Signal:
     return signal
 
 
+@cache
 def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
     """Three small models with everything recorded, and the canaries that they were trained with."""
     data = cases.dataset(IMAGES)
@@ -58,13 +60,18 @@ def language_models() -> tuple[Any, Canaries]:
 
 TEXTS = {"initial_losses", "token_log_probabilities", "token_moments", "compressed_sizes", "continuations", "secret_ranks"}
 FEDERATED = {"update_products", "sum_products", "model_products"}
-SUBJECTS = {gradients: subject(gradients=gradients) for gradients in (False, True)}
 
 
 @pytest.mark.parametrize("name", SIGNALS)
 def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None:
     signal, shown = made(name), []
-    subjects = [language_models()] if name in TEXTS else [federations()] if name in FEDERATED else SUBJECTS.values()
+    subjects = (
+        [language_models()]
+        if name in TEXTS
+        else [federations()]
+        if name in FEDERATED
+        else [subject(gradients=gradients) for gradients in (False, True)]
+    )
     for ensemble, canaries in subjects:
         values = ensemble.read([signal], canaries).get(signal.key)
         if values is not None:
@@ -84,7 +91,7 @@ def test_a_signal_is_a_key_a_known_source_and_hashable(name: str) -> None:
 
 
 def test_models_are_read_alike_alone_and_together() -> None:
-    ensemble, canaries = SUBJECTS[False]
+    ensemble, canaries = subject(gradients=False)
     for name in ("logits", "gradient_norms", "class_distances", "boundary_distances"):
         signal = made(name)
         whole = ensemble.read([signal], canaries)[signal.key]

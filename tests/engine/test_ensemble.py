@@ -78,7 +78,9 @@ CHUNKED = (
 )
 
 
-@pytest.mark.parametrize("name", slow(CHUNKED, ["encoder", "transformer", "vit", "wide_resnet"]))
+@pytest.mark.parametrize(
+    "name", slow(CHUNKED, ["encoder", "many_channels", "grouped", "tied", "transformer", "vit", "wide_resnet"])
+)
 def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
     wide = ({"kind": "mlp", "hidden": [256]}, (200,))  # large enough for one library call a model
     spec, shape = wide if name == "wide" else cases.MODELS[name]

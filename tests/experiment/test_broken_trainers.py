@@ -11,6 +11,7 @@ from audit.core.claims import Outcome
 from audit.core.results import MechanismResult, Status
 from audit.execution.store import Store
 from audit.experiment import assemble, run
+from tests.marks import slow_rows
 
 CONFIG = """
 version: 1
@@ -51,6 +52,7 @@ def test_the_right_trainer_is_not_accused(tmp_path: Path) -> None:
     assert failed(found) == set()
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_refuted_even_where_the_log_lies(tmp_path: Path) -> None:
     found = audited(tmp_path, "mechanisms.dp.trainer={kind: 'tests.broken:HalfNoise', admits: false}")
     assert failed(found) == set()
@@ -64,7 +66,10 @@ def test_half_the_noise_shows_in_an_honest_log(tmp_path: Path) -> None:
     assert found.outcome is Outcome.VIOLATED
 
 
-@pytest.mark.parametrize(("trainer", "check"), [("TwiceTheRate", "sampling"), ("FixedBatches", "sampling-law")])
+WRONG_BATCHES = [("TwiceTheRate", "sampling"), ("FixedBatches", "sampling-law")]
+
+
+@pytest.mark.parametrize(("trainer", "check"), slow_rows(WRONG_BATCHES, WRONG_BATCHES[:1]))
 def test_wrong_batches_are_never_consistent(tmp_path: Path, trainer: str, check: str) -> None:
     found = audited(tmp_path, f"mechanisms.dp.trainer.kind=tests.broken:{trainer}", "training.steps=100")
     assert check in failed(found)

@@ -44,6 +44,7 @@ from audit.stats.bounds.score_distributions import ScoreLaw
 from reports.figures import _evidence as evidence
 from reports.formats import figures
 from reports.formats import json as report_json
+from tests.marks import slow_rows
 from tests.reports import sample
 
 CONFIG = """
@@ -414,7 +415,7 @@ TRUE = [
 ]
 
 
-@pytest.mark.parametrize(("law", "claimed", "family"), TRUE)
+@pytest.mark.parametrize(("law", "claimed", "family"), slow_rows(TRUE, TRUE[1:2]))
 def test_a_true_claim_is_rarely_refuted_however_often_one_looks(law: ScoreLaw, claimed: float, family: str) -> None:
     """Type-I error with optional stopping: of 20 games at 5 %, more than 5 have chance below 1e-3."""
     ends = [stops(law, claimed, Seed(1).child("game", draw), family=family) for draw in range(20)]

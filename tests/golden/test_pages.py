@@ -21,6 +21,7 @@ from audit.core.results import AuditReport, Metric
 from reports.formats import figures, json, pdf
 from reports.pages.blocks import Missing
 from reports.pages.document import sections
+from tests.marks import slow
 from tests.reports import sample
 
 pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
@@ -46,7 +47,7 @@ FORBIDDEN = (
 )
 
 
-@pytest.fixture(scope="module", params=sample.ALL)
+@pytest.fixture(scope="module", params=slow(sample.ALL, ["clean", "out_of_reach"]))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -171,6 +172,7 @@ def test_names_that_look_alike_get_figures_of_their_own() -> None:
     assert len({one.alt for one in drawn.values()}) == len(drawn) == len(figures.drawings(report))
 
 
+@pytest.mark.slow
 def test_regression_reports_read_well() -> None:
     report = sample.run()
     metrics = (
@@ -205,6 +207,7 @@ def test_a_report_of_nothing_can_be_set() -> None:
     assert pdf.typeset(empty).startswith(b"%PDF-")
 
 
+@pytest.mark.slow
 def test_twenty_attacks_and_many_notes_can_be_set() -> None:
     report = sample.run(
         notes=tuple(f"Remark number {i} that is long enough to need more than one line of the cover. " * 2 for i in range(12))

@@ -23,6 +23,7 @@ from reports.pages.blocks import Table
 from reports.pages.terms import texts
 from reports.words.language import speaking
 from reports.words.translation import translated
+from tests.marks import slow
 from tests.reports import sample
 
 FORBIDDEN = re.compile(r"\b(is|are) (now )?(safe|private|anonymous|compliant)\b|\bpassed\b(?! )", re.IGNORECASE)
@@ -123,7 +124,7 @@ def test_the_annex_is_a_document_with_nothing_attached() -> None:
     assert "R26" in "".join(sheet.extract_text() for sheet in document.pages)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", slow(["en", "zh"], ["zh"]))
 def test_the_annex_names_the_pages_on_which_sections_begin(language: str) -> None:
     pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
     report = sample.run()

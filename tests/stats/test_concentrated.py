@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from audit.stats.curves import renyi
 from audit.stats.curves.concentrated import _rarest, largest_rho, zcdp_epsilon_floor
 from audit.stats.curves.tradeoff import epsilon_of_gdp
+from tests.marks import slow_rows
 
 
 def divergence(order: float, loss: float, mass: float) -> tuple[float, float]:
@@ -32,7 +33,10 @@ def test_the_parameter_is_above_the_divergence_over_the_order(loss: float, log_m
     assert max(divergence(order, loss, mass)) <= rho * order * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize(("rho", "delta"), [(1e-4, 1e-5), (0.01, 1e-6), (0.5, 1e-5), (5.0, 1e-9), (50.0, 1e-6)])
+RHOS = [(1e-4, 1e-5), (0.01, 1e-6), (0.5, 1e-5), (5.0, 1e-9), (50.0, 1e-6)]
+
+
+@pytest.mark.parametrize(("rho", "delta"), slow_rows(RHOS, RHOS[1:4]))
 def test_the_floor_lies_just_below_the_conversion(rho: float, delta: float) -> None:
     floor, ceiling = zcdp_epsilon_floor(rho, delta), renyi.epsilon_of_zcdp(rho, delta)
     assert epsilon_of_gdp(math.sqrt(2 * rho), delta) < floor < ceiling and ceiling - floor < 3e-3 * ceiling

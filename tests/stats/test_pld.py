@@ -161,6 +161,7 @@ def test_brackets_meet_the_published_ones(case: tuple[float, float, int, float, 
     assert time.process_time() - started < 10
 
 
+@pytest.mark.slow
 def test_small_rates_and_long_runs_keep_both_ends() -> None:
     low, high = epsilon_bracket([(partial(gaussian, 1.0, 1e-5), 10**6)], 1e-9)
     assert 0.0552 < low <= high < 0.06516 and high - low < 3e-4 * high

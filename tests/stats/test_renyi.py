@@ -56,7 +56,7 @@ def exact_divergence(order: float, noise: float, rate: float, *, digits: int = 4
         (1.1, 50.0, 0.1),
         (1.01, 1.0, 0.01),
         (1.1, 1.0, 1e-8),
-        (12.5, 1.0, 0.999),
+        pytest.param(12.5, 1.0, 0.999, marks=pytest.mark.slow),
     ],
 )
 def test_subsampled_gaussian_agrees_with_arbitrary_precision(order: float, noise: float, rate: float) -> None:

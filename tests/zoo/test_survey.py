@@ -16,6 +16,7 @@ from audit.zoo import _survey
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_command_refutes_the_wrong_step_and_spares_the_correct_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = answer(["zoo", "correct", "clip_per_tensor", "--json", "--page", str(tmp_path / "zoo.md")])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["entries"]}
