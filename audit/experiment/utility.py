@@ -1,4 +1,7 @@
-"""What the trained models are good for, on test records that no model was trained on."""
+"""What the trained models are good for, on test records that no model was trained on.
+
+scikit-learn is imported on first use: it would double the start of commands that need none of it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from sklearn.metrics import f1_score, r2_score, roc_auc_score
 
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
@@ -62,11 +64,15 @@ def _accuracy(labels: Array, logits: Array) -> float:
 
 
 def _macro_f1(labels: Array, logits: Array) -> float:
+    from sklearn.metrics import f1_score
+
     return float(f1_score(labels, logits.argmax(-1), average="macro", zero_division=0))
 
 
 def _auc(labels: Array, logits: Array) -> float:
     """Area under the ROC, one class against the rest, averaged over the classes that occur."""
+    from sklearn.metrics import roc_auc_score
+
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     shares = weights / weights.sum(-1, keepdims=True)
     present = [c for c in range(logits.shape[-1]) if 0 < np.sum(labels == c) < len(labels)]
@@ -80,6 +86,8 @@ def _mse(labels: Array, logits: Array) -> float:
 
 
 def _r2(labels: Array, logits: Array) -> float:
+    from sklearn.metrics import r2_score
+
     return float(r2_score(labels, logits[..., 0]))
 
 
