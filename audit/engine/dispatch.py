@@ -10,17 +10,22 @@ from torch import Tensor, nn
 
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
-from audit.engine.clipping import Clip, Gradients, Rows, owner
-from audit.engine.examine import CODE_ERRORS, failure, step_off, without_dropout
+from audit.engine.clipping import Clip, Gradients, Rows, accumulate, owner
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layer_map import DROPOUTS, has_hooks, has_rule, is_dropout
 from audit.engine.per_model_loop import LoopGradients
+from audit.engine.trials import CODE_ERRORS, agree, failure, layer_title, step_off, without_dropout
 
 log = logging.getLogger(__name__)
 
 _MODELS, _ROWS = 3, 6
-_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-2}
-_ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5}
+# share of a number by which the two paths may differ, by precision, and of the largest that it was computed beside; the second
+# of each pair is for half precision. A wrong rule is off by a share near one.
+_TOLERANCE, _COARSE = {torch.float64: 1e-4, torch.float32: 1e-2}, 3e-2
+_ROUNDING, _COARSE_ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5}, 1e-2
+# of the smallest norm: a clip norm that clips every example and every layer of it
+_ALL = 0.3
+# a layer whose share of the squared norm is less holds rounding alone
 _SIGHT = 1e-12
 
 
@@ -66,16 +71,13 @@ def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor 
 def layers_without_rule(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
     """Return why the tape cannot run this module, or None where it can."""
     for path, layer in module.named_modules():
-        own = [name for name, _ in layer.named_parameters(recurse=False)]
-        if own and not has_rule(layer):
-            return (
-                f"layer '{path or '(the model itself)'}' ({type(layer).__name__}) holds parameters that only torch.func covers"
-            )
+        if any(True for _ in layer.parameters(recurse=False)) and not has_rule(layer):
+            return f"{layer_title(path, layer)} holds parameters that only torch.func covers"
         if has_hooks(layer):
-            return f"layer '{path or '(the model itself)'}' has hooks"
+            return f"{layer_title(path, layer)} has hooks"
         unknown_dropout = is_dropout(layer) and type(layer) not in DROPOUTS
         if unknown_dropout or (isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training):
-            return f"layer '{path}' ({type(layer).__name__}) has a state of its own"
+            return f"{layer_title(path, layer)} keeps a state"
     for name, _ in module.named_buffers():
         if not torch.equal(state[name], state[name][:1].expand_as(state[name])):
             return f"buffer '{name}' differs between the models"
@@ -125,12 +127,12 @@ def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
     slow = LoopGradients(module, state)
     reference = _by_loop(slow, inputs)
     labels = _labels(reference)
-    outputs = reference.unflatten(0, (_MODELS, -1))
-    rows = Rows(inputs=inputs, labels=labels, mask=torch.ones(outputs.shape[:2], dtype=torch.bool, device=inputs.device))
+    mask = torch.ones(_MODELS, len(inputs) // _MODELS, dtype=torch.bool, device=inputs.device)
+    rows = Rows(inputs=inputs, labels=labels, mask=mask)
     gradients = _example_gradients(slow, rows)
     try:
         fast = TapeGradients(module, state)
-        if not _agree(fast.forward(inputs).unflatten(0, (_MODELS, -1)), outputs):
+        if not agree(fast.forward(inputs).unsqueeze(0), reference.unsqueeze(0), _TOLERANCE.get(reference.dtype, _COARSE)):
             return "its forward pass treats a batch of several models unlike a batch of one"
         return _unlike_sums(fast, rows, gradients)
     except CODE_ERRORS as error:
@@ -151,77 +153,59 @@ def _labels(outputs: Tensor) -> Tensor:
     return torch.arange(len(outputs), device=outputs.device) % outputs.shape[1]
 
 
-def _example_gradients(slow: LoopGradients, rows: Rows) -> list[dict[str, Tensor]]:
-    """For each model, name to `(rows, ...)`.
+def _example_gradients(slow: LoopGradients, rows: Rows) -> dict[str, Tensor]:
+    """Name to `(models, rows, ...)`.
 
     Raises:
         ConfigError: the module's code cannot be differentiated.
     """
     try:
-        return slow.example_gradients(rows)
+        gradients = slow.example_gradients(rows)
     except CODE_ERRORS as error:
         raise ConfigError(failure(slow.module, rows.inputs, error)) from error
+    return {name: torch.stack([of_model[name] for of_model in gradients]) for name in gradients[0]}
 
 
-def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: list[dict[str, Tensor]]) -> str | None:
-    """True if norms and sums are those of `gradients`: unclipped, all clipped, half of them, and every layer by itself."""
-    squares = torch.stack([sum_of_squares(gradient) for gradient in gradients])
-    norms = squares.sqrt()
-    positive = norms[norms > 0]
-    lowest = float(positive.min()) if len(positive) else 1.0
-    middle = float(positive.median()) if len(positive) else 1.0
-    layers = sorted({owner(slot.name) for slot in fast.layout.slots})
-    clips = [None, Clip(norm=0.3 * lowest), Clip(norm=middle)]
-    if _layers_in_sight(gradients, layers):
-        clips.append(Clip(norm=0.3 * lowest, per_layer=True))
-    for clip in clips:
+def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: Mapping[str, Tensor]) -> str | None:
+    """Return how the fast path's norms and sums differ from those of `gradients`, or None where they agree.
+
+    Clips: none, one that clips every example, one that clips half of them, and one of every layer by itself.
+    """
+    share = _TOLERANCE.get(fast.flat.dtype, _COARSE)
+    squares: dict[str, Tensor] = {}
+    for name, value in gradients.items():
+        accumulate(squares, owner(name), value.flatten(2).square().sum(2))
+    norms = torch.stack(list(squares.values())).sum(0).sqrt()
+    for clip in _clips(squares, norms):
         total = torch.zeros_like(fast.flat)
         clipping = fast.add_sum(rows, clip, total)
-        if clipping is not None and not _agree(clipping.norms, norms):
+        if clipping is not None and not agree(clipping.norms.unsqueeze(0), norms.unsqueeze(0), share):
             return "a parameter takes part in its forward pass in a way that the layers do not show"
-        for model, own in enumerate(gradients):
-            factors = _factors(own, clip, layers)
-            reference = {name: torch.einsum("r,r...->...", factors[owner(name)], value) for name, value in own.items()}
-            rounding = _ROUNDING.get(total.dtype, 1e-2) * float(sum_of_squares({"": total[model : model + 1]}).sqrt())
-            for slot in fast.layout.slots:
-                if not _agree(slot.view(total)[model], reference[slot.name], rounding):
-                    return f"parameter '{slot.name}' takes part in its forward pass in a way that the layers do not show"
+        factors = _factors(squares, norms, clip)
+        rounding = _ROUNDING.get(total.dtype, _COARSE_ROUNDING) * total.square().sum(1).sqrt()
+        for slot in fast.layout.slots:
+            reference = torch.einsum("nr,nr...->n...", factors[owner(slot.name)], gradients[slot.name])
+            if not agree(slot.view(total), reference, share, rounding):
+                return f"parameter '{slot.name}' takes part in its forward pass in a way that the layers do not show"
     return None
 
 
-def _factors(gradients: Mapping[str, Tensor], clip: Clip | None, layers: list[str]) -> dict[str, Tensor]:
-    """Layer to `(rows,)`: what clipping multiplies each example with."""
+def _clips(squares: Mapping[str, Tensor], norms: Tensor) -> list[Clip | None]:
+    """Return the clips to try with examples of these `norms` `(models, rows)`, whose layers have these squared norms."""
+    positive = norms[norms > 0]
+    lowest = float(positive.min()) if len(positive) else 1.0
+    middle = float(positive.median()) if len(positive) else 1.0
+    clips = [None, Clip(norm=_ALL * lowest), Clip(norm=middle)]
+    # the gradient of a layer may be rounding alone, which clipping by layers would blow up to the clip norm
+    in_sight = not any(bool(((part > 0) & (part < _SIGHT * norms.square())).any()) for part in squares.values())
+    return [*clips, Clip(norm=_ALL * lowest, per_layer=True)] if in_sight else clips
+
+
+def _factors(squares: Mapping[str, Tensor], norms: Tensor, clip: Clip | None) -> dict[str, Tensor]:
+    """Layer to `(models, rows)`: what clipping multiplies each example with."""
     if clip is None:
-        unit_factors = torch.ones_like(sum_of_squares(gradients))
-        return dict.fromkeys(layers, unit_factors)
-    bound = float(clip.norm) / (len(layers) ** 0.5 if clip.per_layer else 1.0)
+        return dict.fromkeys(squares, torch.ones_like(norms))
     if not clip.per_layer:
-        return dict.fromkeys(layers, (bound / sum_of_squares(gradients).sqrt()).clamp(max=1.0))
-    own = {layer: {name: value for name, value in gradients.items() if owner(name) == layer} for layer in layers}
-    return {layer: (bound / sum_of_squares(value).sqrt()).clamp(max=1.0) for layer, value in own.items()}
-
-
-def _layers_in_sight(gradients: list[dict[str, Tensor]], layers: list[str]) -> bool:
-    """False where the gradient of a whole layer is rounding alone, which clipping by layers would blow up to the clip norm."""
-    for own in gradients:
-        whole = sum_of_squares(own)
-        for layer in layers:
-            part = sum_of_squares({name: value for name, value in own.items() if owner(name) == layer})
-            if bool(((part > 0) & (part < _SIGHT * whole)).any()):
-                return False
-    return True
-
-
-def sum_of_squares(gradients: Mapping[str, Tensor]) -> Tensor:
-    """`(rows,)` squared norms over all parameters."""
-    return torch.stack([value.reshape(len(value), -1).square().sum(1) for value in gradients.values()]).sum(0)
-
-
-def _agree(left: Tensor, right: Tensor, rounding: float = 0.0) -> bool:
-    """True where only rounding stands between them, by each number and the size of all; `rounding` is that of larger ones."""
-    if left.shape != right.shape:
-        return False
-    share = _TOLERANCE.get(right.dtype, 3e-2)
-    finite = right[right.isfinite()]
-    size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-    return torch.allclose(left.to(right.dtype), right, rtol=share, atol=share * size + rounding, equal_nan=True)
+        return dict.fromkeys(squares, (float(clip.norm) / norms).clamp(max=1.0))
+    bound = float(clip.norm) / len(squares) ** 0.5
+    return {layer: (bound / square.sqrt()).clamp(max=1.0) for layer, square in squares.items()}
