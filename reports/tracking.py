@@ -62,8 +62,8 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
         raise ConfigError("--mlflow needs MLflow: pip install mlflow") from error
     try:
         client = mlflow.MlflowClient(tracking_uri=uri)
-        known = client.get_experiment_by_name(experiment)
-        place = client.create_experiment(experiment) if known is None else known.experiment_id
+        record = client.get_experiment_by_name(experiment)
+        place = client.create_experiment(experiment) if record is None else record.experiment_id
         run = client.create_run(place, run_name=report.title, start_time=_milliseconds(report.created), tags=_tags(report))
         name = run.info.run_id
         for key, value in metrics(report).items():

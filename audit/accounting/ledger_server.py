@@ -106,7 +106,7 @@ class ServerStore:
             DataError: there is no such ledger, or the server cannot be reached.
         """
         with self._transaction("read") as connection:
-            (there,) = _run(connection, "SELECT to_regclass('audit_ledger_heads') IS NOT NULL").one()
+            (exists,) = _run(connection, "SELECT to_regclass('audit_ledger_heads') IS NOT NULL").one()
             joined = (
                 _run(
                     connection,
@@ -114,7 +114,7 @@ class ServerStore:
                     "audit_ledger_entries e USING (ledger) WHERE ledger = :ledger ORDER BY e.position",
                     ledger=self.name,
                 ).fetchall()
-                if there
+                if exists
                 else []
             )
         if not joined:

@@ -60,8 +60,8 @@ def compare_attacks(
     view, labels = _view(_arrays(models))
     folder = plugins.FOLDERS["scorers"]
     names = dict.fromkeys([*attacks, *(plugins.names(folder) if battery else ())])
-    built = {name: plugins.build(folder, {"kind": name}) for name in names}
-    return compare(built, view, labels, references=references, targets=targets, seed=seed)
+    scorers = {name: plugins.build(folder, {"kind": name}) for name in names}
+    return compare(scorers, view, labels, references=references, targets=targets, seed=seed)
 
 
 def _arrays(models: str | Path | Mapping[str, ArrayLike]) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def _view(arrays: Mapping[str, Any]) -> tuple[View, Any]:
 
 def _check_labels(labels: Any, shape: tuple[int, ...]) -> None:
     if labels is None or np.shape(labels) != shape[1:2] or np.asarray(labels).dtype.kind not in "iu":
-        given = "missing" if labels is None else f"{np.asarray(labels).dtype} of shape {np.shape(labels)}"
-        raise DataError(f"labels are {given}; expected one class for each of {shape[1]} records")
+        kind = "missing" if labels is None else f"{np.asarray(labels).dtype} of shape {np.shape(labels)}"
+        raise DataError(f"labels are {kind}; expected one class for each of {shape[1]} records")
     if np.min(labels) < 0 or np.max(labels) >= shape[2]:
         raise DataError(
             f"labels go from {np.min(labels)} to {np.max(labels)}; expected 0 to {shape[2] - 1}, as logits have classes"

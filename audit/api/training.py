@@ -97,7 +97,7 @@ def check_training(
     for number, row in enumerate(coins):
         run = root.child("run", number)
         model = train(_training_set(records, further, row, run), run.integer() % 2**31)
-        values.append(_one_each(np.asarray((score or minus_loss)(model, *further), np.float64), len(row)))
+        values.append(_checked_length(np.asarray((score or minus_loss)(model, *further), np.float64), len(row)))
     scores = np.stack(values)
     if coins.all() or not coins.any():
         raise DataError(f"all {coins.size} coins fell alike, so there is nothing to compare; take more canaries or runs")
@@ -130,7 +130,7 @@ def _training_set(data: Arrays, canaries: Arrays, coins: Array, run: Seed) -> Ar
     return inputs[order], labels[order]
 
 
-def _one_each(values: Array, count: int) -> Array:
+def _checked_length(values: Array, count: int) -> Array:
     if values.shape != (count,) or np.isnan(values).any():
         raise DataError(f"the scores have shape {values.shape} for {count} canaries, or hold NaN; expected one number each")
     return values

@@ -129,8 +129,8 @@ class Secrets:
         """
         steps = np.cumsum(self.prior, axis=1)[:, :-1]
         drawn = (np.asarray(uniforms)[..., None] >= steps).sum(axis=-1)
-        chosen = drawn[..., None] == np.arange(self.choices)
-        return np.asarray(chosen.reshape(*drawn.shape[:-1], -1))
+        is_drawn = drawn[..., None] == np.arange(self.choices)
+        return np.asarray(is_drawn.reshape(*drawn.shape[:-1], -1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

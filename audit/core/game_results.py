@@ -207,8 +207,8 @@ class GameResult:
         if stopping is not None:
             evidence = tuple(bets for bets in stopping.evidence if bets.family is None)
             stopping = replace(stopping, bounds=_for_any_mechanism(stopping.bounds), evidence=evidence)
-        caught = tuple(figure for figure in self.detectable if figure.family is None)
-        return replace(self, attacks=attacks, watched=stopping, detectable=caught)
+        detectable = tuple(figure for figure in self.detectable if figure.family is None)
+        return replace(self, attacks=attacks, watched=stopping, detectable=detectable)
 
     @property
     def controls(self) -> tuple[NegativeControl, ...]:

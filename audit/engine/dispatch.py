@@ -24,7 +24,7 @@ _MODELS, _ROWS = 3, 6
 _TOLERANCE, _COARSE = {torch.float64: 1e-4, torch.float32: 1e-2}, 3e-2
 _ROUNDING, _COARSE_ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5}, 1e-2
 # of the smallest norm: a clip norm that clips every example and every layer of it
-_ALL = 0.3
+_CLIP_SHARE = 0.3
 # a layer whose share of the squared norm is less holds rounding alone
 _SIGHT = 1e-12
 
@@ -195,10 +195,10 @@ def _clips(squares: Mapping[str, Tensor], norms: Tensor) -> list[Clip | None]:
     positive = norms[norms > 0]
     lowest = float(positive.min()) if len(positive) else 1.0
     middle = float(positive.median()) if len(positive) else 1.0
-    clips = [None, Clip(norm=_ALL * lowest), Clip(norm=middle)]
+    clips = [None, Clip(norm=_CLIP_SHARE * lowest), Clip(norm=middle)]
     # the gradient of a layer may be rounding alone, which clipping by layers would blow up to the clip norm
     in_sight = not any(bool(((part > 0) & (part < _SIGHT * norms.square())).any()) for part in squares.values())
-    return [*clips, Clip(norm=_ALL * lowest, per_layer=True)] if in_sight else clips
+    return [*clips, Clip(norm=_CLIP_SHARE * lowest, per_layer=True)] if in_sight else clips
 
 
 def _factors(squares: Mapping[str, Tensor], norms: Tensor, clip: Clip | None) -> dict[str, Tensor]:

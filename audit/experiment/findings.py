@@ -94,8 +94,8 @@ def _attack(
         claim=stated_claims.tightest if by_coins else None,
         limit=stated_claims.limit if by_coins else None,
     )
-    paid = stopping.pay_looks(result, budget.confidence, looks)
-    return replace(paid, access=scores.game.access, estimates=_estimates(scores, budget.delta))
+    corrected = stopping.pay_looks(result, budget.confidence, looks)
+    return replace(corrected, access=scores.game.access, estimates=_estimates(scores, budget.delta))
 
 
 def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:

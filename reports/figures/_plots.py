@@ -143,16 +143,16 @@ def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
 
 def write_svg(figure: Figure) -> bytes:
     """The figure as SVG. Equal figures give equal bytes."""
-    text = _written(figure, "svg", {"Date": None, "Creator": None}).decode()
+    text = _rendering(figure, "svg", {"Date": None, "Creator": None}).decode()
     return visible(text, keep="\n\t").encode()  # texts stand in its comments
 
 
 def write_png(figure: Figure) -> bytes:
     """The figure as PNG. Equal figures give equal bytes."""
-    return _written(figure, "png", {"Software": None})
+    return _rendering(figure, "png", {"Software": None})
 
 
-def _written(figure: Figure, form: str, metadata: dict[str, Any]) -> bytes:
+def _rendering(figure: Figure, form: str, metadata: dict[str, Any]) -> bytes:
     import matplotlib
 
     stream = io.BytesIO()

@@ -111,8 +111,8 @@ def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
     if math.isinf(shape):
         limits = np.log1p(1 / (orders - 1))
         failures = np.array([_delta(orders, run, limit) for limit in limits.tolist()])
-        some = math.log(mean) + (orders - 1) * (run + mean * failures)
-        return np.asarray(np.logaddexp(-mean, some) / (orders - 1), dtype=np.float64)
+        log_sum = math.log(mean) + (orders - 1) * (run + mean * failures)
+        return np.asarray(np.logaddexp(-mean, log_sum) / (orders - 1), dtype=np.float64)
     gamma = _gamma(mean, shape)
     extra = (1 + shape) * float(np.min((1 - 1 / orders) * run - math.log(gamma) / orders))
     return np.asarray(run + extra + math.log(mean) / (orders - 1), dtype=np.float64)

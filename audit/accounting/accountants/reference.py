@@ -82,14 +82,14 @@ class Reference:
     def _with_slack(self, event: Event, delta: float, adjacency: Adjacency, slack: float) -> tuple[Bracket, str]:
         """Bracket where both hypotheses are within `slack` of their substitutes: delta moves by `(1 + exp(epsilon)) slack`."""
         (low, high), doubt = self._explain(event, delta, adjacency)
-        more = delta + (1 + math.exp(min(low, 700.0))) * slack
-        low = self._explain(event, more, adjacency)[0][0] if more < 1 else 0.0
+        larger_delta = delta + (1 + math.exp(min(low, 700.0))) * slack
+        low = self._explain(event, larger_delta, adjacency)[0][0] if larger_delta < 1 else 0.0
         for _ in range(_SLACK_ROUNDS):
             rest = delta - (1 + math.exp(min(high, 700.0))) * slack
-            enough = self._explain(event, rest, adjacency)[0][1] if rest > 0 else math.inf
-            if enough <= high:  # enough at the delta that it leaves itself
+            upper_end = self._explain(event, rest, adjacency)[0][1] if rest > 0 else math.inf
+            if upper_end <= high:  # it holds at the delta that remains beside it
                 break
-            high = enough * (1 + _SLACK_MARGIN)
+            high = upper_end * (1 + _SLACK_MARGIN)
         else:
             high = math.inf
         reason = "" if math.isfinite(high) else "batches are cut so often that nothing is proved from above at this delta"

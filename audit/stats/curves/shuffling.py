@@ -71,24 +71,24 @@ def _outcomes(epsilon: float, records: int, shares: tuple[float, float], clone_c
     """Losses and masses of the counts of Q0, for each number of answers that are Q0 or Q1; shares: p and the record's rest."""
     chance = min(2 * clone_chance, 1.0)
     first, last = _window(records - 1, chance)
-    most = (last - first + 2) * 2 * (_REACH * math.sqrt(last + 1) / 2 + 20)
-    if most > MOST_OUTCOMES:
-        raise MemoryError(f"about {most:.2g} outcomes of shuffled answers; at most {MOST_OUTCOMES:.0e} are added up here")
+    outcomes = (last - first + 2) * 2 * (_REACH * math.sqrt(last + 1) / 2 + 20)
+    if outcomes > MOST_OUTCOMES:
+        raise MemoryError(f"about {outcomes:.2g} outcomes of shuffled answers; at most {MOST_OUTCOMES:.0e} are added up here")
     grow, (own, tie) = math.exp(epsilon), shares
     sizes = np.arange(first, last + 2, dtype=np.float64)
     with np.errstate(divide="ignore"):
         weights = np.exp(_log_binomial(records - 1.0, sizes, chance))
         before = np.exp(_log_binomial(records - 1.0, sizes - 1, chance))
-    for size, same, fewer in zip(sizes.tolist(), weights.tolist(), before.tolist(), strict=True):
+    for size, weight, weight_before in zip(sizes.tolist(), weights.tolist(), before.tolist(), strict=True):
         low, high = _window(int(size), 0.5)
         count = np.arange(low, high + 1, dtype=np.float64)
         chances = np.exp(_log_binomial(size, count, 0.5))
         share = count / size if size else count
-        record = 2 * own * fewer
-        member = record * (grow * share + (1 - share)) + tie * same
-        absent = record * (share + grow * (1 - share)) + tie * same
+        record = 2 * own * weight_before
+        member = record * (grow * share + (1 - share)) + tie * weight
+        absent = record * (share + grow * (1 - share)) + tie * weight
         if size == 0:
-            member = absent = np.array([tie * same])
+            member = absent = np.array([tie * weight])
         positive = (member > 0) & (chances > 0)
         losses = np.log(member[positive] / absent[positive])
         yield np.clip(losses, -epsilon, epsilon), (chances * member)[positive]
