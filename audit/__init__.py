@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from audit.step_checks.rounds.run import check_strategy as check_strategy
     from audit.step_checks.run import check_optimizer as check_optimizer
     from audit.step_checks.run import check_step as check_step
+    from audit.step_checks.run import check_trainer as check_trainer
     from reports import plot as plot
     from reports import plots as plots
     from reports import save as save
@@ -82,7 +83,7 @@ _HOMES = {
     "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),
     "audit.step_checks.rounds.run": ("check_strategy",),
-    "audit.step_checks.run": ("check_optimizer", "check_step"),
+    "audit.step_checks.run": ("check_optimizer", "check_step", "check_trainer"),
     "reports": ("plot", "plots", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

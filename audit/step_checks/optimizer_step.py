@@ -7,13 +7,14 @@ decay, momentum and Adam's scaling turn those into false alarms or false passes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from audit.core.errors import ConfigError
 from audit.step_checks.batches import Batch
@@ -63,9 +64,7 @@ class OptimizerStep:
         with self._prepare(setting, seed), _released_gradients(self._names) as gradients:
             self.model.train()
             self.optimizer.zero_grad()
-            inputs = [torch.as_tensor(np.array(array)) for array in batch]
-            self.criterion(self.model(*inputs[:-1]), inputs[-1]).backward()
-            self.optimizer.step()
+            self.run([torch.as_tensor(np.array(array)) for array in batch])
             self.optimizer.zero_grad()
         if len(gradients) != len(self._names):
             missing = sorted(set(self._names.values()) - set(gradients))
@@ -75,6 +74,11 @@ class OptimizerStep:
             )
         scale = setting.divisor if self.mean else 1.0
         return {name: value * scale for name, value in gradients.items()}
+
+    def run(self, batch: Sequence[Tensor]) -> None:
+        """Call forward, backward and the optimiser on a batch."""
+        self.criterion(self.model(*batch[:-1]), batch[-1]).backward()
+        self.optimizer.step()
 
     @contextmanager
     def _prepare(self, setting: Setting, seed: int) -> Iterator[None]:

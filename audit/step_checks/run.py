@@ -94,6 +94,39 @@ def check_optimizer(
     return run_probes(step, sample, claim, name=f"{type(optimizer).__name__} on {type(model).__name__}", seed=seed)
 
 
+def check_trainer(
+    trainer: Any,
+    sample: Mapping[str, Any],
+    *,
+    noise_multiplier: float,
+    clip_norm: float,
+    divisor: float,
+    mean: bool = True,
+    seed: int = 0,
+) -> StepReport:
+    """Return the findings of all probes on one step of a Hugging Face `Trainer`, by its own `training_step`.
+
+    Args:
+        trainer: a `transformers.Trainer` or a subclass (TRL, PEFT models), before or after a training; its model and the
+            state of its optimiser are put back. `training_step`, the clipping by `args.max_grad_norm`, callbacks before the
+            optimiser (`on_pre_optimizer_step`) and the optimiser run as in its loop.
+        sample: arrays of at least 8 ordinary records by the names that the model takes, "labels" among them.
+        noise_multiplier, clip_norm, divisor: what the accounting claims; the divisor is the expected batch size.
+        mean: whether the gradients that reach the optimiser are divided by the divisor.
+        seed: of the calls.
+
+    Raises:
+        ConfigError: no trainer, one that accumulates gradients or runs in several processes.
+        DataError: the sample cannot be used.
+    """
+    from audit.step_checks.trainer_step import TrainerStep, arrays_of
+
+    names, arrays = arrays_of(sample)
+    step = TrainerStep(trainer=trainer, names=names, mean=mean)
+    claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
+    return run_probes(step, arrays, claim, name=f"{type(trainer).__name__} on {type(step.model).__name__}", seed=seed)
+
+
 def run_probes(step: Step, sample: Sequence[Any], setting: Setting, *, name: str, seed: int = 0) -> StepReport:
     """Return the findings of every plug-in in `audit.step_checks.probes` on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
