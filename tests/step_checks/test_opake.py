@@ -58,4 +58,4 @@ def test_the_accounting_lies_in_the_bracket(sigma: float, rate: float, steps: in
         dp_sgd(noise_multiplier=sigma, clip_norm=1.0, sample_rate=rate, steps=steps), delta=1e-5, accountants=["pld"]
     )
     stated = (one * steps).epsilon_at(1e-5)
-    assert bracket.lower <= stated <= bracket.upper + 1e-3
+    assert bracket.lower - 1e-6 <= stated <= bracket.upper + 1e-3  # at rate 1 it is 2e-8 below the proved lower end
