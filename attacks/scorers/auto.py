@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.scorers._contest import FOLDER, Contest, candidates
-from attacks.signals import _reading as reading
+from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit import plugins
@@ -77,11 +77,11 @@ class Auto:
         if len(coins) < 2 or not len(usable):
             reason = "a single reference has no other to be attacked with" if online else "no reference trained on a canary"
             return _fixed({"kind": "rmia", "online": online}, f"{reason}, so none shows how strong an attack is")
-        columns = reading.evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
+        columns = _temperature.evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(
-            views=reading.some_records(reference, columns),
+            views=_temperature.some_records(reference, columns),
             labels=None if labels is None else np.asarray(labels)[columns],
-            targets=usable[reading.evenly(len(usable), self.targets)],
+            targets=usable[_temperature.evenly(len(usable), self.targets)],
         )
         winner = contest.winner()
         if winner is None:

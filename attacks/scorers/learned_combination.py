@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
+from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -42,8 +43,8 @@ class LearnedCombination:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "learned_combination", online=True)
         target_values, reference_values = reading.mean_confidences(target, reference, "learned_combination")
-        temperature = reading.fitted_temperature(target, reference, "learned_combination", online=True)
-        losses, their_losses = reading.tempered_losses(target, reference, "learned_combination", temperature)
+        temperature = _temperature.fitted_temperature(target, reference, "learned_combination", online=True)
+        losses, their_losses = _temperature.tempered_losses(target, reference, "learned_combination", temperature)
         return learned_score.learned_log_odds(target_values, reference_values, included, self.rows, (-losses, -their_losses))
 
 

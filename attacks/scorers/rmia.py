@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -40,7 +41,7 @@ class Rmia:
     """
 
     online: bool = True
-    offline_weight: float = 0.3
+    offline_weight: float = membership.OFFLINE_WEIGHT
     temperature: float | None = None
     population: bool = False
 
@@ -58,10 +59,10 @@ class Rmia:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log ratio or its normal quantile, `(m,)` float64."""
         included = reading.memberships(reference, self.needs.references, "rmia", online=self.online)
-        temperature = self.temperature or reading.fitted_temperature(
+        temperature = self.temperature or _temperature.fitted_temperature(
             target, reference, "rmia", online=self.online, offline_weight=self.offline_weight
         )
-        losses, their_losses = reading.tempered_losses(target, reference, "rmia", temperature)
+        losses, their_losses = _temperature.tempered_losses(target, reference, "rmia", temperature)
         ratio = membership.log_ratio(-losses, -their_losses, included, online=self.online, offline_weight=self.offline_weight)
         if not self.population:
             return ratio

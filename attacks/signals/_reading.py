@@ -13,7 +13,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.views import View
-from audit.stats.scoring import signals, temperature
+from audit.stats.scoring import signals
 
 CONFIDENCES = "confidences"
 """Logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks."""
@@ -32,19 +32,19 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
     if key == "logits" and target.get(CONFIDENCES) is not None:
-        target_values, reference_values = _signal_pair(CONFIDENCES, target, reference, attack)
-        return _with_queries(target_values, 2), _with_queries(reference_values, 3)
+        target_values, reference_values = signal_pair(CONFIDENCES, target, reference, attack)
+        return with_queries(target_values, 2), with_queries(reference_values, 3)
     if target.get(key) is not None:
-        labels = _labels(target, attack)
-        target_values, reference_values = _signal_pair(key, target, reference, attack)
+        labels = class_labels(target, attack)
+        target_values, reference_values = signal_pair(key, target, reference, attack)
         reference_scaled = (
             signals.scaled_confidence(reference_values, labels) if len(reference_values) else np.empty((0, len(labels)))
         )
-        return _with_queries(signals.scaled_confidence(target_values, labels), 2), _with_queries(reference_scaled, 3)
+        return with_queries(signals.scaled_confidence(target_values, labels), 2), with_queries(reference_scaled, 3)
     if target.get("losses") is not None:
-        target_values, reference_values = _signal_pair("losses", target, reference, attack)
+        target_values, reference_values = signal_pair("losses", target, reference, attack)
         of_losses = signals.scaled_confidence_of_losses
-        return _with_queries(of_losses(target_values), 2), _with_queries(of_losses(reference_values), 3)
+        return with_queries(of_losses(target_values), 2), with_queries(of_losses(reference_values), 3)
     raise ObservationError(
         f"attack '{attack}' reads {key} or losses of records and the target shows neither; "
         "gradient canaries are scored by gradient_product"
@@ -79,65 +79,11 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """
     if target.get("logits") is None and target.get("losses") is not None:
         target_values, reference_values = (
-            np.asarray(side, dtype=np.float64) for side in _signal_pair("losses", target, reference, attack)
+            np.asarray(side, dtype=np.float64) for side in signal_pair("losses", target, reference, attack)
         )
-        return _with_queries(target_values, 2).mean(axis=0), _with_queries(reference_values, 3).mean(axis=1)
+        return with_queries(target_values, 2).mean(axis=0), with_queries(reference_values, 3).mean(axis=1)
     target_values, reference_values = confidences(target, reference, attack)
     return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
-
-
-def tempered_losses(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
-    """Losses with all logits divided by the temperature `degree` first, in nats, averaged over queries: `(m,)` and `(k, m)`.
-
-    Where only losses are shown, the confidence is divided: exact for two classes.
-
-    Raises:
-        ObservationError: neither logits nor losses were observed, or they are not finite.
-    """
-    if degree == 1 or target.get("logits") is None:
-        target_values, reference_values = (values / degree for values in confidences(target, reference, attack))
-    else:
-        labels = _labels(target, attack)
-        target_values, reference_values = (
-            _with_queries(signals.scaled_confidence(values / degree, labels), axes)
-            for values, axes in zip(_signal_pair("logits", target, reference, attack), (2, 3), strict=True)
-        )
-    return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
-
-
-def some_records(models: View, columns: Array) -> View:
-    """The models on some of their records, with their logits and losses alone, which is what is compared there."""
-    axes = {"logits": -2, "losses": -1}
-    parts = {key: np.take(array, columns, axis=axes[key]) for key, array in models.signals.items() if key in axes}
-    labels = None if models.labels is None else np.asarray(models.labels)[columns]
-    coins = None if models.included is None else np.asarray(models.included)[:, columns]
-    return replace(models, signals=parts, labels=labels, included=coins)
-
-
-def evenly(count: int, limit: int) -> Array:
-    """At most `limit` of the numbers below `count`, evenly spread.
-
-    >>> evenly(9, 3).tolist()
-    [0, 4, 8]
-    """
-    return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(np.int64))
-
-
-def fitted_temperature(
-    target: View, reference: View, attack: str, *, online: bool, offline_weight: float = 0.3, pairs: int = 64_000
-) -> float:
-    """The temperature fitted on the references, of which about `pairs` outputs decide; nothing of the target takes part."""
-    coins = np.asarray(reference.included, dtype=bool)
-    columns = evenly(coins.shape[1], max(1000, pairs // max(len(coins), 1)))
-    subset = some_records(reference, columns)
-    labels = None if target.labels is None else np.asarray(target.labels)[columns]
-    stand_in = View(signals={key: array[0] for key, array in subset.signals.items()}, labels=labels)
-    return temperature.fit(
-        lambda degree: tempered_losses(stand_in, subset, attack, degree)[1],
-        np.asarray(subset.included, dtype=bool),
-        online=online,
-        offline_weight=offline_weight,
-    )
 
 
 def logits(target: View, attack: str) -> tuple[Array, Array]:
@@ -153,7 +99,7 @@ def logits(target: View, attack: str) -> tuple[Array, Array]:
             "give logits, or use an attack that needs losses only (loss, lira, offset, attack_r, attack_p)"
         )
     values = _finite(signal_values, attack)
-    return values.reshape(-1, *values.shape[-2:]), _labels(target, attack)
+    return values.reshape(-1, *values.shape[-2:]), class_labels(target, attack)
 
 
 def reference_logits(reference: View, attack: str) -> Array:
@@ -174,8 +120,8 @@ def right_predictions(target: View, reference: View, attack: str, key: str) -> t
     Raises:
         ObservationError: no predicted labels, or no true ones, were observed.
     """
-    labels = _labels(target, attack)
-    target_values, reference_values = _signal_pair(key, target, reference, attack)
+    labels = class_labels(target, attack)
+    target_values, reference_values = signal_pair(key, target, reference, attack)
     shares = [np.asarray((side == labels).mean(axis=-2), dtype=np.float64) for side in (target_values, reference_values)]
     return shares[0], shares[1]
 
@@ -186,7 +132,7 @@ def log_lengths(target: View, reference: View, attack: str, key: str) -> tuple[A
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    target_values, reference_values = _signal_pair(key, target, reference, attack)
+    target_values, reference_values = signal_pair(key, target, reference, attack)
     smallest = np.finfo(np.float32).tiny
     return np.log(np.maximum(target_values, smallest, dtype=np.float64)), np.log(
         np.maximum(reference_values, smallest, dtype=np.float64)
@@ -199,7 +145,7 @@ def mean_queries(target: View, reference: View, attack: str, key: str) -> tuple[
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    target_values, reference_values = _signal_pair(key, target, reference, attack)
+    target_values, reference_values = signal_pair(key, target, reference, attack)
     return target_values.mean(axis=-1, dtype=np.float64), reference_values.mean(axis=-1, dtype=np.float64)
 
 
@@ -209,7 +155,7 @@ def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Arr
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    target_values, reference_values = _signal_pair("loss_trajectory", target, reference, attack)
+    target_values, reference_values = signal_pair("loss_trajectory", target, reference, attack)
     return signals.scaled_confidence_of_losses(target_values), signals.scaled_confidence_of_losses(reference_values)
 
 
@@ -219,7 +165,7 @@ def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Ar
     Raises:
         ObservationError: none were observed, or they are not finite.
     """
-    return _signal_pair(key, target, reference, attack)
+    return signal_pair(key, target, reference, attack)
 
 
 def products(target: View, attack: str, key: str) -> Array:
@@ -295,8 +241,12 @@ def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> A
     return included
 
 
-def _signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[Array, Array]:
-    """One signal of records, of the target and of the references, where it was observed."""
+def signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[Array, Array]:
+    """One signal of records, `(..., m)` of the target and `(k, ..., m)` of the references.
+
+    Raises:
+        ObservationError: it was not observed, or is not finite.
+    """
     target_values, reference_values = target.get(key), reference.get(key)
     if target_values is None or (reference_values is None and len(reference)):
         reason = (
@@ -309,7 +259,12 @@ def _signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[
     return target_values, np.empty((0, *target_values.shape)) if reference_values is None else _finite(reference_values, attack)
 
 
-def _labels(target: View, attack: str) -> Array:
+def class_labels(target: View, attack: str) -> Array:
+    """The true classes of the records, `(m,)`.
+
+    Raises:
+        ObservationError: none were given, or they are not integers.
+    """
     if target.labels is None:
         raise ObservationError(f"attack '{attack}' reads the confidence in the true label and no labels were given")
     labels = np.asarray(target.labels)
@@ -320,7 +275,8 @@ def _labels(target: View, attack: str) -> Array:
     return labels
 
 
-def _with_queries(values: Array, axes: int) -> Array:
+def with_queries(values: Array, axes: int) -> Array:
+    """Return `values` with an axis of queries before that of records: one query where it lacks it."""
     return values if values.ndim == axes else values.reshape(*values.shape[:-1], 1, values.shape[-1])
 
 

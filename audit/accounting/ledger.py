@@ -18,7 +18,8 @@ from audit.core.claims import Claim
 from audit.core.errors import AuditError, ConfigError
 from audit.core.events import Composed, Event, Laplace, Repeated, words
 from audit.core.protocols import Accountant
-from audit.core.results import BudgetLedger, BudgetRelease, Trajectory
+from audit.core.provenance import BudgetLedger, BudgetRelease
+from audit.core.results import Trajectory
 
 
 class BudgetExceeded(AuditError):

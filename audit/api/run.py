@@ -191,7 +191,7 @@ class Launch:
 
 def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
     """Return what the report says besides its results."""
-    from audit.core.results import Engagement
+    from audit.core.provenance import Engagement
     from audit.engine import device
     from audit.experiment import provenance
     from audit.experiment import report as summary

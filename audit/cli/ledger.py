@@ -16,7 +16,7 @@ from audit.core.rounding import down, plural, up
 
 if TYPE_CHECKING:
     from audit.core.events import Event
-    from audit.core.results import BudgetLedger
+    from audit.core.provenance import BudgetLedger
 
 app = typer.Typer(
     help="Keep a privacy budget: releases over time in a file or a PostgreSQL database, composed by an accountant. "

@@ -13,10 +13,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from audit.core import checks
-from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound, Outcome, Verdict
 from audit.core.events import Event
 from audit.core.game_results import GameResult
+from audit.core.provenance import BudgetLedger, DataSummary, Engagement, Provenance
 from audit.core.rounding import down, up
 from audit.core.tables import frame, html
 
@@ -130,88 +130,6 @@ class MechanismResult:
     def bounds(self) -> list[LowerBound]:
         """Return the bounds of all games."""
         return [bound for game in self.games for bound in game.bounds]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSummary:
-    """What was read."""
-
-    name: str
-    source: str
-    sha256: str
-    train: int
-    pool: int
-    test: int
-    classes: int
-    features: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """How to get the same report again; the external edition leaves out the seed, hashes and the machine's device."""
-
-    command: str
-    version: str
-    code_commit: str
-    seed: int | None
-    config_sha256: str
-    packages: tuple[tuple[str, str], ...]
-    python: str
-    platform: str
-    device: str
-    threads: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRelease:
-    """One release in a budget ledger.
-
-    Attributes:
-        mechanism: what was released, in words.
-        epsilon: what all releases up to this one cost together; may be infinite.
-    """
-
-    name: str
-    when: str
-    mechanism: str
-    note: str
-    epsilon: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetLedger:
-    """All releases about the data, over time, held against a budget.
-
-    Attributes:
-        budget: epsilon that may be spent at `delta`.
-        accountant: who added up.
-    """
-
-    budget: float
-    delta: float
-    adjacency: Adjacency
-    accountant: str
-    releases: tuple[BudgetRelease, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engagement:
-    """Who had what audited, why and until when, in the owner's words; "" where nobody said.
-
-    Attributes:
-        system: what the model is a part of.
-        release_context: who will be able to ask the model or to hold it ("internal", "public interface", "open weights").
-        valid_until, next_audit: dates, or what ends the validity of the report ("a new release").
-    """
-
-    system: str = ""
-    owner: str = ""
-    purpose: str = ""
-    release_context: str = ""
-    auditor: str = ""
-    reviewer: str = ""
-    valid_until: str = ""
-    next_audit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

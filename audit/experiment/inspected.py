@@ -13,7 +13,8 @@ from audit.bounds.budget import Budget
 from audit.checks import blind
 from audit.checks.membership import IMPLAUSIBLE, dependence_tail
 from audit.core.data import Array, Canaries, Planting, Records
-from audit.core.results import AuditReport, Check, DataSummary, Status
+from audit.core.provenance import DataSummary
+from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
 from audit.data.members import MemberEvidence
 from audit.experiment import attack, game, judge, stopping, utility

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit.core.results import Provenance
+from audit.core.provenance import Provenance
 from audit.core.version import __version__
 from audit.experiment.settings import Settings, sha256
 

@@ -14,18 +14,8 @@ from audit.core.data import Dataset
 from audit.core.event_reading import noisy_steps
 from audit.core.game_results import GameResult
 from audit.core.protocols import AttackClass, Gate
-from audit.core.results import (
-    SCHEMA,
-    AuditReport,
-    Check,
-    Coverage,
-    DataSummary,
-    Engagement,
-    GateResult,
-    MechanismResult,
-    Provenance,
-    Status,
-)
+from audit.core.provenance import DataSummary, Engagement, Provenance
+from audit.core.results import SCHEMA, AuditReport, Check, Coverage, GateResult, MechanismResult, Status
 from audit.experiment import judge
 
 

@@ -13,7 +13,8 @@ from audit.core.claims import LowerBound, Verdict
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
 from audit.core.game_results import AttackResult, GameResult, Histogram, RocCurve, TprAtFpr
-from audit.core.results import AuditReport, BudgetLedger, Check, DataSummary, MechanismResult, Provenance
+from audit.core.provenance import BudgetLedger, DataSummary, Provenance
+from audit.core.results import AuditReport, Check, MechanismResult
 from reports.formats.json import to_json
 
 SMALLEST_GROUP = 10

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.results import BudgetLedger
+from audit.core.provenance import BudgetLedger
 from reports.figures import _plots
 from reports.figures._plots import Plan
 from reports.pages.blocks import Block, Column, Paragraph, Strong, Table, Tone

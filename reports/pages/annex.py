@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.results import AuditReport, Engagement, Status
+from audit.core.provenance import Engagement
+from audit.core.results import AuditReport, Status
 from reports import headline
 from reports.pages.blocks import Block, Column, Mark, Mono, Paragraph, Section, Table, Text, Tone
 from reports.pages.titles import game_title, training_title

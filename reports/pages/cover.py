@@ -6,7 +6,8 @@ import math
 from collections import Counter
 
 from audit.core.claims import LowerBound, Outcome
-from audit.core.results import AuditReport, Engagement, MechanismResult, Status
+from audit.core.provenance import Engagement
+from audit.core.results import AuditReport, MechanismResult, Status
 from reports import headline
 from reports.figures import _plots
 from reports.formats import figures

@@ -9,17 +9,8 @@ from typing import Any, TypeVar
 from audit.core.claims import Claim, Estimate, LowerBound, Verdict
 from audit.core.evaluation import Fidelity
 from audit.core.game_results import GameResult, RocCurve
-from audit.core.results import (
-    AuditReport,
-    BoundTrajectory,
-    BudgetRelease,
-    Check,
-    Coverage,
-    DataSummary,
-    LimitCurve,
-    Metric,
-    Trajectory,
-)
+from audit.core.provenance import BudgetRelease, DataSummary
+from audit.core.results import AuditReport, BoundTrajectory, Check, Coverage, LimitCurve, Metric, Trajectory
 from reports.words.language import current, recorded
 
 Value = TypeVar("Value")

@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize, stats
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
-from attacks.signals import _reading as reading
+from attacks.signals import _temperature
 from audit import plugins
 from audit.core.data import Array
 from audit.core.seeds import Seed
@@ -106,7 +106,7 @@ def test_shadow_classifier_learns_what_predictions_for_members_look_like() -> No
 def test_learned_combination_weighs_what_references_say_of_a_record() -> None:
     std = {member: fixed_std(CONFIDENCE, member) for member in (True, False)}
     target, reference = View.of(labels=LABELS, logits=LOGITS[0]), View.of(included=INCLUDED, logits=LOGITS[1:])
-    degree = reading.fitted_temperature(target, reference, "learned_combination", online=True)
+    degree = _temperature.fitted_temperature(target, reference, "learned_combination", online=True)
 
     def probability(model: int, i: int) -> float:
         cooled = [math.exp(float(v) / degree) for v in LOGITS[model, i]]

@@ -12,7 +12,8 @@ import pytest
 
 from audit.cli import index as commands
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.core.results import AuditReport, Engagement
+from audit.core.provenance import Engagement
+from audit.core.results import AuditReport
 from reports.figures.trends import Point, trend
 from reports.formats.json import to_json
 from tests.reports import sample

@@ -15,18 +15,17 @@ from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBou
 from audit.core.events import dp_sgd, sgd
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.game_results import AttackResult, GameResult, GroupResult, Histogram, RecordExposure, RocCurve, TprAtFpr
+from audit.core.provenance import DataSummary, Provenance
 from audit.core.results import (
     SCHEMA,
     AuditReport,
     BoundTrajectory,
     Check,
     Coverage,
-    DataSummary,
     GateResult,
     LimitCurve,
     MechanismResult,
     Metric,
-    Provenance,
     Status,
     Trajectory,
 )

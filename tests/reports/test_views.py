@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 import reports
-from audit.core.results import AuditReport, Engagement
+from audit.core.provenance import Engagement
+from audit.core.results import AuditReport
 from reports.editions.external import external
 from reports.formats import html, pdf, registry
 from reports.pages import label

@@ -18,6 +18,9 @@ Array = NDArray[Any]
 
 VARIANCES = ("fixed", "predictive", "per_example", "shrunk")
 
+OFFLINE_WEIGHT = 0.3
+"""Weight of RMIA's offline form where nobody fits one: the default of its authors' code, chosen by them on CIFAR-10."""
+
 
 def likelihood_ratio(
     target_values: Array,

@@ -1,0 +1,72 @@
+"""Losses at a temperature other than the model's, and the temperature that tells members apart best among the references."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from attacks.signals import _reading as reading
+from audit.core.data import Array
+from audit.core.views import View
+from audit.stats.scoring import membership, signals, temperature
+
+
+def tempered_losses(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
+    """Losses with all logits divided by the temperature `degree` first, in nats, averaged over queries: `(m,)` and `(k, m)`.
+
+    Where only losses are shown, the confidence is divided: exact for two classes.
+
+    Raises:
+        ObservationError: neither logits nor losses were observed, or they are not finite.
+    """
+    if degree == 1 or target.get("logits") is None:
+        target_values, reference_values = (values / degree for values in reading.confidences(target, reference, attack))
+    else:
+        labels = reading.class_labels(target, attack)
+        target_values, reference_values = (
+            reading.with_queries(signals.scaled_confidence(values / degree, labels), axes)
+            for values, axes in zip(reading.signal_pair("logits", target, reference, attack), (2, 3), strict=True)
+        )
+    return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
+
+
+def some_records(models: View, columns: Array) -> View:
+    """The models on some of their records, with their logits and losses alone, which is what is compared there."""
+    axes = {"logits": -2, "losses": -1}
+    parts = {key: np.take(array, columns, axis=axes[key]) for key, array in models.signals.items() if key in axes}
+    labels = None if models.labels is None else np.asarray(models.labels)[columns]
+    coins = None if models.included is None else np.asarray(models.included)[:, columns]
+    return replace(models, signals=parts, labels=labels, included=coins)
+
+
+def evenly(count: int, limit: int) -> Array:
+    """At most `limit` of the numbers below `count`, evenly spread.
+
+    >>> evenly(9, 3).tolist()
+    [0, 4, 8]
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(np.int64))
+
+
+def fitted_temperature(
+    target: View,
+    reference: View,
+    attack: str,
+    *,
+    online: bool,
+    offline_weight: float = membership.OFFLINE_WEIGHT,
+    pairs: int = 64_000,
+) -> float:
+    """The temperature fitted on the references, of which about `pairs` outputs decide; nothing of the target takes part."""
+    coins = np.asarray(reference.included, dtype=bool)
+    columns = evenly(coins.shape[1], max(1000, pairs // max(len(coins), 1)))
+    subset = some_records(reference, columns)
+    labels = None if target.labels is None else np.asarray(target.labels)[columns]
+    stand_in = View(signals={key: array[0] for key, array in subset.signals.items()}, labels=labels)
+    return temperature.fit(
+        lambda degree: tempered_losses(stand_in, subset, attack, degree)[1],
+        np.asarray(subset.included, dtype=bool),
+        online=online,
+        offline_weight=offline_weight,
+    )
