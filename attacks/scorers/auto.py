@@ -16,6 +16,7 @@ from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.stats.spread import evenly
 
 _FEWEST_RECORDS = 1000  # that are looked at for the choice, where there are as many: ten nonmembers a model decide a TPR at 1 %
 _SIDE = 10  # records on the smaller side, below which a model's ROC says nothing
@@ -50,6 +51,7 @@ class Auto:
     def choose(self, reference: View, labels: Array | None) -> tuple[str, str]:
         """Name of the attack that is taken with these references, and the evidence for it, in words.
 
+        >>> from attacks.signals import _reading as reading
         >>> Auto().choose(reading.NO_REFERENCE, None)
         ('loss', 'there is no reference model to compare with')
         """
@@ -77,11 +79,11 @@ class Auto:
         if len(coins) < 2 or not len(usable):
             reason = "a single reference has no other to be attacked with" if online else "no reference trained on a canary"
             return _fixed({"kind": "rmia", "online": online}, f"{reason}, so none shows how strong an attack is")
-        columns = _temperature.evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
+        columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(
             views=_temperature.some_records(reference, columns),
             labels=None if labels is None else np.asarray(labels)[columns],
-            targets=usable[_temperature.evenly(len(usable), self.targets)],
+            targets=usable[evenly(len(usable), self.targets)],
         )
         winner = contest.winner()
         if winner is None:

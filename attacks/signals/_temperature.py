@@ -10,6 +10,10 @@ from attacks.signals import _reading as reading
 from audit.core.data import Array
 from audit.core.views import View
 from audit.stats.scoring import membership, signals, temperature
+from audit.stats.spread import evenly
+
+# outputs that choose among four temperatures: of 32,000 nonmembers 320 lie above the threshold at 1 % false positives
+_PAIRS, _FEWEST_RECORDS = 64_000, 1000
 
 
 def tempered_losses(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
@@ -40,15 +44,6 @@ def some_records(models: View, columns: Array) -> View:
     return replace(models, signals=parts, labels=labels, included=coins)
 
 
-def evenly(count: int, limit: int) -> Array:
-    """At most `limit` of the numbers below `count`, evenly spread.
-
-    >>> evenly(9, 3).tolist()
-    [0, 4, 8]
-    """
-    return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(np.int64))
-
-
 def fitted_temperature(
     target: View,
     reference: View,
@@ -58,9 +53,9 @@ def fitted_temperature(
     offline_weight: float = membership.OFFLINE_WEIGHT,
     pairs: int = 64_000,
 ) -> float:
-    """The temperature fitted on the references, of which about `pairs` outputs decide; nothing of the target takes part."""
+    """The temperature fitted on the references, of which about 64,000 outputs decide; nothing of the target takes part."""
     coins = np.asarray(reference.included, dtype=bool)
-    columns = evenly(coins.shape[1], max(1000, pairs // max(len(coins), 1)))
+    columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, _PAIRS // max(len(coins), 1)))
     subset = some_records(reference, columns)
     labels = None if target.labels is None else np.asarray(target.labels)[columns]
     stand_in = View(signals={key: array[0] for key, array in subset.signals.items()}, labels=labels)

@@ -22,6 +22,7 @@ from audit.core.views import View
 from audit.experiment.attack import canary_scores
 from audit.stats.bounds import roc
 from audit.stats.scoring.strength import tpr_at
+from audit.stats.spread import evenly
 
 FIGURES: Mapping[str, Callable[[Array, Array], float]] = {
     "auc": roc.auc,
@@ -70,7 +71,7 @@ def compare(
             f"{count} models with {used} references and {targets or count} targets; expected at least two models, fewer "
             "references than models and at least one target"
         )
-    rows = reading.evenly(count, targets or count).tolist()
+    rows = evenly(count, targets or count).tolist()
     coins = np.asarray(models.included, dtype=bool)
     for row in rows:
         if coins[row].all() or not coins[row].any():

@@ -22,6 +22,7 @@ from audit.experiment import leave_one_out
 from audit.experiment.observed import GameModels
 from audit.experiment.records import RecordTable
 from audit.experiment.resemblance import Resemblance
+from audit.stats.spread import evenly
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
 LEAST_REFERENCES = 3  # of the fidelity check
@@ -122,13 +123,13 @@ def describe(
 def _targets(models: int, canaries: int) -> Array:
     """Return which models are targets: all where that is affordable, else evenly spread ones."""
     target_count = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
-    return np.unique(np.linspace(0, models - 1, target_count).round().astype(int))
+    return evenly(models, target_count)
 
 
 def _targets_of(attack: Attack, targets: Array) -> list[int]:
     """Return which of the targets an attack is tried on."""
     rows: list[int] = targets.tolist()
-    return rows if not isinstance(attack, Chooser) else [rows[place] for place in reading.evenly(len(rows), CHOOSER_TARGETS)]
+    return rows if not isinstance(attack, Chooser) else [rows[place] for place in evenly(len(rows), CHOOSER_TARGETS)]
 
 
 def _units(result: leave_one_out.LeaveOneOut, columns: Mapping[str, Array]) -> tuple[UnitSpread, ...]:

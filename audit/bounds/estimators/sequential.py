@@ -22,6 +22,7 @@ from audit.core.views import Scores
 from audit.event_curves import EventCurves, curves_of
 from audit.stats.bounds import betting_claims, ranks, sequential
 from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.spread import evenly
 
 FAMILIES = ("any", "gdp", "dp_sgd")
 MOST_POINTS = 300
@@ -253,7 +254,7 @@ def _first(path: Array, threshold: float) -> int | None:
 
 def _thin(points: int, proof: int | None) -> Array:
     """At most `MOST_POINTS` evenly spread points with both ends, and the one that must not be lost."""
-    grid = np.linspace(0, points - 1, min(points, MOST_POINTS)).round().astype(np.int64)
+    grid = evenly(points, MOST_POINTS)
     return np.unique(grid if proof is None else np.append(grid, proof))
 
 

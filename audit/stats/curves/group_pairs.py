@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtri_exp
 
-from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_std, spans_around
+from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_std, mass_outside, spans_around
 
 _SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
 _HALVINGS = 60
@@ -86,7 +86,7 @@ def gaussian_mixture(
             log_density=lambda x: gaussian(x) + shift_mass(x),
             spans=spans_around(shifts.tolist(), reach),
             bend=noise / _SMOOTH_PIECES,
-            outside=4 * math.exp(log_tail),
+            outside=mass_outside(log_tail),
             spread=spread,
         )
     return LossPair(
@@ -95,7 +95,7 @@ def gaussian_mixture(
         log_density=gaussian,
         spans=spans_around((-shifts[::-1]).tolist(), reach),
         bend=noise / _SMOOTH_PIECES,
-        outside=4 * math.exp(log_tail),
+        outside=mass_outside(log_tail),
         spread=spread,
     )
 

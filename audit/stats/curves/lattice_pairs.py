@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import ive, logsumexp
 
-from audit.stats.curves.loss_pairs import Array, LossPair, finite_pair
+from audit.stats.curves.loss_pairs import Array, LossPair, finite_pair, mass_outside
 
 MOST_OUTCOMES = 20_000
 
@@ -70,4 +70,4 @@ def _pair(losses: Array, log_mass: Array, log_tail: float) -> LossPair:
     pair = finite_pair(tuple(losses.tolist()), tuple(masses.tolist()))
     centre = float(masses @ losses)
     spread = math.sqrt(float(masses @ (losses - centre) ** 2))
-    return dataclasses.replace(pair, outside=4 * math.exp(log_tail), spread=spread or 1.0)
+    return dataclasses.replace(pair, outside=mass_outside(log_tail), spread=spread or 1.0)

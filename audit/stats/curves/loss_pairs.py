@@ -55,6 +55,15 @@ class LossPair:
         return self.spans[-1][1] if self.spans else 0.0
 
 
+def mass_outside(log_tail: float) -> float:
+    """Return a bound on the P-mass outside of spans that reach, around every centre, as far as tails of `exp(log_tail)`.
+
+    P is a mixture of shifts, each of which leaves two such tails outside of its own span: `2 exp(log_tail)`. Twice that also
+    covers the rounding of the reach, and masses of integer noise that were normalised without their tails.
+    """
+    return 4 * math.exp(log_tail)
+
+
 def spans_around(centres: Sequence[float], reach: float) -> tuple[tuple[float, float], ...]:
     """Intervals of `reach` on either side of ascending centres, those that meet joined.
 
@@ -149,7 +158,7 @@ def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_
         log_density=density,
         spans=spans_around(centres, reach),
         bend=noise / _SMOOTH_PIECES,
-        outside=4 * math.exp(log_tail),
+        outside=mass_outside(log_tail),
         spread=spread,
     )
 

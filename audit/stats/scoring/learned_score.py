@@ -38,16 +38,15 @@ def learned_log_odds(
     """
     models = max(1, min(len(reference_values), rows // max(reference_values.shape[1], 1)))
     own_log_p, their_log_p = log_p or (-np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values))
-    their_ratio = membership.log_ratio_of_references(
-        their_log_p, included, online=True, offline_weight=membership.OFFLINE_WEIGHT, models=models
-    )
+    weight = membership.OFFLINE_WEIGHT
+    their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=weight, models=models)
     everyone = reference_fit.sides(reference_values, included)
     rest = reference_fit.leave_one_out(reference_values, included, models, everyone)
     training = _features(reference_values, rest, their_ratio, models)
     coins, ridge = included[:models].ravel(), _PRECISION / len(training)
     first = logistic.fit(training, coins, ridge=ridge).log_odds(training)
     classifier = logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins))
-    ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=membership.OFFLINE_WEIGHT)
+    ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=weight)
     return classifier.log_odds(_features(target_values, everyone, ratio, 1))
 
 

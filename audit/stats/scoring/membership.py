@@ -19,7 +19,7 @@ Array = NDArray[Any]
 VARIANCES = ("fixed", "predictive", "per_example", "shrunk")
 
 OFFLINE_WEIGHT = 0.3
-"""Weight of RMIA's offline form where nobody fits one: the default of its authors' code, chosen by them on CIFAR-10."""
+"""Weight of RMIA's offline form where nobody fits one: the default of its authors' code."""
 
 
 def likelihood_ratio(

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from audit.stats.spread import evenly
+
 Array = NDArray[Any]
 
 _KNOTS = 512
@@ -31,7 +33,7 @@ def normal_score(values: Array, population: Array) -> Array:
     n = len(ascending)
     if n == 0:
         raise ValueError("an empty population ranks nothing")
-    indices = np.unique(np.linspace(0, n - 1, min(n, _KNOTS)).round().astype(int))
+    indices = evenly(n, _KNOTS)
     knots, first = np.unique(ascending[indices], return_index=True)
     ranks = (indices[first] + np.append(indices[first[1:]] - 1, n - 1)) / 2  # middle of ties
     scores = special.ndtri((ranks + 0.5) / n)  # half a rank off both ends, whose quantiles are infinite
