@@ -14,7 +14,7 @@ from audit.core.views import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProduct:
-    """Scores canary clients for whoever receives the global model after each round.
+    """Scores canary clients and examples for whoever receives the global model after each round.
 
     Where the server takes plain or momentum steps, the noisy sums follow from the models. After Adam's they do so only in exact
     arithmetic, so what is proven then is about who sees the sums. The honest clients' sum is subtracted, as the definition of
@@ -23,11 +23,11 @@ class ModelProduct:
 
     @property
     def needs(self) -> Needs:
-        """All released models, and canary clients."""
+        """All released models, and canary clients or examples."""
         return Needs(signals={ModelProducts()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log-likelihood ratio, or sum of products, of each canary client, `(m,)` float64."""
+        """Log-likelihood ratio, or sum of products, of each canary, `(m,)` float64."""
         return _round_products.score(target, "model_product", ModelProducts.key)
 
 

@@ -14,15 +14,15 @@ from audit.core.views import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateProduct:
-    """Scores canary clients for a party that receives each update by itself, and so knows who took part."""
+    """Scores canary clients and examples for a party that receives each update by itself, and so knows who took part."""
 
     @property
     def needs(self) -> Needs:
-        """Each update, and canary clients."""
+        """Each update, and canary clients or examples."""
         return Needs(signals={UpdateProducts()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log-likelihood ratio, or sum of products, of each canary client, `(m,)` float64."""
+        """Log-likelihood ratio, or sum of products, of each canary, `(m,)` float64."""
         return _round_products.score(target, "update_product", UpdateProducts.key)
 
 

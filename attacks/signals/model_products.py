@@ -1,4 +1,4 @@
-"""How much of a canary client is in the step from one released model to the next."""
+"""How much of a canary client or example is in the step from one released model to the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from audit.core.models import OpenModels
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProducts:
     """Inner product of the noisy sum behind each released model, less the honest clients' known sum, with the canary's
-    direction, over the clip norm."""
+    direction, over the clip norm. Of a canary example: the cosine with its gradient.
+    """
 
     key = "model_products"
     source = "models"
@@ -20,9 +21,9 @@ class ModelProducts:
         """Numbers that are kept of one canary under one model, at most."""
         return steps
 
-    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m, rounds)`; None for canaries that are records, and where no round was recorded."""
-        return models.round_products(self.source) if canaries.are_gradients else None
+    def read(self, models: OpenModels, canaries: Canaries) -> Array:
+        """`(N, m, rounds)`."""
+        return models.round_products(self.source)
 
 
 PLUGIN = ModelProducts

@@ -1,4 +1,4 @@
-"""How much of a canary client is in the update that its slot sends."""
+"""How much of a canary client or example is in the update that its slot sends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from audit.core.models import OpenModels
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateProducts:
     """Inner product of what arrives from a canary's slot in each round with its direction, over the clip norm; 0 in rounds
-    that it does not take part in."""
+    that it does not take part in. Of a canary example: the cosine with its gradient.
+    """
 
     key = "update_products"
     source = "updates"
@@ -20,9 +21,9 @@ class UpdateProducts:
         """Numbers that are kept of one canary under one model, at most."""
         return steps
 
-    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m, rounds)`; None for canaries that are records, and where no round was recorded."""
-        return models.round_products(self.source) if canaries.are_gradients else None
+    def read(self, models: OpenModels, canaries: Canaries) -> Array:
+        """`(N, m, rounds)`."""
+        return models.round_products(self.source)
 
 
 PLUGIN = UpdateProducts

@@ -101,10 +101,19 @@ class OpenModels(Models, Protocol):
         """`(N, m, steps)` inner products of each noisy sum with gradient canaries, where they were recorded."""
 
     def round_products(self, source: str) -> Array:
-        """`(N, m, rounds)` inner products of canary clients with what a party of a federated training saw in each round.
+        """`(N, m, rounds)`: how much of each canary is in what a party of a federated training saw in each round.
 
-        Raises:
-            ObservationError: the trainer recorded none.
+        Of canary clients the inner product with their direction; of canary examples the cosine with their gradient.
+
+        Args:
+            source: "updates", "sums" or "models".
+        """
+
+    def round_loss_drops(self, source: str) -> Array:
+        """`(N, m, rounds)`: how far the loss of each canary example fell in a round, by a single update or by the new model.
+
+        Args:
+            source: "updates" or "models".
         """
 
     def weight_products(self, canaries: Canaries) -> Array | None:

@@ -11,20 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from audit.core.access import ROUNDS
 from audit.core.data import Array
-from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.clipping import clip_factors, stacked_state
 from audit.engine.device import find_device
+from audit.engine.federated_canaries import CanaryClients, CanaryExamples, PlantedCanaries, RoundSight, streams
 from audit.engine.federated_clients import LocalTraining, Workers, batches, split
-from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.optimizing import optimizer_of
 from audit.models.build import starting
-
-_CANARY_BATCH = 64
-_OVERSIZE, _OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +37,7 @@ class RoundPlan:
         split_seed: of the split.
         example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
         slots: clients trained at once.
+        hosts: clients among whose records canary examples are.
     """
 
     clients: int
@@ -54,6 +50,7 @@ class RoundPlan:
     split_seed: int = 0
     example_cap: int | None = None
     slots: int = 64
+    hosts: int = 1
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -74,22 +71,19 @@ class Federations:
     counts as zero. The sum gets noise, is divided by the expected number of clients, a public constant, and moves the model by
     the server's optimiser. Canary clients have slots of their own beside the clients': those whose coin says so send their
     direction at the clip norm, the others send zero, so neighbouring federations differ by a client whose update is zeroed out.
+    Canary examples are among the records of some clients.
 
     Noise that many clients add is drawn once with the deviation of their sum, which has the same law. The slots of canaries add
     noise to what they send, and none to the sum, whose noise stays that of the accounted clients.
 
     Raises:
-        UnsupportedMechanism: canaries that are records, or models that cannot share slots (dropout, buffers that differ).
-        ConfigError: no split of that name.
+        UnsupportedMechanism: models that cannot share slots (dropout, buffers that differ), or whose single examples have no
+            gradient.
+        ConfigError: no split of that name, or more hosts than clients.
         DataError: too few records for the clients, or canaries made for another model.
     """
 
     def __init__(self, job: TrainingJob, plan: RoundPlan) -> None:
-        if not job.canaries.are_gradients:
-            raise UnsupportedMechanism(
-                f"trainer 'federated' plants clients, not the records of canaries '{job.canaries.kind}'; use signed_cosine, "
-                "dirac_gradient or random_gradient"
-            )
         self.job, self.plan = job, plan
         device = find_device(job.device)
         self.count, self.rounds, self.rate = len(job.seeds), job.steps * plan.cohorts, job.sample_rate
@@ -99,23 +93,21 @@ class Federations:
         shape, classes = job.dataset.train.inputs.shape[1:], job.dataset.classes
         modules = [starting(job.model, shape, classes, seed.child("init"), job.start) for seed in job.seeds]
         self.state = stacked_state(modules, torch.float32, device)
-        train = job.dataset.train
-        inputs = torch.from_numpy(np.array(train.inputs)).to(device, torch.float32)
-        labels = torch.from_numpy(np.array(train.labels)).to(device)
-        records = (inputs, labels if classes else labels.to(torch.float32))
-        self.workers = Workers(modules[0], self.state, records, plan.slots, plan.local)
-        self.held = split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
-        self.sizes = np.array([len(rows) for rows in self.held])
-        # padded by repeating records, which masks leave out
-        self.padded = np.stack([np.resize(rows, self.sizes.max()) for rows in self.held])
-        self.weights = self.weight_of(torch.from_numpy(self.sizes).to(device, torch.float32))
+        self.workers = Workers(modules[0], self.state, _records(job, device), plan.slots, plan.local)
         self.served = self.workers.row_of(self.state)
-        self.planted = PlantedGradients(job.canaries, self.workers.layout, self.served, self.scale)
-        self.uploads = self._canary_uploads()
+        self.canaries: PlantedCanaries = (
+            CanaryClients(job, self.workers, self.served, self.clip_norm)
+            if job.canaries.are_gradients
+            else CanaryExamples(job, self.workers, self.served, plan.hosts)
+        )
+        self.padded, self.sizes = self.canaries.rows(
+            split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
+        )
+        self.weights = self.weight_of(torch.from_numpy(np.array(self.sizes)).to(device, torch.float32))
+        self.canaries.send(self.clipped, self.weight_of, int(self.sizes.max()))
         self.optimizer = optimizer_of(job).start(self.rounds)
-        self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(device)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
-        self.streams = {name: [_stream(seed.child(name)) for seed in job.seeds] for name in ("noise", "canary noise")}
+        self.streams = streams(job.seeds, "noise")
 
     def weight_of(self, records: Tensor) -> Tensor:
         """Return the weights of clients that hold so many records, all 1 or capped at 1."""
@@ -126,43 +118,16 @@ class Federations:
         """Return whole updates `(k, width)` as they enter the sum, and which were finite."""
         return clipped_updates(updates, self.clip_norm, weights)
 
-    def _canary_uploads(self) -> Tensor | None:
-        """Return what each canary client adds to the sum `(m, width)`; None for canaries of one coordinate each.
-
-        Canary clients do their worst: an update far beyond the clip norm and many records. They pass through the same clipping
-        and weighting as all others, so that what these let through shows.
-        """
-        directions = self.planted.directions
-        if directions is None:
-            return None
-        worst = _OVERSIZE if self.clip_norm is not None else 1.0
-        raw = torch.zeros(self.planted.count, self.workers.width, device=directions.device)
-        raw[:, : directions.shape[1]] = directions * (self.scale * worst)
-        records = torch.full((self.planted.count,), float(_OVERWEIGHT * self.sizes.max()), device=directions.device)
-        return self.clipped(raw, self.weight_of(records))[0]
-
-    def _canaries_sum(self, present: Tensor, measurements: _Measurements) -> Tensor:
-        """Return the sum of the canary clients that are `present` `(N, m)`, `(N, width)`."""
-        total = torch.zeros_like(self.served)
-        if self.uploads is None:
-            norms = self.planted.add_sum(present, self.clip_norm, total[:, : self.workers.layout.width])
-        else:
-            total.addmm_(present.to(total.dtype), self.uploads)
-            norms = self.uploads.norm(dim=1) * present
-        if self.clip_norm is not None:
-            torch.maximum(measurements.largest, norms.amax(1) / self.clip_norm, out=measurements.largest)
-        return total
-
     def _coins(self, seed: Seed) -> Array:
         """Return `(rounds, clients + canaries)`: who takes part, by coins, or by the number modulo the cohorts."""
         # drawn for canaries that are out as well: the clients' batches do not depend on the secret coins
-        coin_draws = seed.child("batches").numpy().random((self.rounds, self.plan.clients + len(self.job.canaries)))
+        coin_draws = seed.child("batches").numpy().random((self.rounds, self.plan.clients + self.canaries.slots))
         turns = self._turns() == np.arange(self.rounds)[:, None] % self.plan.cohorts
         return np.asarray((coin_draws < self.rate) & turns)
 
     def _turns(self) -> Array:
-        """Return the cohort of each client, then of each canary."""
-        numbers = np.concatenate([np.arange(self.plan.clients), np.arange(len(self.job.canaries))])
+        """Return the cohort of each client, then of each canary client."""
+        numbers = np.concatenate([np.arange(self.plan.clients), np.arange(self.canaries.slots)])
         return np.asarray(numbers % self.plan.cohorts)
 
     def run(self, progress: Progress) -> TrainedModels:
@@ -175,13 +140,10 @@ class Federations:
             largest=torch.zeros(count, device=device),
             skipped=torch.zeros(count, dtype=torch.int64, device=device),
         )
-        products: dict[str, Tensor] = {
-            source: torch.zeros(count, self.planted.count, self.job.steps, device=device)
-            for source in sorted(ROUNDS & self.job.access.released)
-        }
+        seen: dict[str, Tensor] = {}
         checkpoints = []
         for number in range(rounds):
-            self._round(number, measurements, products)
+            self._round(number, measurements, seen)
             if (number + 1) % self.plan.cohorts:
                 continue
             if (number + 1) // self.plan.cohorts in self.job.checkpoints:
@@ -192,27 +154,43 @@ class Federations:
             executed=self._execution(measurements),
             initial=_export({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
             checkpoints=tuple(checkpoints),
-            extra={f"{source}/products": values.cpu().numpy() for source, values in products.items()},
+            extra={name: values.cpu().numpy() for name, values in seen.items()},
         )
 
-    def _round(self, number: int, measurements: _Measurements, products: Mapping[str, Tensor]) -> None:
-        """One round of every federation."""
+    def _round(self, number: int, measurements: _Measurements, seen: dict[str, Tensor]) -> None:
+        """One round of every federation; what is seen of canaries goes to `seen`, name to `(N, m, steps)`."""
+        present = torch.from_numpy(self.coins[:, number]).to(self.served.device)
+        total = torch.zeros_like(self.served)
+        largest = self.canaries.add_sum(present, total)
+        if largest is not None and self.clip_norm is not None:
+            torch.maximum(measurements.largest, largest / self.clip_norm, out=measurements.largest)
         honest = self._clients_sum(number, measurements)
-        canary_mask = torch.from_numpy(self.coins[:, number, self.plan.clients :]).to(honest.device)
-        total = honest + self._canaries_sum(canary_mask & self.included, measurements)
+        unknown = self.canaries.unknown()
+        known = honest if unknown is None else honest - unknown
+        total += honest
         noise = self.noise_of(number)
         self._measure(number, noise, measurements)
         model_release = self.released(total, noise)
         noisy_sum = total if self.plan.noise == "central" else model_release
-        step, own = number // self.plan.cohorts, slice(number % self.plan.cohorts, None, self.plan.cohorts)
-        for source, release in (("sums", noisy_sum), ("models", model_release)):
-            if source in products:
-                # the adversary knows all honest updates (docs/design.md, section 9): canaries and noise are left
-                inner_products = self.planted.products((release - honest)[:, : self.workers.layout.width])
-                products[source][:, own, step] = inner_products[:, own]
-        if "updates" in products:
-            products["updates"][:, own, step] = self._arriving(canary_mask)[:, own]
+        before = self.served.clone()
         self.optimizer.step(self.served, model_release / max(self.rate * self.plan.clients / self.plan.cohorts, 1e-300))
+        sight = RoundSight(
+            models=before,
+            present=present,
+            # the adversary knows all other updates (docs/design.md, section 9): canaries and noise are left
+            residuals={"sums": noisy_sum - known, "models": model_release - known},
+            released=self.served,
+            update_noise=self.update_noise(),
+        )
+        self._note(number, self.canaries.observe(sight), seen)
+
+    def _note(self, number: int, observed: Mapping[str, Tensor], seen: dict[str, Tensor]) -> None:
+        """Keep what was seen of the canaries whose turn this round is, `(N, m)` each."""
+        step, own = number // self.plan.cohorts, self.canaries.owners % self.plan.cohorts == number % self.plan.cohorts
+        for name, values in observed.items():
+            if name not in seen:
+                seen[name] = values.new_zeros(*values.shape, self.job.steps)
+            seen[name][:, own, step] = values[:, own]
 
     def _clients_sum(self, number: int, measurements: _Measurements) -> Tensor:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
@@ -229,7 +207,9 @@ class Federations:
                 torch.from_numpy(np.ascontiguousarray(rows[part, :, :longest])).to(device),
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
             )
-            clipped_sums, finite = self.clipped(client_updates, self.weights[torch.from_numpy(client[part]).to(device)])
+            number_of = torch.from_numpy(client[part]).to(device)
+            clipped_sums, finite = self.clipped(client_updates, self.weights[owner, number_of])
+            self.canaries.arrive(owner, number_of, clipped_sums)
             total.index_add_(0, owner, clipped_sums)
             measurements.skipped.index_add_(0, owner, (~finite).long())
             if self.clip_norm is not None:
@@ -247,9 +227,9 @@ class Federations:
             own = np.flatnonzero(federation == index)
             if len(own):
                 generator = self.job.seeds[index].child("local", number).numpy()
-                row_numbers, mask = batches(self.sizes[client[own]], self.plan.local, generator)
+                row_numbers, mask = batches(self.sizes[index, client[own]], self.plan.local, generator)
                 rows[own, :, : row_numbers.shape[2]] = np.take_along_axis(
-                    self.padded[client[own]][:, None], row_numbers, axis=2
+                    self.padded[index, client[own]][:, None], row_numbers, axis=2
                 )
                 real[own, :, : mask.shape[2]] = mask
         return rows, real
@@ -263,9 +243,7 @@ class Federations:
         noise = torch.zeros_like(self.served)
         if self.private is None:
             return noise
-        normal_draws = torch.stack(
-            [torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams["noise"]]
-        )
+        normal_draws = torch.stack([torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams])
         noise[:, self.workers.columns] = normal_draws.to(noise.device)
         return noise * (self.private.noise_multiplier * self.scale * self._spread(number)).unsqueeze(1)
 
@@ -281,22 +259,6 @@ class Federations:
         # a round without replies has no local noise: 0 over 1, not over 0
         spread = self._spread(number).clamp(min=1).double()
         measurements.noise_squares += noise.double().square().sum(1) / spread.square()
-
-    def _arriving(self, canary_mask: Tensor) -> Tensor:
-        """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
-        uploads = (canary_mask & self.included).float()
-        deviation = self.update_noise()
-        if deviation == 0:
-            return uploads
-        width, columns = self.workers.layout.width, self.workers.layout.columns()
-        for index, stream in enumerate(self.streams["canary noise"]):
-            for start in range(0, self.planted.count, _CANARY_BATCH):
-                batch = min(_CANARY_BATCH, self.planted.count - start)
-                noise = torch.zeros(batch, width)
-                noise[:, columns] = torch.randn(batch, len(columns), generator=stream) * deviation * self.scale
-                own = self.planted.own_products(noise.to(uploads.device), start)
-                uploads[index, start : start + batch] += own * canary_mask[index, start : start + batch]
-        return uploads
 
     def update_noise(self) -> float:
         """Return the noise multiplier of a single update as it arrives."""
@@ -340,10 +302,12 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
     return torch.where(finite.unsqueeze(1), products, torch.zeros_like(products)), finite
 
 
-def _stream(seed: Seed) -> torch.Generator:
-    generator = torch.Generator()  # drawn on the host: the same numbers on every device
-    generator.manual_seed(seed.integer())
-    return generator
+def _records(job: TrainingJob, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return inputs and labels of the train split, then of the canaries where they are records."""
+    parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
+    inputs = torch.from_numpy(np.concatenate([part.inputs for part in parts])).to(device, torch.float32)
+    labels = torch.from_numpy(np.concatenate([part.labels for part in parts])).to(device)
+    return inputs, labels if job.dataset.classes else labels.to(torch.float32)
 
 
 def _export(state: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.data import clients
-from audit.engine.clipping import Rows
+from audit.engine.clipping import Rows, example_losses
 from audit.engine.dispatch import gradients_of
 from audit.engine.layer_map import has_random_layers
 from audit.engine.parameter_layout import Layout
@@ -161,6 +161,31 @@ class Workers:
             models.flat.sub_(gradient.div_(mask.sum(1, keepdim=True).clamp(min=1)), alpha=self.local.learning_rate)
         last = torch.cat([models.flat[:count], *(buffers[name][:count].reshape(count, -1) for name in self.moved)], dim=1)
         return start - last
+
+    def gradients(self, start: Tensor, records: Tensor) -> Tensor:
+        """Return the gradient of one record's loss at each model, as wide as an update `(k, width)`, for `k` up to `slots`.
+
+        Args:
+            start: `(k, width)` models.
+            records: `(k,)` rows of the records.
+        """
+        models, count = self.models, len(start)
+        models.flat[:count] = start[:, : self.layout.width]
+        gradient = torch.zeros_like(models.flat)
+        models.add_sum(self._single(records), None, gradient)
+        return torch.cat([gradient[:count], gradient.new_zeros(count, self.width - self.layout.width)], dim=1)
+
+    def losses(self, start: Tensor, records: Tensor) -> Tensor:
+        """Return one record's loss under each model `(k,)`, in evaluation mode; arguments as for `gradients`."""
+        self.models.flat[: len(start)] = start[:, : self.layout.width]
+        batch = self._single(records)
+        return example_losses(self.models.forward(batch.inputs), batch.labels)[: len(start)]
+
+    def _single(self, records: Tensor) -> Rows:
+        """Return one record for each slot, those beyond the first ones masked."""
+        real = torch.arange(self.slots, device=records.device) < len(records)
+        numbers = torch.cat([records, records.new_zeros(self.slots - len(records))])
+        return Rows(inputs=self.inputs[numbers], labels=self.labels[numbers], mask=real.unsqueeze(1))
 
 
 def models_state(models: Any, names: Sequence[str]) -> dict[str, Tensor]:

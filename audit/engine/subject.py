@@ -97,7 +97,7 @@ class Ensemble:
         return self.models.products
 
     def round_products(self, source: str) -> Array:
-        """`(N, m, rounds)` inner products of canary clients with what a party of a federated training saw in each round.
+        """`(N, m, rounds)`: how much of each canary is in what a party of a federated training saw in each round.
 
         Args:
             source: "updates", "sums" or "models".
@@ -105,12 +105,24 @@ class Ensemble:
         Raises:
             ObservationError: the trainer recorded none.
         """
-        products = self.models.extra.get(f"{source}/products")
-        if products is None:
+        return self._of_rounds(source, "products")
+
+    def round_loss_drops(self, source: str) -> Array:
+        """`(N, m, rounds)`: how far the loss of each canary example fell in a round; arguments and errors as before.
+
+        Args:
+            source: "updates" or "models".
+        """
+        return self._of_rounds(source, "loss_drops")
+
+    def _of_rounds(self, source: str, kind: str) -> Array:
+        values = self.models.extra.get(f"{source}/{kind}")
+        if values is None:
             raise ObservationError(
-                f"the trainer recorded no canary clients in the {source} of each round; only trainer 'federated' does so"
+                f"the trainer recorded nothing of canaries in the {source} of each round; only trainer 'federated' does so, "
+                "and the falls of losses only of canaries that are records"
             )
-        return products
+        return values
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)` inner products of first minus last weights with gradient canaries; None without the first ones."""

@@ -124,12 +124,13 @@ def rehearse(insertion: Insertion, steps: int, models: Any) -> Rehearsal:
     limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
     rows = _decisive(planting.included[play.runs :], len(planting.canaries), limit)
     canaries = _rows_of(planting.canaries, rows)
-    silent = np.zeros((MODELS, len(canaries), steps if canaries.are_gradients else 0), dtype=np.float32)
-    released = play.trained_for.released if canaries.are_gradients else frozenset()
+    sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if insertion.training.training else set()
+    sources = sources & play.trained_for.released
+    silent = np.zeros((MODELS, len(canaries), steps if sources else 0), dtype=np.float32)
     try:
         values_by_signal = _Repeating(
             ensemble=models,
-            products={source: silent for source in ("steps", *ROUNDS) if source in released},
+            products=dict.fromkeys(sources, silent),
             looks=len(checkpoints(play, canaries, steps)),
         ).read(signals, canaries)
     except ObservationError as error:
@@ -197,7 +198,7 @@ class _Repeating:
     """Models that look at `RECORDS` records at most, however many they are asked about, and repeat what these show.
 
     Attributes:
-        products: `(N, m, steps)` of gradient canaries, by what releases them.
+        products: `(N, m, steps)` of what is recorded of canaries in each step or round, by what releases it.
         looks: checkpoints that a trainer would have kept.
     """
 
@@ -258,8 +259,21 @@ class _Repeating:
         return self.products.get("steps")
 
     def round_products(self, source: str) -> Array:
-        """`(N, m, rounds)`, all zero."""
+        """`(N, m, rounds)`, all zero.
+
+        Raises:
+            ObservationError: the training has no rounds that parties see.
+        """
+        if source not in self.products:
+            raise ObservationError(
+                f"the {source} of each round are recorded by trainer 'federated' alone, of canary clients or, with unit: "
+                "example in its mechanism, of records"
+            )
         return self.products[source]
+
+    def round_loss_drops(self, source: str) -> Array:
+        """`(N, m, rounds)`, all zero."""
+        return self.round_products(source)
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)`, all zero."""

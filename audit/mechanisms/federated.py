@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from audit.accounting import calibration
 from audit.core import checks
 from audit.core.access import Access
+from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.core.event_reading import noisy_steps, phases
-from audit.core.events import Event, dp_sgd, sgd
+from audit.core.event_reading import noisy_steps, phases, steps
+from audit.core.events import Event, Unit, dp_sgd, sgd
 from audit.core.observers import Observer
 from audit.core.protocols import MechanismSetting
 
@@ -26,6 +27,10 @@ REMARKS = {
     "carries one share only, and where a share p of the clients drops out the noise shrinks by the root of 1 - p",
 }
 PLACES = tuple(REMARKS)
+UNITS = ("client", "example")
+OF_EXAMPLES = (
+    "claims are about one record of a client; a record may turn its client's whole update, so they count on half of the noise"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,10 @@ class Federated:
         cohorts: fixed groups of clients, equal in size up to one, that take turns, one a round. Who takes part is public, so
             sampling protects nobody, and each client is in rounds / cohorts of the rounds.
         dropout: share of the clients whose part of a distributed noise is missing in every round.
+        unit: whom the claims are about: "client", whose update is zeroed out, or "example", one record that is added to a
+            client's or removed. A record may turn its client's whole update, which moves by twice the clip norm at most, so
+            what is a noise multiplier of s about clients is s / 2 about examples; sampling of clients is not counted there,
+            because the client takes part with either set of records.
 
     References:
         McMahan et al. 2018, arXiv 1710.06963 (central). Kairouz, Liu, Steinke 2021, arXiv 2102.06387 (distributed).
@@ -57,12 +66,14 @@ class Federated:
     target_epsilon: float | None = None
     dropout: float = 0.0
     cohorts: int = 1
+    unit: str = "client"
 
     def __post_init__(self) -> None:
         checks.positive(self.clip_norm, "clip_norm")
         if self.clients < 1:
             raise ConfigError(f"clients is {self.clients}; expected at least 1")
         checks.choice(self.noise, "noise", PLACES)
+        checks.choice(self.unit, "unit", UNITS)
         options = (self.noise_multiplier is not None) + (self.target_epsilon is not None)
         if options != (self.noise != "none"):
             expectation = "neither" if self.noise == "none" else "exactly one"
@@ -90,21 +101,27 @@ class Federated:
             "noise": self.noise,
             "dropped": self.clients - self.replies,
             "cohorts": self.cohorts,
+            "unit": self.unit,
         }
 
     @property
     def remark(self) -> str:
         """Return who is protected from whom, in a sentence for the cover."""
-        return REMARKS[self.noise]
+        return REMARKS[self.noise] if self.unit == "client" else f"{REMARKS[self.noise]}; {OF_EXAMPLES}"
 
     def event(self, setting: MechanismSetting) -> Event:
-        """Return the event of the training, with the noise that is really added.
+        """Return the event of the training about one client, with the noise that is really added.
 
         Raises:
             ConfigError: a target epsilon without an accountant, or that no noise meets; local or distributed noise with clients
                 sampled.
         """
         rate, rounds = setting.sample_rate, self._participations(setting)
+        if self.unit == "example" and setting.adjacency is Adjacency.REPLACE_ONE:
+            raise ConfigError(
+                "claims about examples count on any change of one record already, and adjacency 'replace_one' would count it "
+                "twice; use 'add_remove'"
+            )
         if self.noise == "none":
             return sgd(sample_rate=rate, steps=rounds, unit="client")
         if self.noise in ("local", "distributed") and rate != 1:
@@ -139,12 +156,17 @@ class Federated:
             setting.accountants[0],
             target_epsilon=self.target_epsilon,
             delta=setting.delta,
-            sample_rate=setting.sample_rate,
+            sample_rate=setting.sample_rate if self.unit == "client" else 1.0,
             steps=self._participations(setting),
             clip_norm=self.clip_norm,
             adjacency=setting.adjacency,
         )
-        return phases(event)[0][0]
+        return phases(event)[0][0] * self._distance
+
+    @property
+    def _distance(self) -> float:
+        """Return how far one unit moves an update at most, in clip norms."""
+        return 1.0 if self.unit == "client" else 2.0
 
     def observers(self, event: Event) -> tuple[Observer, ...]:
         """Return what the training is to each party, those who see least first.
@@ -153,23 +175,31 @@ class Federated:
         local noise has the noise of all clients.
         """
         noisy = noisy_steps(event)
+        bare = Observer(access=Access.EACH_UPDATE, event=sgd(sample_rate=1.0, steps=steps(event), unit=self._unit))
         if noisy is None:
-            return (Observer(access=Access.EACH_UPDATE, event=event),)
+            return (bare if self.unit == "example" else replace(bare, event=event),)
 
-        def observer(access: Access, multiplier: float) -> Observer:
-            steps = dp_sgd(
-                noise_multiplier=multiplier, clip_norm=noisy.clip_norm, sample_rate=1.0, steps=noisy.steps, unit="client"
+        def observer(access: Access, multiplier: float, rate: float = 1.0) -> Observer:
+            seen = dp_sgd(
+                noise_multiplier=multiplier / self._distance,
+                clip_norm=noisy.clip_norm,
+                sample_rate=rate if self.unit == "client" else 1.0,
+                steps=noisy.steps,
+                unit=self._unit,
             )
-            return Observer(access=access, event=steps)
+            return Observer(access=access, event=seen)
 
         if self.noise == "central":
-            bare = sgd(sample_rate=1.0, steps=noisy.steps, unit="client")
-            return Observer(access=Access.RELEASED_MODELS, event=event), Observer(access=Access.EACH_UPDATE, event=bare)
+            return observer(Access.RELEASED_MODELS, noisy.noise_multiplier, noisy.sample_rate), bare
         if self.noise == "distributed":
             share = noisy.noise_multiplier / math.sqrt(self.replies)
-            return Observer(access=Access.SECURE_SUM, event=event), observer(Access.EACH_UPDATE, share)
+            return observer(Access.SECURE_SUM, noisy.noise_multiplier), observer(Access.EACH_UPDATE, share)
         client_update = observer(Access.EACH_UPDATE, noisy.noise_multiplier)
         return observer(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients // self.cohorts)), client_update
+
+    @property
+    def _unit(self) -> Unit:
+        return "client" if self.unit == "client" else "example"
 
 
 PLUGIN = Federated

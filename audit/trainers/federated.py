@@ -21,10 +21,11 @@ class FederatedTrainer:
     part in a round, `training.steps` are the rounds.
 
     Attributes:
-        clients: who may take part, a public constant. This key, `noise`, `dropped` and `cohorts` come from the mechanism.
+        clients: who may take part, a public constant. This key, `noise`, `dropped`, `cohorts`, `unit` come from the mechanism.
         noise: "none", "central", "local" or "distributed".
         dropped: clients whose share of a distributed noise is missing.
         cohorts: fixed groups of clients that take turns.
+        unit: "client" for canary clients, "example" for canaries that are records.
         local_steps: gradient steps of a client in a round; with 1, all records and local_learning_rate 1 it is FedSGD.
         local_batch: records of such a step, drawn afresh without replacement; None takes all that the client has.
         local_learning_rate: of such a step.
@@ -33,12 +34,14 @@ class FederatedTrainer:
         split_seed: of the split, which is the same in all trainings.
         example_cap: weights clients by their records over this public number, at most 1; None weights all clients alike.
         slots: clients trained at once.
+        hosts: clients among whose records canary examples are, dealt out in turn.
     """
 
     clients: int
     noise: str = "central"
     dropped: int = 0
     cohorts: int = 1
+    unit: str = "client"
     local_steps: int = 5
     local_batch: int | None = None
     local_learning_rate: float = 0.1
@@ -47,11 +50,12 @@ class FederatedTrainer:
     split_seed: int = 0
     example_cap: int | None = None
     slots: int = 64
+    hosts: int = 1
 
     def __post_init__(self) -> None:
         self._plan()
         checks.choice(self.split, "split", SPLITS)
-        for name in ("clients", "slots", "example_cap", "cohorts"):
+        for name in ("clients", "slots", "example_cap", "cohorts", "hosts"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"federated.{name} is {value}; expected at least 1")
@@ -72,17 +76,24 @@ class FederatedTrainer:
             split_seed=self.split_seed,
             example_cap=self.example_cap,
             slots=self.slots,
+            hosts=self.hosts,
         )
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
 
         Raises:
-            UnsupportedMechanism: the job is about records, or does not say what noise the trainer is to add.
+            UnsupportedMechanism: the job does not say what noise the trainer is to add, or its canaries are of another unit.
         """
         if unit(job.mechanism) != "client" or (job.noisy is None) != (self.noise == "none"):
             raise UnsupportedMechanism(
                 f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"
+            )
+        if job.canaries.are_gradients != (self.unit == "client"):
+            planted, canaries = ("clients", "signed_cosine") if self.unit == "client" else ("records", "held_out")
+            raise UnsupportedMechanism(
+                f"trainer 'federated' about one {self.unit} plants {planted}, and canaries '{job.canaries.kind}' are none; use "
+                f"{canaries}, or change 'unit' of the mechanism"
             )
         return Ensemble(job, Federations(job, self._plan()).run(progress))
 

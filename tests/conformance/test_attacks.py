@@ -100,6 +100,8 @@ def gradient_toy(records: int = 400, steps: int = 60) -> Toy:
             update_products=products,
             sum_products=products,
             model_products=products,
+            update_loss_drops=products,
+            round_loss_drops=products,
             weight_products=products.sum(axis=1),
             mechanism=mechanism,
         ),
@@ -151,7 +153,16 @@ TEXT_ATTACKS = (
     "discoverable_extraction",
     "exposure",
 )
-GRADIENT_ATTACKS = ("gradient_product", "weight_difference", "update_product", "sum_product", "model_product", "round_spread")
+GRADIENT_ATTACKS = (
+    "gradient_product",
+    "weight_difference",
+    "update_product",
+    "sum_product",
+    "model_product",
+    "round_spread",
+    "update_loss_drop",
+    "round_loss_drop",
+)
 TOYS = {"records": overfitted_toy(), "gradients": gradient_toy(), "texts": text_toy()}
 
 

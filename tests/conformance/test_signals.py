@@ -43,13 +43,15 @@ def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
     return Ensemble(job, train(job, cases.silent)), canaries
 
 
-def federations() -> tuple[Ensemble, Canaries]:
-    """Three small federations seen by who receives every update, and their canary clients."""
-    units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
-    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2, unit="client")
+def federations(unit: str) -> tuple[Ensemble, Canaries]:
+    """Three small federations seen by who receives every update, and their canary clients or examples."""
     data, model = cases.dataset(IMAGES), {"kind": "mlp", "hidden": [6]}
-    job = cases.job(mechanism, canaries=units, data=data, model=model, access=Access.EACH_UPDATE)
-    return FederatedTrainer(clients=4, local_steps=1).fit(job, cases.silent), units
+    units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
+    examples = Canaries(kind="held_out", description="records", records=data.pool)
+    canaries = units if unit == "client" else examples
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2, unit="client")
+    job = cases.job(mechanism, canaries=canaries, data=data, model=model, access=Access.EACH_UPDATE)
+    return FederatedTrainer(clients=4, local_steps=1, unit=unit).fit(job, cases.silent), canaries
 
 
 def language_models() -> tuple[Any, Canaries]:
@@ -59,19 +61,19 @@ def language_models() -> tuple[Any, Canaries]:
 
 
 TEXTS = {"initial_losses", "token_log_probabilities", "token_moments", "compressed_sizes", "continuations", "secret_ranks"}
-FEDERATED = {"update_products", "sum_products", "model_products"}
+FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products"), "client")
+FEDERATED |= dict.fromkeys(("update_loss_drops", "round_loss_drops"), "example")
 
 
 @pytest.mark.parametrize("name", SIGNALS)
 def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None:
     signal, shown = made(name), []
-    subjects = (
-        [language_models()]
-        if name in TEXTS
-        else [federations()]
-        if name in FEDERATED
-        else [subject(gradients=gradients) for gradients in (False, True)]
-    )
+    if name in TEXTS:
+        subjects = [language_models()]
+    elif name in FEDERATED:
+        subjects = [federations(FEDERATED[name])]
+    else:
+        subjects = [subject(gradients=gradients) for gradients in (False, True)]
     for ensemble, canaries in subjects:
         values = ensemble.read([signal], canaries).get(signal.key)
         if values is not None:

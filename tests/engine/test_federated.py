@@ -320,8 +320,14 @@ def test_splits_hold_every_record_once() -> None:
 def test_what_it_cannot_train_is_refused() -> None:
     records = cases.job(dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=1, unit="client"))
     about_examples = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=1)
-    with pytest.raises(UnsupportedMechanism, match="plants clients"):
+    with pytest.raises(UnsupportedMechanism, match="about one client plants clients"):
         trainer().fit(records, cases.silent)
+    with pytest.raises(UnsupportedMechanism, match="about one example plants records"):
+        trainer(unit="example").fit(job(), cases.silent)
+    with pytest.raises(ConfigError, match="hosts is 8 of 7 clients"):
+        trainer(unit="example", hosts=8).fit(records, cases.silent)
+    with pytest.raises(UnsupportedMechanism, match="statistics of its batches"):
+        trainer(unit="example").fit(replace(records, model=SCALED), cases.silent)
     with pytest.raises(UnsupportedMechanism, match="use mechanism 'federated'"):
         trainer().fit(replace(job(), mechanism=about_examples), cases.silent)
     with pytest.raises(UnsupportedMechanism, match="use mechanism 'federated'"):

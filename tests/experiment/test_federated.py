@@ -118,9 +118,42 @@ def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
     assert failed(results) == set()
 
 
+EXAMPLES = (
+    "mechanisms.fed.unit=example",
+    "mechanisms.fed.trainer={kind: federated, local_steps: 5, local_batch: null, local_learning_rate: 0.5, hosts: 20}",
+    "training.sample_rate=1",
+    "games.clients.adjacency=add_remove",
+    "games.clients.canaries=held_out",
+    "games.clients.count=200",
+    "data.pool=200",
+    "games.clients.scorers=[update_product, update_loss_drop, sum_product, model_product, round_loss_drop, loss]",
+    "games.clients.estimators=[one_run]",
+)
+
+
+def test_examples_inside_clients_are_claimed_for_twice_the_distance(tmp_path: Path) -> None:
+    """A record may turn its client's whole update, so its claim is that of half of the noise."""
+    results = audited(tmp_path, *EXAMPLES, "mechanisms.fed.noise_multiplier=16")
+    halved = audited(tmp_path / "clients", "training.sample_rate=1", "mechanisms.fed.noise_multiplier=8")
+    assert list(results) == ["each update", "secure sum", "released models", "final model"]
+    assert claimed(results["each update"]) is None and claimed(results["secure sum"]) is None
+    assert claimed(results["released models"]) == pytest.approx(claimed(halved["released models"]))
+    assert results["released models"].claims[0].unit == "example" and failed(results) == set()
+    assert proven(results["each update"]) > 0.2 and refuted(results) == set()
+
+
+def test_updates_of_clients_give_examples_away_where_clients_add_no_noise(tmp_path: Path) -> None:
+    bare = audited(tmp_path, *EXAMPLES, "mechanisms.fed.noise=none", "mechanisms.fed.noise_multiplier=null")
+    local = audited(tmp_path / "local", *EXAMPLES, "mechanisms.fed.noise=local", "mechanisms.fed.noise_multiplier=16")
+    assert claimed(bare["each update"]) is None and proven(bare["each update"]) > 0.2
+    assert proven(local["each update"]) < (claimed(local["each update"]) or 0) and refuted(local) == set()
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
+        ([*EXAMPLES, "games.clients.adjacency=replace_one"], "use 'add_remove'"),
+        (["mechanisms.fed.unit=record"], "expected one of client, example"),
         (["training.sample_rate=null", "training.batch_size=32"], "batch_size counts records"),
         (["mechanisms.fed.noise=distributed"], "use sample_rate 1"),
         (["mechanisms.fed.noise=local"], "none in a round without a client; use sample_rate 1"),

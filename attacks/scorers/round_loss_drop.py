@@ -1,0 +1,35 @@
+"""Who gets every released model: whether an example's loss falls from each to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks.signals import _reading as reading
+from attacks.signals.round_loss_drops import RoundLossDrops
+from audit.core.data import Array
+from audit.core.protocols import Needs
+from audit.core.seeds import Seed
+from audit.core.views import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLossDrop:
+    """Scores examples inside clients, for who sees the model after each round: their loss before a round minus that after it.
+
+    References:
+        Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """The losses of examples before and after what is seen."""
+        return Needs(signals={RoundLossDrops()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """The sum of each example's falls over rounds, `(m,)` float64."""
+        return np.asarray(reading.products(target, "round_loss_drop", RoundLossDrops.key).sum(axis=1))
+
+
+PLUGIN = RoundLossDrop

@@ -1,0 +1,152 @@
+"""Canary examples inside clients, held against a plain loop over clients and examples by autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch.nn import functional as F
+
+from audit.core.access import Access
+from audit.core.data import Canaries
+from audit.core.events import dp_sgd, sgd
+from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.engine.federated_clients import split
+from audit.models.build import starting
+from audit.trainers.federated import FederatedTrainer
+from tests.engine import cases
+
+MLP = {"kind": "mlp", "hidden": [8]}
+CLIENTS, ROUNDS, CLIP, SHARE = 5, 3, 0.3, 0.8
+
+
+def job(noise: float | None = 0.0, **changes: Any) -> TrainingJob:
+    """Two federations with twelve canary examples, half of them in."""
+    data = cases.dataset((5,))
+    canaries = Canaries(kind="held_out", description="records", records=data.pool.take(np.arange(12)))
+    event = sgd(sample_rate=1.0, steps=ROUNDS, unit="client")
+    if noise is not None:
+        event = dp_sgd(noise_multiplier=noise, clip_norm=CLIP, sample_rate=1.0, steps=ROUNDS, unit="client")
+    whole = cases.job(event, canaries=canaries, model=MLP, data=data, models=2, access=Access.EACH_UPDATE, **changes)
+    coins = np.random.default_rng(3).random((2, 12)) < 0.5
+    return replace(whole, included=coins, optimizer={"kind": "sgd", "learning_rate": SHARE})
+
+
+def trainer(**changes: Any) -> FederatedTrainer:
+    options = {"clients": CLIENTS, "local_steps": 2, "local_batch": None, "slots": 4, "hosts": 2, "unit": "example"}
+    return FederatedTrainer(**{**options, **changes})
+
+
+def flat(tensors: Iterator[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([tensor.detach().flatten() for tensor in tensors])
+
+
+def loss_of(module: torch.nn.Module, inputs: np.ndarray, labels: np.ndarray) -> torch.Tensor:
+    return F.cross_entropy(module(torch.from_numpy(inputs.copy())), torch.from_numpy(labels.copy()))
+
+
+def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np.ndarray]:
+    """What parties see of one federation without noise, and its last weights: a client, then an example, after the other."""
+    seed, data, records = given.seeds[model], given.dataset, given.canaries.records
+    assert records is not None
+    held = split(data, CLIENTS, plan.split, plan.concentration, Seed(plan.split_seed))
+    module = starting(MLP, (5,), data.classes, seed.child("init"), None)
+    seen = {name: np.zeros((12, ROUNDS)) for name in ("updates", "sums", "models", "updates drop", "models drop")}
+    for number in range(ROUNDS):
+        updates = []
+        for client in range(CLIENTS):
+            own = [row for row in range(12) if row % plan.hosts == client and given.included[model][row]]
+            inputs = np.concatenate([data.train.inputs[held[client]], records.inputs[own]])
+            labels = np.concatenate([data.train.labels[held[client]], records.labels[own]])
+            worker = starting(MLP, (5,), data.classes, seed.child("init"), None)
+            worker.load_state_dict(module.state_dict())
+            optimizer = torch.optim.SGD(worker.parameters(), lr=plan.local_learning_rate)
+            for _ in range(plan.local_steps):
+                optimizer.zero_grad()
+                loss_of(worker, inputs, labels).backward()
+                optimizer.step()
+            update = flat(module.parameters()) - flat(worker.parameters())
+            updates.append(update * min(1.0, CLIP / float(update.norm())))
+        after = starting(MLP, (5,), data.classes, seed.child("init"), None)
+        step = flat(module.parameters()) - SHARE * torch.stack(updates).sum(0) / CLIENTS
+        torch.nn.utils.vector_to_parameters(step, after.parameters())
+        for row in range(12):
+            one = slice(row, row + 1)
+            module.zero_grad()
+            before = loss_of(module, records.inputs[one], records.labels[one])
+            before.backward()
+            gradient = flat(parameter.grad for parameter in module.parameters() if parameter.grad is not None)
+            mine = updates[row % plan.hosts]
+            moved = starting(MLP, (5,), data.classes, seed.child("init"), None)
+            torch.nn.utils.vector_to_parameters(flat(module.parameters()) - mine, moved.parameters())
+            hosts = torch.stack(updates[: plan.hosts]).sum(0)
+            for name, vector in (("updates", mine), ("sums", hosts), ("models", hosts)):
+                seen[name][row, number] = float(F.cosine_similarity(gradient, vector, dim=0))
+            for name, later in (("updates drop", moved), ("models drop", after)):
+                seen[name][row, number] = float((before - loss_of(later, records.inputs[one], records.labels[one])).detach())
+        module = after
+    return {**seen, **{name: value.detach().numpy() for name, value in module.named_parameters()}}
+
+
+def test_what_parties_see_of_examples_is_a_plain_loop() -> None:
+    given, plan = job(), trainer()
+    done = plan.fit(given, cases.silent).models
+    for model in range(2):
+        expected = loop(given, plan, model)
+        for source in ("updates", "sums", "models"):
+            np.testing.assert_allclose(done.extra[f"{source}/products"][model], expected[source], atol=2e-5)
+        for source in ("updates", "models"):
+            np.testing.assert_allclose(done.extra[f"{source}/loss_drops"][model], expected[f"{source} drop"], atol=1e-5)
+        for name, value in done.weights.items():
+            np.testing.assert_allclose(value[model], expected[name], atol=1e-6)
+
+
+def test_coins_decide_what_hosts_train_on_and_nothing_else() -> None:
+    given = job()
+    changed = replace(given, included=np.stack([given.included[0], ~given.included[1]]))
+    first, second = (trainer().fit(which, cases.silent).models for which in (given, changed))
+    for name, value in first.weights.items():
+        np.testing.assert_allclose(value[0], second.weights[name][0], atol=1e-7)
+    assert any(np.abs(value[1] - second.weights[name][1]).max() > 1e-4 for name, value in first.weights.items())
+
+
+def test_local_noise_hides_examples_in_the_update_of_their_client() -> None:
+    """Far more noise than signal: cosines with an update are those with a random direction, of variance 1 / d."""
+    given = job(noise=1e4)
+    done = trainer(noise="local").fit(given, cases.silent).models
+    size = sum(value[0].size for value in done.weights.values())
+    cosines = done.extra["updates/products"]
+    spread = float((cosines**2).mean() * size)
+    # canaries of one host meet the same noise, so there are 2 models x 2 hosts x 3 rounds of independent directions
+    assert stats.chi2.ppf(1e-4, 12) / 12 < spread < stats.chi2.ppf(1 - 1e-4, 12) / 12
+    assert set(done.extra) == {f"{source}/products" for source in ("updates", "sums", "models")} | {
+        f"{source}/loss_drops" for source in ("updates", "models")
+    }
+
+
+def test_hosts_that_do_not_take_part_show_nothing() -> None:
+    event = dp_sgd(noise_multiplier=0.0, clip_norm=CLIP, sample_rate=0.4, steps=ROUNDS, unit="client")
+    given = replace(job(), mechanism=event)
+    done = trainer().fit(given, cases.silent).models
+    for model, seed in enumerate(given.seeds):
+        present = seed.child("batches").numpy().random((ROUNDS, CLIENTS)) < 0.4
+        shown = done.extra["updates/products"][model] != 0
+        np.testing.assert_array_equal(shown, present[:, np.arange(12) % 2].T)
+
+
+@pytest.mark.parametrize("noise", [0.0, None])
+def test_held_examples_are_told_from_others_by_what_their_client_sends(noise: float | None) -> None:
+    """Means over 8 federations: members' losses fall further by their own client's update."""
+    given = job(noise=noise)
+    coins = np.random.default_rng(5).random((8, 12)) < 0.5
+    seeds = tuple(Seed(9).child("federation", number) for number in range(8))
+    many = replace(given, included=coins, seeds=seeds)
+    plan = trainer(clients=8, local_steps=6, local_learning_rate=0.5, noise="none" if noise is None else "central")
+    drops = plan.fit(many, cases.silent).models.extra["updates/loss_drops"].sum(2)
+    assert stats.mannwhitneyu(drops[coins], drops[~coins], alternative="greater").pvalue < 1e-3
