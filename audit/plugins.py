@@ -184,8 +184,10 @@ def foreign(name: str, location: str = "") -> Any:
         ConfigError: there is none, or its module cannot be imported.
     """
     module, _, attribute = name.partition(":")
-    _FURTHER.add(module.partition(".")[0])
     place = f"{location}: " if location else ""
+    if not all(part.isprintable() and part.strip() and "/" not in part for part in module.split(".")):
+        raise ConfigError(f"{place}'{name}' names no module; expected 'package.module:object' on the import path")
+    _FURTHER.add(module.partition(".")[0])
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, SyntaxError) as error:

@@ -85,7 +85,7 @@ def _view(arrays: Mapping[str, Any]) -> tuple[View, Any]:
             f"the models hold {', '.join(arrays) or 'nothing'}; expected included and exactly one of {', '.join(FORMS)}"
         )
     included, values, labels = np.asarray(arrays["included"]), np.asarray(arrays[forms[0]]), arrays.get("labels")
-    if included.ndim != 2 or not np.isin(included, (0, 1)).all():
+    if included.ndim != 2 or not included.size or not np.isin(included, (0, 1)).all():
         raise DataError(
             f"included has shape {included.shape} and type {included.dtype}; expected true or false, (models, records)"
         )

@@ -50,7 +50,8 @@ def check(
     if plot is not None and len(names) > 1:
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
     progress = None if as_json else _tick(len(choice))
-    answers = {name: suite.run(resolve.subject(name), choice, seconds=seconds, progress=progress) for name in names}
+    with own_code.prints_aside():
+        answers = {name: suite.run(resolve.subject(name), choice, seconds=seconds, progress=progress) for name in names}
     if junit is not None:
         files.write(junit, files.junit(answers))
     if plot is not None:

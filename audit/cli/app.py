@@ -135,12 +135,14 @@ def answer(arguments: Sequence[str]) -> int:
         return int(usage.exit_code)
     except (typer.Abort, StopSignal) as stop:
         return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
-    except Exception as error:
+    except BaseException as error:  # Rust's panics and sys.exit are no `Exception`, and would end with a code that says something
+        if isinstance(error, SystemExit) and not plugins.fault(error):
+            raise  # of the shell's completion
         logging.getLogger("audit").debug("failed", exc_info=True)
         return _fail(error, arguments)
 
 
-def _fail(error: Exception, arguments: Sequence[str]) -> int:
+def _fail(error: BaseException, arguments: Sequence[str]) -> int:
     """The exit code of an error, after its message; one that took the place of a stop is that stop."""
     if StopSignal.received is not None:
         return _interrupt(arguments, StopSignal.received)
@@ -150,7 +152,7 @@ def _fail(error: Exception, arguments: Sequence[str]) -> int:
     return _report_bug(error)
 
 
-def _report_bug(error: Exception) -> int:
+def _report_bug(error: BaseException) -> int:
     """Say whose an error is that nobody foresaw: the memory's, a file name's, that of code named to be run, this project's."""
     if isinstance(error, MemoryError):
         print_error(ConfigError(f"there is not enough memory: {error or 'an allocation failed'}; ask for less"))
@@ -158,7 +160,7 @@ def _report_bug(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         print_error(ConfigError(f"{error.strerror}: '{error.filename}'; give a shorter one"))
         return ConfigError.exit_code
-    traceback.print_exception(error)
+    print_plain(*"".join(traceback.format_exception(error)).splitlines(), file=sys.stderr)
     if at := plugins.fault(error):
         print_error(ConfigError(f"{at}: {type(error).__name__}: {error}; this is in code that was named to be run"))
         return ConfigError.exit_code

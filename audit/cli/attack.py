@@ -43,7 +43,8 @@ def compare(
     if plot is not None and plot.suffix not in (".svg", ".png"):
         raise ConfigError(f"--plot is '{plot}'; expected a file that ends in .svg or .png")
     own_code.add_working_folder(scorer or [])
-    comparison = compare_attacks(models, scorer or (), battery=battery, references=references, targets=targets, seed=seed)
+    with own_code.prints_aside():
+        comparison = compare_attacks(models, scorer or (), battery=battery, references=references, targets=targets, seed=seed)
     if plot is not None:
         _draw(comparison, plot)
     if as_json:

@@ -6,7 +6,6 @@ from typing import Any
 
 from audit.cli import options, own_code, step_report
 from audit.cli.printing import AsJson
-from audit.core.errors import ConfigError
 
 
 def flower(
@@ -23,14 +22,15 @@ def flower(
     from audit.step_checks.rounds.run import check_strategy
 
     own_code.add_working_folder([strategy, *(mod or [])])
-    report = check_strategy(
-        _instance(strategy),
-        mods=[own_code.find(name) for name in mod or []],
-        noise_multiplier=noise_multiplier,
-        clip_norm=clip_norm,
-        clients=clients,
-        seed=seed,
-    )
+    with own_code.prints_aside():
+        report = check_strategy(
+            _instance(strategy),
+            mods=[own_code.find(name) for name in mod or []],
+            noise_multiplier=noise_multiplier,
+            clip_norm=clip_norm,
+            clients=clients,
+            seed=seed,
+        )
     return step_report.conclude(report, "strategy", output, as_json)
 
 
@@ -38,8 +38,5 @@ def _instance(name: str) -> Any:
     """Return the strategy that a name stands for; a class or a function without arguments is called."""
     value = own_code.find(name)
     if isinstance(value, type) or not (hasattr(value, "aggregate_train") or hasattr(value, "epsilon")):
-        try:
-            return value()
-        except TypeError as error:
-            raise ConfigError(f"{name} cannot be called without arguments: {error}; name a function that returns it") from error
+        return own_code.call(value, name)
     return value

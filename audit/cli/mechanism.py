@@ -15,7 +15,7 @@ Function = Annotated[
 Epsilon = Annotated[float, typer.Option(help="Epsilon that is claimed.")]
 Delta = Annotated[float, typer.Option(help="Delta that is claimed.")]
 Pairs = Annotated[
-    str | None, typer.Option(help="package.module:object with neighbouring data sets: a list of (data, neighbour).")
+    str | None, typer.Option(help="package.module:object with neighbouring data sets: a list of (data, neighbour), or a function that returns it.")
 ]
 Neighbours = Annotated[
     str | None,
@@ -58,22 +58,23 @@ def mechanism(
     from audit.api.mechanism import mechanism as audit_mechanism
 
     own_code.add_working_folder([function, pairs])
-    report = audit_mechanism(
-        own_code.find(function),
-        epsilon=epsilon,
-        delta=delta,
-        pairs=None if pairs is None else own_code.find(pairs),
-        neighbours=neighbours,
-        size=size,
-        low=low,
-        high=high,
-        adjacency=adjacency,
-        family=family,
-        floating_point=floating_point,
-        samples=samples,
-        confidence=confidence,
-        seed=seed,
-    )
+    with own_code.prints_aside():
+        report = audit_mechanism(
+            own_code.find(function),
+            epsilon=epsilon,
+            delta=delta,
+            pairs=None if pairs is None else own_code.instance(pairs),
+            neighbours=neighbours,
+            size=size,
+            low=low,
+            high=high,
+            adjacency=adjacency,
+            family=family,
+            floating_point=floating_point,
+            samples=samples,
+            confidence=confidence,
+            seed=seed,
+        )
     if as_json:
         print_json(report.to_dict())
     else:

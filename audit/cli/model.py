@@ -88,7 +88,8 @@ def model(
     deliver.demand_new(folder)
     reference_kind = None if model_files.holds_records else kind
     reference_models = None if references is None else read_references(references, reference_kind, readers)
-    result = model_files.inspect(replace(settings, model=model_files.description), reference_models)
+    with own_code.prints_aside():
+        result = model_files.inspect(replace(settings, model=model_files.description), reference_models)
     extra_files = {"scores.parquet": _table(result), run_folder.RECORD_KEY: settings.names.text}
     return deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from audit.core.errors import ConfigError
@@ -27,3 +29,35 @@ def find(name: str, kind: str = "object") -> Any:
     if ":" not in name:
         raise ConfigError(f"'{name}' names no {kind}; expected package.module:{kind}")
     return plugins.foreign(name)
+
+
+@contextmanager
+def prints_aside() -> Iterator[None]:
+    """A scope in which what such code prints goes to stderr: stdout is for results, and with `--json` for one object."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def instance(name: str, kind: str = "object") -> Any:
+    """The object that a name stands for; a function is called without arguments.
+
+    Raises:
+        ConfigError: as `find`, or the function takes arguments.
+    """
+    value = find(name, kind)
+    return call(value, name) if callable(value) else value
+
+
+def call(function: Any, name: str) -> Any:
+    """What a function gives that takes no arguments.
+
+    Raises:
+        ConfigError: it takes some.
+    """
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise ConfigError(f"{name} cannot be called without arguments: {error}; name a function that returns it") from error
+    except ValueError:
+        pass  # of a function that C wrote, which says nothing of its arguments
+    return function()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from audit.cli import plan_power
+from audit.cli import own_code, plan_power
 from audit.cli.printing import AsJson, print_json, print_plain, stdout_console
 from audit.core.errors import ConfigError
 from audit.core.rounding import down, up
@@ -64,7 +64,8 @@ def show(
     from audit.experiment.assemble import assemble
     from audit.experiment.plan import plan_of
 
-    plan = plan_of(assemble(config.config, call_factory=call_factory), measure=measure, violation=violation)
+    with own_code.prints_aside():
+        plan = plan_of(assemble(config.config, call_factory=call_factory), measure=measure, violation=violation)
     if plot is not None:
         plan_power.draw(plan.power, plot)
     if as_json:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.cli import options
+from audit.cli import options, own_code
 from audit.cli.plan import ConfigName, Overrides, show
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
@@ -50,7 +50,9 @@ def run(
         formats=resolution.config.output.formats,
         watching=_silent if quiet or as_json else _watching,
     )
-    return _conclude(launch.go(), as_json)
+    with own_code.prints_aside():
+        outcome = launch.go()
+    return _conclude(outcome, as_json)
 
 
 def _folder(resolution: Resolution, resume: bool) -> Path:

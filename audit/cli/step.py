@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from audit.cli import options, own_code, step_report
@@ -28,35 +29,30 @@ def step(
     from audit.step_checks.run import check_step
 
     own_code.add_working_folder([function, params, sample])
-    report = check_step(
-        own_code.find(function, "function"),
-        _mapping(params),
-        _arrays(sample),
-        noise_multiplier=noise_multiplier,
-        clip_norm=clip_norm,
-        divisor=divisor,
-        returns=returns,
-        learning_rate=learning_rate,
-        generator=generator,
-        seed=seed,
-    )
+    with own_code.prints_aside():
+        report = check_step(
+            own_code.find(function, "function"),
+            _mapping(params),
+            _arrays(sample),
+            noise_multiplier=noise_multiplier,
+            clip_norm=clip_norm,
+            divisor=divisor,
+            returns=returns,
+            learning_rate=learning_rate,
+            generator=generator,
+            seed=seed,
+        )
     return step_report.conclude(report, "step", output, as_json)
 
 
 def _object(name: str, option: str) -> Any:
     """The object or npz file that an option names; a function is called."""
-    from audit import plugins
+    from audit.data.archives import read_npz
+    from audit.data.source import read_bytes
 
     if ":" in name:
-        value = plugins.find("audit.step_checks", name)
-        return value() if callable(value) else value
-    import numpy as np
-
-    try:
-        with np.load(name, allow_pickle=False) as file:
-            return dict(file)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{option} {name} cannot be read: {error}; give an npz file or package.module:object") from error
+        return own_code.instance(name)
+    return read_npz(read_bytes(Path(name), option), Path(name))
 
 
 def _mapping(name: str) -> Mapping[str, Any]:

@@ -81,7 +81,7 @@ def compare(
     contest = _Comparison(models=reading.with_confidences(models, labels), labels=labels, rows=rows, references=used, seed=seed)
     scores, not_run = contest.scores(attacks)
     if not scores:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in not_run.items())
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in not_run.items()) or "none was named"
         raise ConfigError(f"none of the attacks can score these models: {reasons}")
     return AttackComparison(rows=Table(_figures(scores, coins[rows], used)), not_run=not_run)
 

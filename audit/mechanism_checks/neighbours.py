@@ -6,7 +6,8 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ def default_pairs(kind: str, *, size: int, low: float, high: float, adjacency: A
     checks.count(size, "size", minimum=1)
     if kind not in KINDS:
         raise ConfigError(f"neighbours is '{kind}'; expected one of {', '.join(KINDS)}, or pairs of your own")
-    if not low < high:
-        raise ConfigError(f"records lie between low = {low} and high = {high}; expected low below high")
+    if not -math.inf < low < high < math.inf:
+        raise ConfigError(f"records lie between low = {low} and high = {high}; expected finite numbers, low below high")
     return answer_pairs(size) if kind == "answers" else record_pairs(size, low, high, adjacency)
 
 
@@ -108,16 +109,23 @@ def _relation(pair: Pair) -> Adjacency:
     return Adjacency.ADD_REMOVE if difference else Adjacency.REPLACE_ONE
 
 
-def own_pairs(pairs: Sequence[Any]) -> tuple[Pair, ...]:
+def own_pairs(pairs: Any) -> tuple[Pair, ...]:
     """Return pairs that a caller gives as `(data, neighbour)`.
 
     Raises:
         ConfigError: there is none, or one is no pair.
     """
+    if not isinstance(pairs, Iterable):
+        raise ConfigError(f"pairs is a {type(pairs).__name__}; expected a list or a dictionary of (data, neighbour)")
     rows = list(pairs.items()) if isinstance(pairs, dict) else [(str(i), pair) for i, pair in enumerate(pairs)]
     if not rows:
         raise ConfigError("pairs is empty; give at least one (data, neighbour)")
     for name, pair in rows:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ConfigError(f"pair {name} is a {type(pair).__name__}; expected (data, neighbour)")
+        if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+            raise ConfigError(f"pair {name} is {_shape(pair)}; expected (data, neighbour)")
     return tuple(Pair(data=pair[0], neighbour=pair[1], name=f"pair {name}") for name, pair in rows)
+
+
+def _shape(value: Any) -> str:
+    size = f" of {len(value)}" if hasattr(value, "__len__") else ""
+    return f"a {type(value).__name__}{size}"

@@ -17,6 +17,8 @@ ABSENT = -math.inf
 UNKNOWN = -1.0
 """Stands for a text that no searched output held."""
 WIDEST = 10_000
+DEEPEST = 50
+"""Lists in lists that an output may be; what holds itself has no end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +40,9 @@ class OutputEncoder:
         Raises:
             DataError: an output that is neither numbers, texts, truth values nor None, nor made of these.
         """
-        if _is_numeric(outputs):
-            return cls(width=max(1, int(np.prod(np.shape(outputs)[1:]))), codes={})
-        rows = [list(_leaves(output)) for output in outputs]
-        width = max(1, max((len(row) for row in rows), default=1))
+        rows = [] if _is_numeric(outputs) else [list(_leaves(output)) for output in outputs]
+        longest = max((len(row) for row in rows), default=1)
+        width = max(1, int(np.prod(np.shape(outputs)[1:])) if _is_numeric(outputs) else longest)
         if width > WIDEST:
             raise DataError(f"an output of the mechanism holds {width} numbers; expected at most {WIDEST}")
         texts = sorted({leaf for row in rows for leaf in row if isinstance(leaf, str)})
@@ -82,29 +83,35 @@ def collect(outputs: Sequence[Any]) -> Sequence[Any] | Array:
     return array if array.dtype.kind in "fiub" else outputs
 
 
-def _leaves(output: Any) -> Iterable[Any]:
-    """Numbers and texts of an output, from left to right."""
+def _leaves(output: Any, depth: int = 0) -> Iterable[Any]:
+    """Numbers and texts of an output, from left to right; a complex number is its two parts."""
+    if depth > DEEPEST:
+        raise DataError(f"the mechanism returned lists in lists, more than {DEEPEST} deep; return from it what is released")
     match output:
         case None:
             yield math.nan
         case str() | bytes():
             yield output if isinstance(output, str) else output.hex()
-        case bool() | int() | float() | np.generic():
-            yield output.item() if isinstance(output, np.generic) else output
+        case bool() | int() | float() | np.longdouble():
+            yield output
+        case complex():
+            yield from (output.real, output.imag)
+        case np.generic():
+            yield from _leaves(output.item(), depth + 1)
         case Mapping():
             for key in sorted(output, key=str):
                 yield str(key)
-                yield from _leaves(output[key])
+                yield from _leaves(output[key], depth + 1)
         case Set():
             for part in sorted(output, key=str):
-                yield from _leaves(part)
+                yield from _leaves(part, depth + 1)
         case list() | tuple():
             for part in output:
-                yield from _leaves(part)
+                yield from _leaves(part, depth + 1)
         case _ if hasattr(output, "detach"):  # a tensor
-            yield from _leaves(np.asarray(output.detach().cpu()).tolist())
+            yield from _leaves(np.asarray(output.detach().cpu()).tolist(), depth + 1)
         case _ if hasattr(output, "__array__"):
-            yield from _leaves(np.asarray(output).tolist())
+            yield from _leaves(np.asarray(output).tolist(), depth + 1)
         case _:
             raise DataError(
                 f"the mechanism returned a {type(output).__name__}; expected numbers, texts, None, or lists, dictionaries and "

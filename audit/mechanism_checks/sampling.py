@@ -38,6 +38,12 @@ class Sampler:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ConfigError(f"the mechanism is a {type(self.function).__name__}; expected a function (data, rng) -> output")
+        try:
+            inspect.signature(self.function).bind(None, None, **({"size": 1} if self.takes_size else {}))
+        except TypeError as error:
+            raise ConfigError(f"the mechanism cannot be called: {error}; expected a function (data, rng) -> output") from error
+        except ValueError:
+            pass  # of a function that C wrote, which says nothing of its arguments
 
     @property
     def takes_size(self) -> bool:

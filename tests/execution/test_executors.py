@@ -168,3 +168,17 @@ def drive(folder: str) -> None:
 def linger(context: tuple[str], seconds: float, progress: Progress, device: str | None = None) -> None:
     (Path(context[0]) / f"{os.getpid()}-{time.monotonic_ns()}").touch()
     time.sleep(seconds)
+
+
+def listed(shared: tuple[Path], job: int, progress: Progress, device: str | None = None) -> list[str]:
+    print("verdict: private", flush=True)
+    return sorted(path.name for path in shared[0].iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="a file without a name needs Linux")
+def test_what_all_jobs_share_has_no_name_that_a_kill_could_leave_and_prints_are_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert dict(made("processes").map(listed, (tmp_path,), [1], lambda count: None)) == {0: []}
+    assert capfd.readouterr().out == ""

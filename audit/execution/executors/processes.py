@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError, WorkerLost
@@ -99,15 +100,18 @@ class Processes:
 
 @contextmanager
 def _pickle_file(value: Any) -> Iterator[str]:
-    """A file that holds a value, readable by its owner alone, gone afterwards.
+    """A file that holds a value, readable by its owner alone, gone afterwards: under Linux also if this process is killed.
 
     What a process is started with goes through a pipe that the starting side holds open: of more than the pipe takes
     (64 KiB) the rest would wait for ever for a process that died before it read it.
     """
-    with tempfile.NamedTemporaryFile(prefix="audit-shared-", suffix=".pickle") as file:
+    descriptors = Path(f"/proc/{os.getpid()}/fd")
+    with tempfile.NamedTemporaryFile(prefix="audit-shared-", suffix=".pickle", delete=not descriptors.is_dir()) as file:
+        if descriptors.is_dir():
+            os.unlink(file.name)  # what was trained on must not outlive this process; others open its descriptor
         pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
         file.flush()
-        yield file.name
+        yield str(descriptors / str(file.fileno())) if descriptors.is_dir() else file.name
 
 
 def _end(places: Any) -> None:
@@ -130,6 +134,7 @@ def _settle(threads: int, path: str, queues: tuple[Any, Any]) -> None:
     messages, places = queues
     threading.Thread(target=_end_with_parent, daemon=True).start()
     places.put(os.getpid())
+    os.dup2(2, 1)  # what a user's own code prints is no result
     os.environ["OMP_NUM_THREADS"] = str(threads)
     _PLACE.update(path=path, heard=messages)
 
