@@ -135,8 +135,8 @@ def tables(folder: Path) -> list[str]:
     wrong += [Row(law, 2000, large, ("both_ends",)) for law in NULL]
     return [
         f"Made by `python benchmarks/default_trials.py --write docs/calibration.md`. Bounds at {CONFIDENCE:.0%} on "
-        "the same fresh scores; the number of members is near one half of the scores and takes four values in a row of the table. `±` is "
-        "one standard error, of medians by the bootstrap.",
+        "the same fresh scores; the number of members is near one half of the scores and takes four values in a row of the "
+        "table. `±` is one standard error, of medians by the bootstrap.",
         "",
         *reach(beside, folder),
         "",

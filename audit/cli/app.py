@@ -135,7 +135,7 @@ def answer(arguments: Sequence[str]) -> int:
         return int(usage.exit_code)
     except (typer.Abort, StopSignal) as stop:
         return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
-    except BaseException as error:  # Rust's panics and sys.exit are no `Exception`, and would end with a code that says something
+    except BaseException as error:  # sys.exit and panics of Rust are no `Exception`; their exit codes would say something
         if isinstance(error, SystemExit) and not plugins.fault(error):
             raise  # of the shell's completion
         logging.getLogger("audit").debug("failed", exc_info=True)

@@ -15,7 +15,8 @@ Function = Annotated[
 Epsilon = Annotated[float, typer.Option(help="Epsilon that is claimed.")]
 Delta = Annotated[float, typer.Option(help="Delta that is claimed.")]
 Pairs = Annotated[
-    str | None, typer.Option(help="package.module:object with neighbouring data sets: a list of (data, neighbour), or a function that returns it.")
+    str | None,
+    typer.Option(help="package.module:object with neighbouring data sets: a list of (data, neighbour); may be a function."),
 ]
 Neighbours = Annotated[
     str | None,

@@ -49,7 +49,7 @@ def instance(name: str, kind: str = "object") -> Any:
 
 
 def call(function: Any, name: str) -> Any:
-    """What a function gives that takes no arguments.
+    """Return what a function gives that takes no arguments.
 
     Raises:
         ConfigError: it takes some.

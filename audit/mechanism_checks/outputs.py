@@ -84,36 +84,41 @@ def collect(outputs: Sequence[Any]) -> Sequence[Any] | Array:
 
 
 def _leaves(output: Any, depth: int = 0) -> Iterable[Any]:
-    """Numbers and texts of an output, from left to right; a complex number is its two parts."""
+    """Numbers and texts of an output, from left to right."""
     if depth > DEEPEST:
         raise DataError(f"the mechanism returned lists in lists, more than {DEEPEST} deep; return from it what is released")
     match output:
         case None:
             yield math.nan
-        case str() | bytes():
-            yield output if isinstance(output, str) else output.hex()
-        case bool() | int() | float() | np.longdouble():
+        case str():
             yield output
-        case complex():
-            yield from (output.real, output.imag)
-        case np.generic():
-            yield from _leaves(output.item(), depth + 1)
-        case Mapping():
-            for key in sorted(output, key=str):
-                yield str(key)
-                yield from _leaves(output[key], depth + 1)
-        case Set():
-            for part in sorted(output, key=str):
-                yield from _leaves(part, depth + 1)
-        case list() | tuple():
-            for part in output:
-                yield from _leaves(part, depth + 1)
-        case _ if hasattr(output, "detach"):  # a tensor
-            yield from _leaves(np.asarray(output.detach().cpu()).tolist(), depth + 1)
-        case _ if hasattr(output, "__array__"):
-            yield from _leaves(np.asarray(output).tolist(), depth + 1)
+        case bytes():
+            yield output.hex()
+        case bool() | int() | float():
+            yield output
         case _:
-            raise DataError(
-                f"the mechanism returned a {type(output).__name__}; expected numbers, texts, None, or lists, dictionaries and "
-                "arrays of these: return from it what is released"
-            )
+            for part in _parts(output):
+                yield from _leaves(part, depth + 1)
+
+
+def _parts(output: Any) -> Iterable[Any]:
+    """The parts of an output that is neither a number nor a text, in an order that follows from them."""
+    match output:
+        case complex():
+            return (output.real, output.imag)
+        case np.generic():
+            item = output.item()
+            return (float(item) if isinstance(item, np.generic) else item,)  # a long double gives itself
+        case Mapping():
+            return [part for key in sorted(output, key=str) for part in (str(key), output[key])]
+        case Set():
+            return sorted(output, key=str)
+        case list() | tuple():
+            return output
+    array = output.detach().cpu() if hasattr(output, "detach") else output  # a tensor
+    if hasattr(array, "__array__"):
+        return (np.asarray(array).tolist(),)
+    raise DataError(
+        f"the mechanism returned a {type(output).__name__}; expected numbers, texts, None, or lists, dictionaries and arrays "
+        "of these: return from it what is released"
+    )

@@ -1,4 +1,4 @@
-"""Code of the user's own that ends the program, prints, takes other arguments or returns what nobody can read: exit 2, one object."""
+"""Code of the user's own that ends the program, prints, takes other arguments or returns what nobody can read: exit 2."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBER, TEXTS, SINGLES = 5, ["ab"], [(1,)]
 """
 RECORDS = ("--epsilon", "1", "--neighbours", "records", "--samples", "600")
 OWN = ("--epsilon", "1", "--samples", "600", "--pairs")
-STEP = ("--noise-multiplier", "1", "--clip-norm", "1", "--divisor", "8")
+STEP = ("--sample", "s.npz", "--noise-multiplier", "1", "--clip-norm", "1", "--divisor", "8")
 
 
 @pytest.fixture(autouse=True)
@@ -69,9 +69,9 @@ def said(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int =
         (("mechanism", "brought:prints", *OWN, "brought:ends"), "cannot be called without arguments"),
         (("mechanism", ":prints", *RECORDS), "names no module"),
         (("mechanism", "../brought:prints", *RECORDS), "names no module"),
-        (("step", "brought:ends", "--params", "brought:ends", "--sample", "s.npz", *STEP), "cannot be called without arguments"),
-        (("step", "brought:ends", "--params", "pipe", "--sample", "s.npz", *STEP), "it is a pipe or a device"),
-        (("step", "brought:ends", "--params", "brought.py", "--sample", "s.npz", *STEP), "not an npz file"),
+        (("step", "brought:ends", *STEP, "--params", "brought:ends"), "cannot be called without arguments"),
+        (("step", "brought:ends", *STEP, "--params", "pipe"), "it is a pipe or a device"),
+        (("step", "brought:ends", *STEP, "--params", "brought.py"), "not an npz file"),
         (("attack", "compare", "none.npz"), r"included has shape (0, 0)"),
         (("attack", "compare", "models.npz", "--scorer", ":x"), "names no module"),
         (("flower", "brought:ends"), "cannot be called without arguments"),

@@ -234,7 +234,7 @@ def test_outputs_of_any_kind_are_read(kind: str) -> None:
         ({"family": "laplace"}, "family is 'laplace'"),
         ({"family": "gdp"}, "needs a delta"),
         ({"pairs": []}, "pairs is empty"),
-        ({"pairs": [[1, 2, 3]]}, r"pair 0 is a list; expected \(data, neighbour\)"),
+        ({"pairs": [[1, 2, 3]]}, r"pair 0 is a list of 3; expected \(data, neighbour\)"),
         ({"neighbours": "rows"}, "neighbours is 'rows'"),
         ({"neighbours": "records", "low": 2.0}, "low = 2.0 and high = 1.0"),
         ({"adjacency": "swap"}, "adjacency is 'swap'"),
