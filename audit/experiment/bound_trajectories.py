@@ -9,7 +9,7 @@ from audit.core import event_reading
 from audit.core.results import BoundTrajectory
 from audit.experiment.attack import score
 from audit.experiment.observed import GameModels
-from audit.experiment.train import spread_over
+from audit.experiment.orders import spread_over
 
 
 def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from audit.bounds import group_privacy as group
 from audit.core import checks
-from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim, LowerBound, NegativeControl
+from audit.core.claims import LowerBound, NegativeControl
 from audit.core.data import Array
 from audit.core.game_results import AttackResult, GuessResult, Histogram, RocCurve, TprAtFpr
-from audit.core.results import LimitCurve
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.experiment.allowance import Allowance
 from audit.stats.bounds import binomial, roc, secret_guesses
-from audit.stats.curves import tradeoff
 from audit.stats.scoring import texts
 
+UNCLAIMED = Allowance()
 TARGET_FPRS = (0.1, 0.01, 0.001)
 CURVE_POINTS = 400
 EQUAL = 1e-12  # difference of priors
@@ -33,8 +29,7 @@ def attack_result(
     seed: Seed,
     bounds: tuple[LowerBound, ...] = (),
     control: NegativeControl | None = None,
-    claim: Claim | None = None,
-    limit: LimitCurve | None = None,
+    allowance: Allowance = UNCLAIMED,
 ) -> AttackResult:
     """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds.
 
@@ -42,11 +37,10 @@ def attack_result(
         DataError: one side is empty.
     """
     checks.both_sides(scores.included, f"attack '{scores.attack}'")
-    if scores.game.copies > 1:
-        claim, limit = None if claim is None else group.claim(claim, scores.game.copies), None
-    guesses = guess_result(scores, confidence, claim, limit) if scores.game.choices > 1 else None
+    allowance = allowance.of_group(scores.game.copies)
+    guesses = guess_result(scores, confidence, allowance) if scores.game.choices > 1 else None
     if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
-        claim, limit = None, None
+        allowance = UNCLAIMED
     members, nonmembers = _without_ties(scores, seed.child("ties"))
     low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence)
     return AttackResult(
@@ -56,7 +50,8 @@ def attack_result(
         auc_upper=high,
         roc=_curve(members, nonmembers, confidence),
         tpr_at=tuple(
-            _tpr_at(members, nonmembers, target, confidence, _tpr_limits(target, claim, limit)) for target in TARGET_FPRS
+            _tpr_at(members, nonmembers, target, confidence, limit)
+            for target, limit in zip(TARGET_FPRS, _limits(allowance), strict=True)
         ),
         histogram=_histogram(scores),
         bounds=bounds,
@@ -65,12 +60,8 @@ def attack_result(
     )
 
 
-def guess_result(scores: Scores, confidence: float, claim: Claim | None, limit: LimitCurve | None = None) -> GuessResult:
-    """Return how often the value with the highest score was the true one, beside what its prior alone gives.
-
-    Args:
-        limit: of the claimed mechanism under adding or removing a record; with it the least of both is what is allowed.
-    """
+def guess_result(scores: Scores, confidence: float, allowance: Allowance) -> GuessResult:
+    """Return how often the value with the highest score was the true one, beside what its prior alone gives."""
     values, drawn, prior = scores.secrets
     right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
     level, choices = (1 - confidence) / 2, prior.shape[1]
@@ -82,26 +73,10 @@ def guess_result(scores: Scores, confidence: float, claim: Claim | None, limit: 
         upper=float(binomial.rate_upper(right, len(drawn), level)),
         baseline=float(prior.max(axis=1).mean()),
         imputed=int((prior.argmax(axis=1) == drawn).sum()),
-        allowed=None if claim is None else _most_right(prior, claim, limit),
+        allowed=allowance.right_guesses(prior),
         exposure=float(texts.exposure(secret_guesses.ranks_of(values, drawn), choices).mean()) if equal else None,
         null_exposure=texts.mean_null_exposure(choices) if equal else None,
     )
-
-
-def _most_right(prior: Array, claim: Claim, limit: LimitCurve | None) -> float:
-    """The largest expected share of right guesses that a claim leaves, over all secrets.
-
-    Add/remove and zeroing out: `1 - f(largest prior)`, f the (epsilon, delta) pair's or the mechanism's whole curve; replacing:
-    the form for one value against the others where it is less.
-    """
-    largest = prior.max(axis=1)
-    allowed = tradeoff.tpr_allowed(claim.epsilon, claim.delta, largest)
-    if claim.adjacency is Adjacency.REPLACE_ONE and math.isfinite(claim.epsilon):
-        factor = math.exp(min(claim.epsilon, 700.0)) * largest
-        allowed = np.minimum(allowed, (factor + claim.delta * (1 - largest)) / (factor + 1 - largest))
-    if limit is not None:
-        allowed = np.minimum(allowed, np.interp(largest, limit.fpr, limit.tpr))
-    return float(allowed.mean())
 
 
 def _without_ties(scores: Scores, seed: Seed) -> tuple[Array, Array]:
@@ -138,14 +113,11 @@ def _thin(fpr: Array, resolution: float) -> Array:
     return points
 
 
-def _tpr_limits(target: float, claim: Claim | None, limit: LimitCurve | None) -> float | None:
-    """The most true positives that the claim leaves an attack at this rate, by its (epsilon, delta) and its whole curve."""
-    rates = []
-    if claim is not None and math.isfinite(claim.epsilon):
-        rates.append(float(tradeoff.tpr_allowed(claim.epsilon, claim.delta, target)))
-    if limit is not None:
-        rates.append(float(np.interp(target, limit.fpr, limit.tpr)))
-    return min(rates, default=None)
+def _limits(allowance: Allowance) -> list[float | None]:
+    """The most true positives at each of the target rates; None where nothing is excluded."""
+    if allowance.is_vacuous:
+        return [None] * len(TARGET_FPRS)
+    return list(allowance.tpr(np.array(TARGET_FPRS)).tolist())
 
 
 def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, limit: float | None) -> TprAtFpr:

@@ -91,8 +91,7 @@ def _attack(
         control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed)
         if estimators
         else None,
-        claim=stated_claims.tightest if by_coins else None,
-        limit=stated_claims.limit if by_coins else None,
+        allowance=stated_claims.allowance if by_coins else figures.UNCLAIMED,
     )
     corrected = stopping.pay_looks(result, budget.confidence, looks)
     return replace(corrected, access=scores.game.access, estimates=_estimates(scores, budget.delta))

@@ -18,7 +18,8 @@ from audit.experiment.hypothesis import StatedClaims
 from audit.experiment.insertion import Insertion
 from audit.experiment.job import Order
 from audit.experiment.observed import GameModels, Observations, models_of
-from audit.experiment.train import Resources, orders, train
+from audit.experiment.orders import orders
+from audit.experiment.train import Resources, train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,7 +62,7 @@ def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, reso
     scores, left_out = attack.attempt_whole_game(models)
     models = replace(models, insertion=models.insertion.without(left_out))
     outcome = conclude(models, scores, stated_claims, budget, watch)
-    trigger = triggers.trigger_result(models, resources.dataset, stated_claims.tightest)
+    trigger = triggers.trigger_result(models, resources.dataset, stated_claims.allowance)
     outcome = replace(outcome, result=replace(outcome.result, trigger=trigger))
     return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
 

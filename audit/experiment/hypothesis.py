@@ -15,6 +15,7 @@ from audit.core.event_reading import is_non_private, repetition, unit
 from audit.core.events import Event
 from audit.core.results import LimitCurve, Trajectory
 from audit.event_curves import curves_of
+from audit.experiment.allowance import Allowance
 from audit.experiment.spec import Recipe
 
 LEAST_FPR = 1e-5
@@ -32,6 +33,11 @@ class StatedClaims:
     def tightest(self) -> Claim | None:
         """The smallest epsilon that anybody states."""
         return min(self.claims, key=lambda claim: claim.epsilon, default=None)
+
+    @property
+    def allowance(self) -> Allowance:
+        """Return what the tightest claim and the mechanism's curve leave an attack on one record."""
+        return Allowance(claim=self.tightest, limit=self.limit)
 
 
 def state(recipe: Recipe, delta: float) -> StatedClaims:

@@ -19,8 +19,8 @@ from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.experiment.attack import score
 from audit.experiment.insertion import Insertion
 from audit.experiment.observed import GameModels, Observations
+from audit.experiment.orders import checkpoints
 from audit.experiment.spec import PlannedAttack, Recipe
-from audit.experiment.train import checkpoints
 
 MODELS = 3  # a target and two references that differ; further references repeat these two
 RECORDS = 32  # that the models are really asked about; what they say of these is repeated for all others

@@ -12,8 +12,8 @@ from audit.core.data import Dataset
 from audit.core.plans import Timing
 from audit.experiment.insertion import Insertion, insert
 from audit.experiment.job import Order, fit_and_observe
+from audit.experiment.orders import orders
 from audit.experiment.spec import AuditDesign, Execution, Material, Play, Recipe
-from audit.experiment.train import orders
 
 TARGET_SECONDS = 2.0
 PATIENCE_SECONDS = 5.0

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.signals.logits import Logits
-from audit.bounds import group_privacy
-from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.game_results import TriggerResult
+from audit.experiment.allowance import Allowance
 from audit.experiment.observed import GameModels
-from audit.stats.curves import tradeoff
 
 
-def trigger_result(models: GameModels, dataset: Dataset, claim: Claim | None) -> TriggerResult | None:
+def trigger_result(models: GameModels, dataset: Dataset, allowance: Allowance) -> TriggerResult | None:
     """Return the figures of a game of backdoors over its targets that stayed finite; None for other games, or without such."""
     planting = models.insertion.planting
     canaries, observed = planting.canaries, models.observed
@@ -24,6 +22,7 @@ def trigger_result(models: GameModels, dataset: Dataset, claim: Claim | None) ->
     included = planting.included[finite]
     with_records, hits_with = int(included.sum()), int((is_hit & included).sum())
     without_records, hits_without = int((~included).sum()), int((is_hit & ~included).sum())
+    together = Allowance(claim=allowance.claim).of_group(canaries.copies)
     accuracy = None
     if observed.test_logits is not None and len(dataset.test):
         accuracy = float(np.mean(observed.test_logits[finite].argmax(axis=-1) == dataset.test.labels))
@@ -34,15 +33,7 @@ def trigger_result(models: GameModels, dataset: Dataset, claim: Claim | None) ->
         without_records=without_records,
         hits_without=hits_without,
         accuracy=accuracy,
-        allowed=None if claim is None else _allowed(claim, canaries.copies, hits_without / max(without_records, 1)),
+        # no attacker brings an answer that is given with chance q above 1 - f(q), f of the group (Ma, Zhu and Hsu 2019, arXiv
+        # 1903.09860; docs/statistics.md, "What a claim leaves poisoned records")
+        allowed=None if together.claim is None else float(together.tpr(hits_without / max(without_records, 1))),
     )
-
-
-def _allowed(claim: Claim, records: int, baseline: float) -> float:
-    """Return `1 - f(baseline)` of a group: no attacker brings an answer that is given with chance `baseline` above it.
-
-    References:
-        Ma, Zhu and Hsu 2019, arXiv 1903.09860; docs/statistics.md, "What a claim leaves poisoned records".
-    """
-    together = group_privacy.claim(claim, records)
-    return min(1.0, float(tradeoff.tpr_allowed(together.epsilon, min(together.delta, 1.0), baseline)))

@@ -26,8 +26,9 @@ from audit.experiment import assemble, rehearsal, run
 from audit.experiment.attack import attempt
 from audit.experiment.insertion import Insertion, insertions
 from audit.experiment.observed import models_of
+from audit.experiment.orders import orders
 from audit.experiment.spec import Experiment
-from audit.experiment.train import Resources, orders, train
+from audit.experiment.train import Resources, train
 from tests.tiny import CONFIG
 
 CONFIG_OF_ONE = """
