@@ -50,7 +50,7 @@ class TrainingReport:
             f"{self.name}: {self.verdict.outcome.value.replace('_', ' ')}. {self.verdict.reason}\n"
             f"  claimed  epsilon {claim.epsilon:g} at delta {claim.delta:g}\n"
             f"  proven   {self.bound}\n"
-            f"  game     {count} canaries, each trained on by a coin of its own, in {runs} trainings"
+            f"  game     {count} canaries, each trained on by an independent coin, in {runs} trainings"
         )
 
 

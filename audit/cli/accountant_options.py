@@ -41,7 +41,7 @@ Training = Annotated[str, typer.Option("--mechanism", help="Name of the training
 Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
 Relation = Annotated[str, typer.Option(help="Neighbouring data sets: add_remove, replace_one or zero_out.")]
 Group = Annotated[int, typer.Option(min=1, help="Number of records that change together.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw the whole curve to this SVG or PNG file.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the curve to this SVG or PNG file.")]
 
 
 def event_of(

@@ -87,7 +87,7 @@ ScoresClaimEpsilon = Annotated[float | None, typer.Option(help="The epsilon that
 Game = Annotated[
     str,
     typer.Option(
-        help="one_run: memberships are independent fair coins. independent_trials: also, each score is from a run of its own."
+        help="one_run: memberships are independent fair coins. independent_trials: also, each score is from a separate run."
     ),
 ]
 ScoresEstimator = Annotated[

@@ -71,7 +71,7 @@ def show(delta_bounds: Sequence[DeltaBound], question: DeltaQuestion, as_json: b
         )
     if question.game == "one_run" and all(bound.ceiling < LITTLE for bound in delta_bounds):
         print_plain(
-            "note: even perfect scores of one run prove no more of delta; scores from trainings of their own do "
+            "note: even perfect scores of one run prove no more of delta; scores from separate trainings do "
             "(--game independent_trials)"
         )
     return 0

@@ -57,7 +57,7 @@ def settle(out: GuardedStream, err: GuardedStream) -> None:
     """
     out.flush()
     if out.failure is not None and out.failure.errno != errno.EPIPE:
-        print(f"stdout is not whole: {out.failure.strerror}; the exit code stands", file=err)
+        print(f"stdout is incomplete: {out.failure.strerror}; the exit code stands", file=err)
     err.flush()
     for stream in (out, err):
         if stream.failure is not None:

@@ -41,7 +41,7 @@ BIAS_CHECK = "members can be told from nonmembers without the model, so scores s
 DEPENDENT_NOTE = (
     "The references were trained on records that follow the target's coins, as where every record is in exactly half of all "
     "models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train references on "
-    "coins of their own, or leave them out for an epsilon from the target alone."
+    "independent coins, or leave them out for an epsilon from the target alone."
 )
 DEPENDENT_CHECK = "the references' memberships follow the target's coins, so comparisons tell coins without the target"
 LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on

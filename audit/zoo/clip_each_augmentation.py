@@ -10,7 +10,7 @@ from audit.zoo._reference import DpSgdStep, Tensors
 class ClipEachAugmentation(DpSgdStep):
     """Two augmented copies of each record are clipped separately."""
 
-    wrong = "Each augmented copy counts as a record of its own: one record contributes up to 2 C."
+    wrong = "Each augmented copy counts as a separate record: one record contributes up to 2 C."
     visibility = "augmentation multiplicity without averaging before the clip"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:

@@ -33,7 +33,7 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
 SINKS = [
     ("| true; exit ${PIPESTATUS[0]}", ""),
     ("2>&1 | true; exit ${PIPESTATUS[0]}", ""),
-    ("> /dev/full", "stdout is not whole: No space left on device"),
+    ("> /dev/full", "stdout is incomplete: No space left on device"),
     (">&-", ""),
     (">&- 2>&-", ""),
 ]
