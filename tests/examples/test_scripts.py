@@ -19,12 +19,28 @@ LINES = {
     "accountant_regression.py": [r"\b\d\d passed"],
     "audit_mechanism.py": ["noisy_count: consistent", "noisy_mean: violated"],
     "audit_pytorch_model.py": ["916 members", r"epsilon: at least 0\.[1-9]", r" loss: AUC 0\.\d", "written: report.pdf"],
+    "accelerate_loop.py": [r"196 members, 204 nonmembers", r"epsilon: at least 0\.[1-9]"],
+    "export_predictions.py": [],
+    "huggingface_trainer.py": [r"196 members, 204 nonmembers", r"epsilon: at least [01]\.[1-9]"],
+    "keras_on_torch.py": [r"196 members, 204 nonmembers", r"epsilon: at least [01]\.[1-9]"],
+    "lightning_module.py": [r"196 members, 204 nonmembers", r"epsilon: at least [01]\.[1-9]"],
     "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
     "federated_rounds.py": [r"scores.npz: 200 canary clients, mean score \d+\.\d\d where they sent"],
     "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.sampling passed"],
     "reference_models.py": [r"the target alone: .* AUC 0\.\d{3}", r"with 16 reference models: .* epsilon >= \d"],
 }
 """What each script prints, as regular expressions in this order."""
+
+
+NEEDS = {
+    "accelerate_loop.py": ["accelerate"],
+    "huggingface_trainer.py": ["transformers", "accelerate"],
+    "keras_on_torch.py": ["keras"],
+    "lightning_module.py": ["lightning"],
+    "opacus_loop.py": ["opacus"],
+}
+"""Libraries without which a script is skipped."""
+OWN_TEST = ["export_predictions.py"]
 
 
 def run(name: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -42,10 +58,13 @@ def test_every_script_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(LINES)
 
 
-@pytest.mark.parametrize("name", slow(sorted(LINES), ["audit_pytorch_model.py", "ci_gate.py", "reference_models.py"]))
+@pytest.mark.parametrize(
+    "name", slow(sorted(set(LINES) - set(OWN_TEST)), ["audit_pytorch_model.py", "ci_gate.py", "reference_models.py"])
+)
 def test_a_script_runs(name: str, tmp_path: Path) -> None:
-    if name == "opacus_loop.py" and find_spec("opacus") is None:
-        pytest.skip("needs the extra 'opacus', which .ci/run installs")
+    missing = [library for library in NEEDS.get(name, []) if find_spec(library) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
     done = run(name, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(".*".join(LINES[name]), done.stdout, re.DOTALL), done.stdout
@@ -72,3 +91,40 @@ def test_an_accountant_that_forgets_to_compose_fails(tmp_path: Path) -> None:
     done = python(copy, tmp_path)
     assert done.returncode == 1
     assert "WRONG" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["accelerate_loop.py", "huggingface_trainer.py", "keras_on_torch.py", "lightning_module.py"])
+def test_an_audit_adds_at_most_ten_lines_to_a_training(name: str) -> None:
+    lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
+    assert 0 < sum(line.endswith("# audit") for line in lines) <= 10
+
+
+@pytest.mark.parametrize("form", ["logits", "probs", "loss"])
+def test_predictions_in_the_names_of_tensorflow_privacy_are_audited(form: str, tmp_path: Path) -> None:
+    import numpy as np
+
+    stream = np.random.default_rng(0)
+    arrays = {}
+    for side, gain in (("train", 3.0), ("test", 0.0)):
+        labels = stream.integers(3, size=200)
+        logits = stream.normal(size=(200, 3)) + gain * np.eye(3)[labels]
+        probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        losses = -np.log(probabilities[np.arange(200), labels])
+        arrays |= {f"{form}_{side}": {"logits": logits, "probs": probabilities, "loss": losses}[form], f"labels_{side}": labels}
+    np.savez(tmp_path / "attack_input.npz", **arrays)
+    done = run("export_predictions.py", tmp_path, "attack_input.npz", "predictions.npz")
+    assert done.returncode == 0, done.stderr
+    from audit.subjects.predictions import Predictions
+
+    read = Predictions(path=str(tmp_path / "predictions.npz"))
+    assert read.included.tolist() == [True] * 200 + [False] * 200
+
+
+def test_the_exporter_needs_numpy_alone_and_an_old_python(tmp_path: Path) -> None:
+    import ast
+
+    tree = ast.parse((EXAMPLES / "export_predictions.py").read_text(encoding="utf-8"), feature_version=(3, 8))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert {alias.name for node in imports for alias in node.names} == {"sys", "numpy"}
+    done = run("export_predictions.py", tmp_path)
+    assert done.returncode == 1 and "attack_input.npz" in done.stderr

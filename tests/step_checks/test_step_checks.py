@@ -16,6 +16,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.step_checks.findings import PropertyStatus, StepReport
 from audit.step_checks.run import check_step
 from audit.zoo._reference import DpSgdStep, small_parameters
+from tests.step_checks import correct_setups
 
 ZOO = "audit.zoo"
 EXPECTED = {
@@ -95,6 +96,14 @@ def test_correct_steps_are_never_accused(seed: int) -> None:
         "divisor": stream.uniform(2, 200),
     }
     assert checked(DpSgdStep(), seed, **claim).failures == ()
+
+
+@pytest.mark.parametrize(
+    "count", [1, pytest.param(25, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.calibration)]
+)
+def test_random_correct_set_ups_are_never_accused(count: int) -> None:
+    accused = [setup.text for setup in map(correct_setups.draw, range(count)) if setup.check(0).failures]
+    assert accused == []
 
 
 def test_a_step_without_adjustable_settings_says_what_it_could_not_test() -> None:
