@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from audit.experiment.inspection import draw_coins as draw_coins
     from audit.experiment.inspection import inspect as inspect
     from audit.step_checks.recorder import record as record
+    from audit.step_checks.rounds.live import plant_canary_clients as plant_canary_clients
     from audit.step_checks.rounds.run import check_strategy as check_strategy
     from audit.step_checks.run import check_optimizer as check_optimizer
     from audit.step_checks.run import check_step as check_step
@@ -82,6 +83,7 @@ _HOMES = {
     "audit.core.results": ("AuditReport",),
     "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),
+    "audit.step_checks.rounds.live": ("plant_canary_clients",),
     "audit.step_checks.rounds.run": ("check_strategy",),
     "audit.step_checks.run": ("check_optimizer", "check_step", "check_trainer"),
     "reports": ("plot", "plots", "save"),

@@ -1,0 +1,180 @@
+"""Canary clients in a federation that runs: their replies join those of the real clients in a Flower strategy of one's own."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from attacks.canaries.signed_cosine import direction
+from audit.core import checks
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError
+from audit.step_checks.rounds import wire
+from audit.step_checks.rounds.bench import FAINT, LOUD
+from audit.step_checks.rounds.wire import Tensors
+
+SCHEMA = "federated-rounds/1"  # that of examples/federated_rounds.py, which reads what is written here
+
+
+@dataclass(kw_only=True, eq=False)
+class CanaryRounds:
+    """What was released of a federation with canary clients, round by round.
+
+    Attributes:
+        count: of canary clients; each sends its direction in every round, or next to nothing, by its coin.
+        clip_norm: of one update.
+        seed: of directions and coins; whoever knows it can make both again.
+        oversize: what canary clients send before the clip, over the clip norm.
+        divisor: by which the strategy divides the sum, where it says so; the replies' number otherwise.
+        rounds: of each round the released step times the divisor, flattened, `(d,)`: the noisy sum of the updates.
+    """
+
+    count: int
+    clip_norm: float
+    seed: int
+    oversize: float
+    divisor: int | None
+    rounds: list[Array] = field(default_factory=list)
+    _model: Tensors = field(default_factory=dict)
+
+    @property
+    def coins(self) -> Array:
+        """Return which canary clients send their direction `(count,)` bool; to be kept from the audited party."""
+        return np.random.Generator(np.random.Philox(key=[self.seed, 1])).random(self.count) < 0.5
+
+    def scores(self) -> tuple[Array, Array]:
+        """Return the score of each canary client, summed over all rounds, and its coin, both `(count,)`.
+
+        Raises:
+            DataError: no round was played yet.
+        """
+        if not self.rounds:
+            raise DataError("no round was released since the canary clients were planted; run the strategy first")
+        total = np.sum(self.rounds, axis=0) / self.clip_norm
+        return np.array([direction(number, len(total), self.seed) @ total for number in range(self.count)]), self.coins
+
+    def write(self, path: str) -> None:
+        """Write the rounds as `examples/federated_rounds.py` and through it `audit scores` read them."""
+        meta = {"schema": SCHEMA, "seed": self.seed, "count": self.count, "clip_norm": self.clip_norm}
+        rounds = np.asarray(self.rounds, dtype=np.float32)
+        np.savez_compressed(path, meta=np.array(json.dumps(meta)), rounds=rounds)
+
+    def serve(self, arrays: Mapping[str, Any]) -> None:
+        """Note the model that clients are sent.
+
+        Raises:
+            ConfigError: no fewer canary clients than parameters.
+        """
+        self._model = wire.from_record(arrays)
+        if self.count >= self._size:
+            raise ConfigError(f"{self.count} canary clients for {self._size} floating parameters; expected fewer than those")
+
+    @property
+    def _floating(self) -> list[str]:
+        return [name for name, value in self._model.items() if value.dtype.kind == "f"]
+
+    @property
+    def _size(self) -> int:
+        return sum(self._model[name].size for name in self._floating)
+
+    def replies(self, answers: list[Any], records: Any) -> list[Any]:
+        """Return the canary clients' replies, made like the first of those that came.
+
+        Raises:
+            DataError: no client replied, or the strategy divides by another number than that of all replies.
+        """
+        if not answers:
+            raise DataError("no client replied in this round, so canary clients have no reply to be like; start more clients")
+        replies = len(answers) + self.count
+        if self.divisor is not None and self.divisor != replies:
+            raise DataError(
+                f"{len(answers)} clients and {self.count} canary clients reply, and the strategy plans for {self.divisor}; "
+                f"give it num_sampled_clients={replies}"
+            )
+        return [self._reply(number, coin, answers, records) for number, coin in enumerate(self.coins)]
+
+    def _reply(self, number: int, coin: bool, answers: list[Any], records: Any) -> Any:
+        """Return one canary client's reply; next to nothing if it is out, as zero loses some strategies a round."""
+        length = self.clip_norm * (self.oversize if coin else FAINT)
+        flat = direction(number, self._size, self.seed) * length
+        tensors, start = dict(self._model), 0
+        for name in self._floating:
+            value = self._model[name]
+            step = flat[start : start + value.size].reshape(value.shape)
+            tensors[name] = np.asarray(value + step, dtype=value.dtype)
+            start += value.size
+        like = answers[0].content
+        content = {key: wire.to_record(records, tensors) for key in like.array_records}
+        content |= {key: _middle(key, answers, records) for key in like.metric_records}
+        return records.Message(records.RecordDict(content), dst_node_id=0, message_type="train")
+
+    def keep(self, arrays: Mapping[str, Any], replies: int) -> None:
+        """Keep what a round released."""
+        model = wire.from_record(arrays)
+        step = np.concatenate([(model[name] - self._model[name]).ravel() for name in self._floating]).astype(np.float64)
+        self.rounds.append(step * (replies if self.divisor is None else self.divisor))
+
+
+def plant_canary_clients(
+    strategy: Any, *, count: int, clip_norm: float, seed: int = 0, oversize: float = LOUD, records: Any = None
+) -> CanaryRounds:
+    """Let canary clients take part in every round of a Flower strategy, and record the models that it releases.
+
+    The strategy is changed in place: what it is sent are the replies of its clients and those of the canary clients, and all
+    that it does with them is its own. Start it as ever, then score what was recorded with `audit.lower_bound` (estimators for
+    coins; adjacency "zero_out"), or write it for `audit scores`.
+
+    Args:
+        strategy: with Flower's message API. Where it plans for a number of clients, that has to count the canary clients.
+        count: of canary clients, fewer than the model has parameters.
+        clip_norm: of one update.
+        seed: of directions and coins.
+        oversize: what canary clients send before the clip, over the clip norm; 1 where clients clip their own updates.
+        records: module with Flower's record types; None imports Flower.
+
+    Raises:
+        ConfigError: no strategy, or Flower is not there. Rounds raise `DataError` where numbers do not fit.
+    """
+    checks.positive(clip_norm, "clip_norm")
+    checks.positive(oversize, "oversize")
+    if count < 2:
+        raise ConfigError(f"{count} canary client(s) show nothing; expected at least 2, better some hundreds")
+    for name in ("configure_train", "aggregate_train"):
+        if not callable(getattr(strategy, name, None)):
+            raise ConfigError(f"{type(strategy).__name__} has no {name}; expected a strategy of Flower's message API")
+    module = wire.flower_records() if records is None else records
+    divisor = wire.setting_of(strategy, "num_sampled_clients", None)
+    log = CanaryRounds(count=count, clip_norm=clip_norm, seed=seed, oversize=oversize, divisor=divisor)
+    configure, aggregate = strategy.configure_train, strategy.aggregate_train
+
+    def configure_train(server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
+        log.serve(arrays)
+        return configure(server_round, arrays, config, grid)
+
+    def aggregate_train(server_round: int, replies: Iterable[Any]) -> Any:
+        answers = list(replies)
+        whole = [reply for reply in answers if not reply.has_error()]
+        canaries = log.replies(whole, module)
+        result = aggregate(server_round, [*answers, *canaries])
+        if result[0] is not None:
+            log.keep(result[0], len(whole) + len(canaries))
+        return result
+
+    strategy.configure_train, strategy.aggregate_train = configure_train, aggregate_train
+    return log
+
+
+def _middle(key: str, answers: list[Any], records: Any) -> Any:
+    """Return a record of metrics with the median of what the clients sent, so that canary clients weigh as others do."""
+    values: dict[str, Any] = {}
+    for name, value in answers[0].content.metric_records[key].items():
+        median = float(np.median([reply.content.metric_records[key][name] for reply in answers]))
+        if not math.isfinite(median):
+            raise DataError(f"clients send metric '{name}' that is not finite; canary clients cannot send its median")
+        values[name] = type(value)(median)
+    return records.MetricRecord(values)
