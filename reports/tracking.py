@@ -12,6 +12,7 @@ from typing import Any
 
 from audit.core.errors import ConfigError, OutputError
 from audit.core.results import AuditReport, MechanismResult
+from audit.core.visible import without_passwords
 from reports import headline
 
 EXPERIMENT = "epsilon-audit"
@@ -74,7 +75,9 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
         _artifacts(client, name, files)
         client.set_terminated(name)
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        raise OutputError(f"MLflow at '{uri}' could not be written: {error}") from error
+        raise OutputError(
+            f"MLflow at '{without_passwords(uri)}' could not be written: {without_passwords(str(error))}"
+        ) from error
     return str(name)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.accounting.ledger_entries import Body, Row, chained
 from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.visible import without_passwords
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -48,7 +49,7 @@ class ServerStore:
         return self.place.partition("#")[2] or "main"
 
     def __str__(self) -> str:
-        return f"{self._engine.url.render_as_string(hide_password=True)}#{self.name}"
+        return f"{without_passwords(self.place.partition('#')[0])}#{self.name}"
 
     @cached_property
     def _engine(self) -> Engine:
@@ -64,8 +65,10 @@ class ServerStore:
             return sqlalchemy.create_engine(
                 url.set(drivername="postgresql+psycopg"), poolclass=sqlalchemy.NullPool, connect_args=options
             )
-        except (sqlalchemy.exc.ArgumentError, ImportError) as error:
-            raise ConfigError(f"cannot use the URL of a ledger: {error}; expected postgresql://user@host/db#name") from error
+        except ImportError as error:
+            raise ConfigError(f"a ledger on a server needs psycopg: {error}; pip install 'epsilon-audit[postgres]'") from error
+        except (sqlalchemy.exc.ArgumentError, ValueError) as error:  # which may hold the URL
+            raise ConfigError(f"'{self}' is no URL of a ledger; expected postgresql://user@host:port/db#name") from error
 
     @contextmanager
     def _transaction(self, purpose: str) -> Iterator[Connection]:
@@ -75,7 +78,7 @@ class ServerStore:
             with self._engine.begin() as connection:
                 yield connection
         except sqlalchemy.exc.SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip()
+            reason = without_passwords(str(getattr(error, "orig", None) or error).strip())
             if "lock timeout" in reason:
                 raise OutputError(f"another command writes the ledger {self}; try again when it is done") from error
             raise (DataError if purpose == "read" else OutputError)(f"cannot {purpose} the ledger {self}: {reason}") from error

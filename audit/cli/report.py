@@ -14,6 +14,7 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.results import USUAL_FORMATS
+from audit.core.visible import without_passwords
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
@@ -86,7 +87,7 @@ def report(
     else:
         print_plain(f"{len(files_by_name)} files written to {folder}")
         if tracked is not None:
-            print_plain(f"MLflow run {tracked} at {mlflow}")
+            print_plain(f"MLflow run {tracked} at {without_passwords(str(mlflow))}")
     return 0
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
+_PASSWORD = re.compile(r"(://[^\s/:@]*):[^\s@]*@")
+_NAMED_PASSWORD = re.compile(r"([?&][\w-]*(?:password|passwd|token|secret)=)[^\s&#]*", re.IGNORECASE)
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, direction and other format characters, halves of characters, separators
 
 
@@ -18,3 +21,12 @@ def visible(text: str, keep: str = "") -> str:
     """
     hidden = {sign for sign in set(text) - set(keep) if unicodedata.category(sign) in _HIDDEN}
     return text.translate({ord(sign): sign.encode("unicode_escape").decode() for sign in hidden})
+
+
+def without_passwords(text: str) -> str:
+    """The text with the passwords of its URLs left out.
+
+    >>> without_passwords("postgresql://ann:pa/ss@host:5432/db?sslmode=require&password=word#people")
+    'postgresql://ann:***@host:5432/db?sslmode=require&password=***#people'
+    """
+    return _NAMED_PASSWORD.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))

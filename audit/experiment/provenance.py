@@ -13,6 +13,7 @@ from pathlib import Path
 
 from audit.core.provenance import Provenance
 from audit.core.version import __version__
+from audit.core.visible import without_passwords
 from audit.experiment.settings import Settings, sha256
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "dp-accounting", "typst", "pydantic")
@@ -65,5 +66,5 @@ def _commit() -> str:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """The command as typed, for the report; the program's own path is left out."""
-    return " ".join(["audit", *(sys.argv[1:] if arguments is None else arguments)])
+    """The command as typed, for the report; the program's own path is left out, and so are passwords of URLs."""
+    return without_passwords(" ".join(["audit", *(sys.argv[1:] if arguments is None else arguments)]))
