@@ -77,7 +77,7 @@ class GuessResult:
         right: of them.
         lower, upper: Clopper-Pearson limits on the chance of a right guess, for secrets with releases of their own.
         baseline: chance of a right guess without the release, by naming the likeliest value of each prior.
-        imputed: of these secrets, those whose likeliest value was the true one.
+        imputed: of these secrets, those whose likeliest value was the true one; None where so few would name them.
         allowed: the most that the tightest claim, and the mechanism's curve where it is known, leave a guess of that baseline;
             None where nothing is claimed.
         exposure: mean over secrets of log2 of the values minus log2 of the true one's rank, in bits; None where values are not
@@ -90,7 +90,7 @@ class GuessResult:
     lower: float
     upper: float
     baseline: float
-    imputed: int
+    imputed: int | None
     allowed: float | None = None
     exposure: float | None = None
     null_exposure: float | None = None

@@ -7,12 +7,14 @@ byte; the way back needs what is left out.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from audit.core.claims import LowerBound, Verdict
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
-from audit.core.game_results import AttackResult, GameResult, Histogram, RocCurve, TprAtFpr
+from audit.core.game_results import AttackResult, GameResult, GroupResult, GuessResult, Histogram, RocCurve, TprAtFpr
 from audit.core.provenance import BudgetLedger, DataSummary, Provenance
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports.formats.json import to_json
@@ -22,15 +24,21 @@ MARK = "external edition"
 WITHHELD = "withheld in this edition"
 TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores"}
 """In place of a title that is the name of a file."""
+_ABSENT = re.compile(r"no canary is of .*so nothing is said of such records", re.DOTALL)
+"""The remark that names the values of columns, persons among them, which no canary has; values may hold any text."""
+_UNNAMED = "some groups have no canary, so nothing is said of their records"
+_PLACE = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s;,\"'()]*[^\s;,.\"'()]|\b\w+://\S+")
+"""A path or a URL."""
 
 
 def external(report: AuditReport, title: str | None = None) -> AuditReport:
     """The report without records, small groups, seeds, hashes, configuration and arguments; a report of its own, so marked.
 
     Guarantee: no `RecordExposure` or `RecordSpread`; no group, bin or step of a curve that speaks of fewer than
-        `SMALLEST_GROUP` records; no seed, no hash of data, model or configuration (which somebody who guesses them could
-        check), no file name, and no text of the configuration or of the command's arguments is left in any field. Its
-        identifier follows from its own content alone.
+        `SMALLEST_GROUP` records, and no group whose size with the total tells that of fewer; no seed, no hash of data, model or
+        configuration (which somebody who guesses them could check), no file name, and no text of the configuration or of the
+        command's arguments is left in any field, but what the owner declares: title, names of trainings and games, claims, what
+        lies outside of them (without paths) and who answers for the system. Its identifier follows from its own content alone.
 
     Args:
         title: in place of the report's own; those of trained models and score tables are file names, and always replaced.
@@ -52,6 +60,7 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
         origins=(),
         provenance=_provenance(report.provenance),
         ledger=None if report.ledger is None else _ledger(report.ledger),
+        notes=tuple(_PLACE.sub(WITHHELD, note) for note in report.notes),
     )
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
 
@@ -85,8 +94,9 @@ def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
 
 
 def _check(check: Check) -> Check:
-    """The row without numbers that name where coins came from; reports of older versions print their seed there."""
-    return replace(check, value="recorded coins, one for each record") if "coins from" in check.value else check
+    """The row without paths and numbers that name where coins came from; reports of older versions print their seed there."""
+    value = "recorded coins, one for each record" if "coins from" in check.value else _PLACE.sub(WITHHELD, check.value)
+    return replace(check, value=value)
 
 
 def _verdict(verdict: Verdict) -> Verdict:
@@ -106,11 +116,40 @@ def _game(game: GameResult) -> GameResult:
     return replace(
         game,
         records=(),
-        groups=tuple(group for group in game.groups if min(group.members, group.nonmembers) >= SMALLEST_GROUP),
+        groups=_groups(game.groups),
+        note=_PLACE.sub(WITHHELD, _ABSENT.sub(_UNNAMED, game.note)),
         attacks=tuple(_attack(attack) for attack in game.attacks),
         evaluation=None if game.evaluation is None else _evaluation(game.evaluation),
         watched=None if game.watched is None else _stopping_record(game.watched),
     )
+
+
+def _groups(groups: Sequence[GroupResult]) -> tuple[GroupResult, ...]:
+    """The groups of each column that are large, and of them so many that the rest, which totals give away, is large or none."""
+    kept: list[GroupResult] = []
+    for is_class in (True, False):
+        column = [group for group in groups if group.group.startswith("group ") != is_class]
+        column.sort(key=_smaller_side, reverse=True)
+        count = sum(_smaller_side(group) >= SMALLEST_GROUP for group in column)
+        while 0 < count < len(column) and _rest(column[count:]) < SMALLEST_GROUP:
+            count -= 1
+        kept += column[:count]
+    return tuple(group for group in groups if group in kept)
+
+
+def _smaller_side(group: GroupResult) -> int:
+    return min(group.members, group.nonmembers)
+
+
+def _rest(groups: Sequence[GroupResult]) -> int:
+    """Return how many records some groups hold together on the smaller side."""
+    return min(sum(group.members for group in groups), sum(group.nonmembers for group in groups))
+
+
+def _guesses(guesses: GuessResult) -> GuessResult:
+    """The row, but for the number of likeliest values that were true: few, none or all would name the values."""
+    imputed = guesses.imputed or 0
+    return guesses if min(imputed, guesses.secrets - imputed) >= SMALLEST_GROUP else replace(guesses, imputed=None)
 
 
 def _stopping_record(stopping: Watched) -> Watched:
@@ -130,6 +169,7 @@ def _attack(attack: AttackResult) -> AttackResult:
         roc=_roc(attack.roc),
         tpr_at=tuple(_rate(rate) for rate in attack.tpr_at),
         histogram=_histogram(attack.histogram),
+        guesses=None if attack.guesses is None else _guesses(attack.guesses),
         bounds=tuple(_bound(bound) for bound in attack.bounds),
     )
 

@@ -23,7 +23,7 @@ def guesses(game: GameResult) -> Table:
                 near(100 * result.right / result.secrets, 1),
                 interval,
                 near(100 * result.baseline, 1),
-                count(result.imputed),
+                not_measured() if result.imputed is None else count(result.imputed),
                 not_measured() if result.allowed is None else up(100 * result.allowed, 1),
                 _bits(result),
             )

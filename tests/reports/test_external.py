@@ -15,14 +15,15 @@ import pytest
 
 import reports
 from audit.checks.membership import draw_coins
-from audit.core.game_results import Histogram
-from audit.core.results import AuditReport
+from audit.core.game_results import GroupResult, GuessResult, Histogram
+from audit.core.results import AuditReport, Check, Status
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.inspection import Settings, inspect, inspect_outputs, record_name
 from reports.editions import external as editions
 from reports.editions.external import SMALLEST_GROUP, external
 from reports.formats import pdf
+from reports.formats.json import to_json
 from tests.marks import slow
 from tests.reports import sample
 
@@ -157,6 +158,48 @@ def test_nothing_speaks_of_fewer_than_ten_records(kind: str) -> None:
                 curve = attack.roc
                 steps = np.diff(curve.tpr) * curve.members + np.diff(curve.fpr) * curve.nonmembers
                 assert steps.round(6).min() >= SMALLEST_GROUP or len(steps) == 1
+
+
+def test_groups_that_are_left_tell_no_small_one_by_their_total() -> None:
+    def group(name: str, members: int, nonmembers: int) -> GroupResult:
+        return GroupResult(group=name, members=members, nonmembers=nonmembers, auc=0.5, accuracy=0.5)
+
+    def kept(*groups: GroupResult) -> list[str]:
+        return [row.group for row in editions._groups(groups)]
+
+    classes = (group("0", 40, 40), group("1", 12, 30), group("2", 3, 50))
+    assert kept(*classes) == ["0"], "class 2 would have 3 members, by the total"
+    assert kept(*classes[:2]) == ["0", "1"]
+    assert kept(*classes, group("3", 8, 60)) == ["0", "1"], "what is left out holds 11"
+    assert kept(*classes, group("group a", 11, 12), group("group b", 44, 100)) == ["0", "group a", "group b"]
+    assert kept(group("0", 40, 40), group("1", 1, 1)) == []
+
+
+def test_values_of_secrets_do_not_follow_from_counts() -> None:
+    def imputed(count: int) -> int | None:
+        row = GuessResult(secrets=40, right=20, lower=0.3, upper=0.7, baseline=0.5, imputed=count)
+        return editions._guesses(row).imputed
+
+    assert [imputed(count) for count in (0, 3, 10, 30, 31, 40)] == [None, None, 10, 30, None, None]
+
+
+@pytest.mark.parametrize("value", ["person-17", "Smith; Anna, so nothing is said of such records; born 1980"])
+def test_remarks_name_no_group_no_path_and_no_host(value: str) -> None:
+    report = sample.run()
+    (mechanism, *others) = report.mechanisms
+    absences = [f"no canary is of {values}, so nothing is said of such records" for values in ("class 7", f"group {value}")]
+    note = "; ".join(["'auto' took rmia", *absences])
+    games = (replace(mechanism.games[0], note=note), *mechanism.games[1:])
+    places = r"/home/somebody/people.csv, C:\data\x.csv, ~/y.csv and http://host.example:80/v1"
+    declared = f"Outside the claim: tuned on {places} by hand."
+    check = Check(code="own", item="Own", value="read from /srv/people, TPR/FPR and 1/n stay", status=Status.DECLARED)
+    changed = replace(mechanism, games=games, checks=(*mechanism.checks, check))
+    outside = external(replace(report, mechanisms=(changed, *others), notes=(*report.notes, declared)))
+    content = to_json(outside).decode()
+    for word in (value.partition(",")[0], "Anna", "born", "somebody", "people", "x.csv", "y.csv", "host.example"):
+        assert word not in content, word
+    for text in ("'auto' took rmia; some groups have no canary", "TPR/FPR and 1/n stay", "by hand"):
+        assert text in content, text
 
 
 def test_bins_keep_their_counts_whatever_they_are_merged_into() -> None:

@@ -775,6 +775,7 @@ RECORDED = {
     "scikit-learn, embedded": "scikit-learn，内置",
     "records given": "所给记录",
     "withheld in this edition": "本版不列",
+    "some groups have no canary, so nothing is said of their records": "部分群组没有任何受审记录，故对其记录不作任何说明",
     "Audit of a trained model": "已训练模型的审计",
     "Audit of attack scores": "攻击分数的审计",
     "{title} (external edition)": "{title}（外部版）",
