@@ -114,7 +114,7 @@ class ModelProcess:
     def _end_message(self, action: str, seconds: float, late: bool) -> str:
         if late:
             return (
-                f"{self.name} did not {action} within {seconds:g} seconds; its process was ended. Allow more time "
+                f"{self.name} could not {action} within {seconds:g} seconds; its process was ended. Allow more time "
                 "(--batch-seconds) or give fewer records at once (--batch-size), if you trust the model"
             )
         code = self._child.wait()
