@@ -126,15 +126,15 @@ def _game(game: GameResult) -> GameResult:
 
 def _groups(groups: Sequence[GroupResult]) -> tuple[GroupResult, ...]:
     """The groups of each column that are large, and of them so many that the rest, which totals give away, is large or none."""
-    kept: list[GroupResult] = []
+    large_groups: list[GroupResult] = []
     for is_class in (True, False):
         column = [group for group in groups if group.group.startswith("group ") != is_class]
         column.sort(key=_smaller_side, reverse=True)
         count = sum(_smaller_side(group) >= SMALLEST_GROUP for group in column)
         while 0 < count < len(column) and _rest(column[count:]) < SMALLEST_GROUP:
             count -= 1
-        kept += column[:count]
-    return tuple(group for group in groups if group in kept)
+        large_groups += column[:count]
+    return tuple(group for group in groups if group in large_groups)
 
 
 def _smaller_side(group: GroupResult) -> int:
