@@ -42,7 +42,7 @@ def main() -> None:
     for finding in step.failures:
         print(f"  {finding.check}: {finding.message}")
 
-    with audit.record(loader) as log:
+    with audit.record(loader, engine.accountant) as log:
         train(model, optimizer, loader, criterion)
     print("the loop:")
     for finding in log.check(sample_rate=rate, steps=EPOCHS * len(loader)):

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from audit.core import checks
-from audit.core.errors import DataError
+from audit.core.errors import ConfigError, DataError
 from audit.stats import sampling_tests
 from audit.step_checks.findings import Finding, PropertyStatus
 
 SIGNIFICANCE = 1e-7
 """Of each test of the batch law; ten of them accuse a correct log once in a million."""
 FEWEST_STEPS = 20
+History = tuple[float, float, int]
+"""Noise multiplier, sample rate and number of steps that an accountant noted together."""
 
 
 @dataclass(kw_only=True)
@@ -27,12 +29,14 @@ class TrainingLog:
         batches: index lists in the order in which the loader drew them; workers draw a few ahead of the last step.
         steps: calls of any torch optimiser's `step`.
         generators: digest of torch's global generator at each step.
+        history: what the accountant noted meanwhile, `(noise multiplier, sample rate, steps)` each; None where none was given.
     """
 
     records: int
     batches: list[list[int]] = field(default_factory=list)
     steps: int = 0
     generators: list[str] = field(default_factory=list)
+    history: list[History] | None = None
 
     def check(self, *, sample_rate: float, steps: int) -> list[Finding]:
         """Return findings on the steps taken and on the law of the batches, against what is accounted for.
@@ -47,18 +51,21 @@ class TrainingLog:
         checks.probability(sample_rate, "sample_rate")
         if not self.batches:
             raise DataError("no batch was recorded: is the loader that was recorded the one that the training used?")
-        return [_steps(self, steps), *_law(self, sample_rate), _reuse(self)]
+        noted = [] if self.history is None else [_noted(self, self.history, sample_rate)]
+        return [_steps(self, steps), *noted, *_law(self, sample_rate), _reuse(self)]
 
 
 @contextmanager
-def record(loader: Any) -> Iterator[TrainingLog]:
+def record(loader: Any, accountant: Any = None) -> Iterator[TrainingLog]:
     """Record a torch training: `with record(loader) as log: train(...)`, then `log.check(sample_rate=..., steps=...)`.
 
     Args:
         loader: a `torch.utils.data.DataLoader` with a batch sampler; Opacus' loaders are.
+        accountant: of Opacus (`engine.accountant`), or an object with such a `history`, which is held against what was run.
 
     Raises:
         DataError: the loader has no batch sampler (it loads from an iterable, whose records have no index).
+        ConfigError: the accountant has no history of `(noise multiplier, sample rate, steps)`.
     """
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -68,6 +75,7 @@ def record(loader: Any) -> Iterator[TrainingLog]:
             f"the loader, a {type(loader).__name__}, has no batch sampler; give a DataLoader over a map-style data set"
         )
     log = TrainingLog(records=len(loader.dataset))
+    before = None if accountant is None else _history(accountant)
     original = type(sampler)
     # DataLoader forbids another batch_sampler after its construction, so the sampler's own class is changed and put back
     sampler.__class__ = type(original.__name__, (original,), {"__iter__": _recording(original, log)})
@@ -77,6 +85,41 @@ def record(loader: Any) -> Iterator[TrainingLog]:
     finally:
         handle.remove()
         sampler.__class__ = original
+        if before is not None:
+            log.history = _since(before, _history(accountant))
+
+
+def _history(accountant: Any) -> list[History]:
+    try:
+        return [(float(noise), float(rate), int(steps)) for noise, rate, steps in accountant.history]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"accountant is a {type(accountant).__name__} whose history is not read: {error}; expected one of Opacus"
+        ) from error
+
+
+def _since(before: list[History], after: list[History]) -> list[History]:
+    """Return what was noted after `before`, whose last entry may have grown."""
+    rows = after[len(before) :]
+    if before and len(after) >= len(before):
+        noise, rate, steps = after[len(before) - 1]
+        grown = steps - before[-1][2]
+        rows = [(noise, rate, grown), *rows] if grown else rows
+    return rows
+
+
+def _noted(log: TrainingLog, history: list[History], rate: float) -> Finding:
+    """Hold the accountant's history against the steps that were taken and the rate that is claimed."""
+    check, steps = "loop.accountant", sum(row[2] for row in history)
+    rates = sorted({row[1] for row in history})
+    listed = ", ".join(f"{value:.4g}" for value in rates) or "none"
+    message = f"the accountant noted {steps} steps at rate {listed}; {log.steps} were taken"
+    wrong = steps < log.steps or any(value < rate * (1 - 1e-9) for value in rates)
+    fix = (
+        "let the accountant note every optimiser step (`optimizer.attach_step_hook`), at the rate with which batches are drawn"
+    )
+    status = PropertyStatus.FAILED if wrong else PropertyStatus.PASSED
+    return Finding(check=check, status=status, message=message, measured=log.steps, claimed=steps, fix=fix)
 
 
 def _recording(original: type, log: TrainingLog) -> Any:

@@ -26,7 +26,7 @@ LINES = {
     "lightning_module.py": [r"196 members, 204 nonmembers", r"epsilon: at least [01]\.[1-9]"],
     "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
     "federated_rounds.py": [r"scores.npz: 200 canary clients, mean score \d+\.\d\d where they sent"],
-    "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.sampling passed"],
+    "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.accountant passed", "loop.sampling passed"],
     "reference_models.py": [r"the target alone: .* AUC 0\.\d{3}", r"with 16 reference models: .* epsilon >= \d"],
 }
 """What each script prints, as regular expressions in this order."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from audit.core.errors import DataError
+from audit.core.errors import ConfigError, DataError
 from audit.stats.sampling_tests import membership, poisson_tails
 from audit.step_checks.findings import Finding, PropertyStatus
 from audit.step_checks.recorder import SIGNIFICANCE, record
@@ -109,3 +109,41 @@ def test_a_loader_without_indices_is_refused() -> None:
         pass
     with pytest.raises(DataError, match="no batch was recorded"):
         log.check(sample_rate=0.1, steps=3)
+
+
+class Accountant:
+    """The history of Opacus' accountants: equal steps in a row are counted in one entry."""
+
+    def __init__(self, *history: tuple[float, float, int]) -> None:
+        self.history = list(history)
+
+
+@pytest.mark.parametrize(
+    ("noted", "status"),
+    [
+        ((1.0, RATE, STEPS), PropertyStatus.PASSED),
+        ((1.0, RATE, STEPS - 1), PropertyStatus.FAILED),
+        ((1.0, RATE / 2, STEPS), PropertyStatus.FAILED),
+    ],
+)
+@pytest.mark.parametrize("earlier", [(), ((1.0, RATE, 7),)])
+def test_the_history_of_an_accountant_is_held_against_the_run(
+    noted: tuple[float, float, int], status: PropertyStatus, earlier: tuple[tuple[float, float, int], ...]
+) -> None:
+    accountant = Accountant(*earlier)
+    loader = DataLoader(TensorDataset(torch.zeros(RECORDS, 3)), batch_sampler=Poisson())  # type: ignore[arg-type]
+    with record(loader, accountant) as log:
+        train(loader)
+        if earlier and noted[1] == RATE:  # Opacus adds to the last entry
+            accountant.history[-1] = (1.0, RATE, 7 + noted[2])
+        else:
+            accountant.history.append(noted)
+    assert log.history == [noted]
+    findings_by_check = {finding.check: finding for finding in log.check(sample_rate=RATE, steps=STEPS)}
+    assert findings_by_check["loop.accountant"].status is status
+
+
+def test_an_accountant_without_history_is_refused() -> None:
+    loader = DataLoader(TensorDataset(torch.zeros(8, 3)), batch_size=2)
+    with pytest.raises(ConfigError, match="history"), record(loader, object()):
+        pass
