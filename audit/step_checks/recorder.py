@@ -103,8 +103,8 @@ def _since(before: list[History], after: list[History]) -> list[History]:
     rows = after[len(before) :]
     if before and len(after) >= len(before):
         noise, rate, steps = after[len(before) - 1]
-        grown = steps - before[-1][2]
-        rows = [(noise, rate, grown), *rows] if grown else rows
+        increase = steps - before[-1][2]
+        rows = [(noise, rate, increase), *rows] if increase else rows
     return rows
 
 

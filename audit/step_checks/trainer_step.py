@@ -71,9 +71,9 @@ def arrays_of(sample: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
     """
     labels = next((name for name in LABELS if name in sample), None)
     if not isinstance(sample, Mapping) or labels is None or len(sample) < 2:
-        given = ", ".join(sample) if isinstance(sample, Mapping) else type(sample).__name__
+        keys = ", ".join(sample) if isinstance(sample, Mapping) else type(sample).__name__
         raise DataError(
-            f"the sample holds {given}; expected a mapping of the model's inputs and 'labels' to arrays, one row a record"
+            f"the sample holds {keys}; expected a mapping of the model's inputs and 'labels' to arrays, one row a record"
         )
     names = [*(name for name in sample if name != labels), labels]
     return names, [sample[name] for name in names]
