@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from audit.core.plans import RunPlan as RunPlan
     from audit.core.results import AuditReport as AuditReport
     from audit.experiment.inspection import References as References
+    from audit.experiment.inspection import ReferenceTraining as ReferenceTraining
     from audit.experiment.inspection import Settings as Settings
     from audit.experiment.inspection import draw_coins as draw_coins
     from audit.experiment.inspection import inspect as inspect
@@ -81,7 +82,7 @@ _HOMES = {
     "audit.core.game": ("Game",),
     "audit.core.plans": ("RunPlan",),
     "audit.core.results": ("AuditReport",),
-    "audit.experiment.inspection": ("References", "Settings", "draw_coins", "inspect"),
+    "audit.experiment.inspection": ("ReferenceTraining", "References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),
     "audit.step_checks.rounds.live": ("plant_canary_clients",),
     "audit.step_checks.rounds.run": ("check_strategy",),

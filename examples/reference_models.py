@@ -2,8 +2,8 @@
 
     python examples/reference_models.py
 
-The reference models are trained by the same function as the target, each on the records that coins of its own chose. An attack
-that knows how such models answer for a record, with and without it, proves more than one that looks at the target alone.
+The audit trains the reference models by the same function as the target, each on the records that coins of its own chose. An
+attack that knows how such models answer for a record, with and without it, proves more than one that looks at the target alone.
 """
 
 from __future__ import annotations
@@ -23,26 +23,23 @@ def main() -> None:
     inputs, labels = load_digits(return_X_y=True)
     inputs, labels = (inputs[:RECORDS] / 16).astype(np.float32), labels[:RECORDS]
 
-    coins = np.stack([audit.draw_coins(RECORDS, seed=seed) for seed in range(1 + REFERENCES)])
-    models = [train(inputs[included], labels[included], seed) for seed, included in enumerate(coins)]
-
-    target = coins[0]
-    order = np.concatenate([np.flatnonzero(target), np.flatnonzero(~target)])  # columns: members first, then nonmembers
-    references = audit.References(included=coins[1:, order], models=[model.predict_proba for model in models[1:]])
-    members, nonmembers = (inputs[target], labels[target]), (inputs[~target], labels[~target])
-    settings = audit.Settings(coins=target)
+    coins = audit.draw_coins(RECORDS, seed=20260101)
+    members, nonmembers = (inputs[coins], labels[coins]), (inputs[~coins], labels[~coins])
+    model = train(members, seed=0)
+    settings = audit.Settings(coins=coins)
+    references = audit.ReferenceTraining(train=train, runs=REFERENCES)
 
     for title, others in (("the target alone", None), (f"with {REFERENCES} reference models", references)):
-        report = audit.inspect(models[0].predict_proba, members, nonmembers, settings, others)
+        report = audit.inspect(model, members, nonmembers, settings, others)
         attacks = report.mechanisms[0].games[0].attacks
         best = max(attacks, key=lambda attack: attack.auc)
         proven = max(bound.epsilon for attack in attacks for bound in attack.bounds)
         print(f"{title}: {len(attacks)} attacks; the strongest, {best.scorer}, has AUC {best.auc:.3f}; epsilon >= {proven:.2f}")
 
 
-def train(inputs: np.ndarray, labels: np.ndarray, seed: int) -> RandomForestClassifier:
+def train(records: tuple[np.ndarray, np.ndarray], seed: int) -> RandomForestClassifier:
     """Return a random forest; `predict_proba` of any classifier can be audited."""
-    return RandomForestClassifier(50, min_samples_leaf=8, random_state=seed).fit(inputs, labels)
+    return RandomForestClassifier(50, min_samples_leaf=8, random_state=seed).fit(*records)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from audit.core.protocols import Target
     from audit.core.results import AuditReport
     from audit.data.members import Side
-    from audit.experiment.inspection import Inspection, References
+    from audit.experiment.inspection import Inspection, References, ReferenceTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class ModelCheck:
 
 
 def check(
-    model: Callable[..., Any] | Target,
+    model: Callable[..., Any] | Target | None,
     members: Side,
     nonmembers: Side,
     *,
@@ -144,7 +144,7 @@ def check(
     confidence: float = 0.95,
     coins: Array | None = None,
     randomised_seed: int | None = None,
-    references: References | None = None,
+    references: References | ReferenceTraining | None = None,
     overlap: str = "refuse",
     seed: int = 0,
     quiet: bool = False,
@@ -152,14 +152,15 @@ def check(
     """Attack a trained model, print what was found in a few lines, and return it.
 
     Args:
-        model: a `torch.nn.Module`, or a function of arrays; it gives logits or probabilities, `(n, classes)`.
+        model: a `torch.nn.Module`, or a function of arrays; it gives logits or probabilities, `(n, classes)`. None
+            where `references` trains it here, on the members.
         members: records that it was trained on, exactly as it takes them: `(x, y)` of arrays or tensors, a `Dataset`, a
             `DataLoader`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
         claim_epsilon: what the training is claimed to be; it is held against what was proved.
         coins: `(n,)` bool, that decided which records were trained on (`audit.draw_coins`); without them no epsilon follows.
         randomised_seed: in place of `coins`, the seed that they were drawn with.
-        references: further models of one's own, for the attacks that compare.
+        references: further models of one's own, for the attacks that compare; or `audit.ReferenceTraining`, which trains them.
         overlap: "refuse" records that are on both sides, or "drop" them.
         quiet: print nothing.
 

@@ -12,7 +12,7 @@ from audit.cli import gates, options, own_code
 from audit.cli.model_files import ModelFiles
 from audit.cli.options import SEED_VARIABLE
 from audit.cli.printing import AsJson
-from audit.cli.references import read_references
+from audit.cli.references import ReferenceOptions
 from audit.cli.targets import ReaderOptions, guess_kind
 from audit.core import files
 from audit.core.errors import ConfigError, DataError
@@ -30,6 +30,9 @@ def model(
     members: options.Members = None,
     nonmembers: options.Nonmembers = None,
     references: options.References = None,
+    train: options.Train = None,
+    runs: options.Runs = 16,
+    workers: options.Workers = 1,
     factory: options.Factory = None,
     arguments: options.Arguments = None,
     key: options.Key = None,
@@ -79,16 +82,28 @@ def model(
         common={"batch_size": batch_size, "device": device, "seconds": batch_seconds, "memory_gib": memory_gib},
         explicit={name: value for name, value in reader_options.items() if value is not None},
     )
-    own_code.add_working_folder([factory, kind, *(scorer or [])])
+    own_code.add_working_folder([factory, kind, train, *(scorer or [])])
     target_kind = kind or guess_kind(target, readers.explicit)
     model_files = ModelFiles(  # a kind that is not there is better named before the folder is made
-        target=target, kind=target_kind, members=members, nonmembers=nonmembers, options=readers.of(target_kind)
+        target=target,
+        kind=target_kind,
+        members=members,
+        nonmembers=nonmembers,
+        options=readers.of(target_kind),
+        trains_target=target is None and train is not None,
     )
     folder = output or run_folder.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
+    reference_options = ReferenceOptions(
+        path=references,
+        train=train,
+        runs=runs,
+        workers=workers,
+        with_target=model_files.trains_target,
+        folder=folder.parent / "references",
+    )
     reference_kind = None if model_files.holds_records else kind
-    reference_models = None if references is None else read_references(references, reference_kind, readers)
-    with own_code.prints_aside():
+    with reference_options.open(reference_kind, readers) as reference_models, own_code.prints_aside():
         result = model_files.inspect(replace(settings, model=model_files.description), reference_models)
     extra_files = {"scores.parquet": _table(result), run_folder.RECORD_KEY: settings.names.text}
     return deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)

@@ -12,7 +12,7 @@ from audit.cli.targets import FOLDER, holds_records
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from audit.experiment.inspection import Inspection, References, Settings
+    from audit.experiment.inspection import Inspection, References, ReferenceTraining, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,7 @@ class ModelFiles:
 
     Attributes:
         options: of the reader of this kind of target.
+        trains_target: whether the target is trained by this audit, so that members and nonmembers are records.
     """
 
     target: Path | None
@@ -28,12 +29,15 @@ class ModelFiles:
     members: Path | None
     nonmembers: Path | None
     options: Mapping[str, Any]
+    trains_target: bool = False
 
     @property
     def description(self) -> str:
         """The target in words, with the hash of its file."""
         from audit.execution import run_folder
 
+        if self.trains_target:
+            return "trained by this audit"
         if self.target is None or not self.target.is_file():
             return "predictions made elsewhere"
         return f"{self.target.name} ({self.kind}, sha256 {run_folder.file_sha256(self.target)})"
@@ -41,13 +45,13 @@ class ModelFiles:
     @property
     def holds_records(self) -> bool:
         """True if the target holds outputs for the audited records, not a model."""
-        return holds_records(self.kind)
+        return not self.trains_target and holds_records(self.kind)
 
-    def inspect(self, settings: Settings, references: References | None) -> Inspection:
+    def inspect(self, settings: Settings, references: References | ReferenceTraining | None) -> Inspection:
         """Return the audit of the model; `DataError` or `ConfigError` where a file is missing or does not fit."""
         return (self._outputs if self.holds_records else self._model)(settings, references)
 
-    def _outputs(self, settings: Settings, references: References | None) -> Inspection:
+    def _outputs(self, settings: Settings, references: References | ReferenceTraining | None) -> Inspection:
         import numpy as np
 
         from audit.experiment import inspection
@@ -66,10 +70,14 @@ class ModelFiles:
             references=references,
         )
 
-    def _model(self, settings: Settings, references: References | None) -> Inspection:
+    def _model(self, settings: Settings, references: References | ReferenceTraining | None) -> Inspection:
         from audit.experiment import inspection
 
-        if self.target is None or self.members is None or self.nonmembers is None:
-            raise ConfigError("give --target, --members and --nonmembers (or a file of predictions alone, as --target)")
-        subject = plugins.build(FOLDER, {"kind": self.kind, "path": str(self.target), **self.options}, "--kind")
+        if self.members is None or self.nonmembers is None or (self.target is None and not self.trains_target):
+            raise ConfigError(
+                "give --target, --members and --nonmembers (or a file of predictions alone, as --target; or --train without "
+                "--target)"
+            )
+        form = {"kind": self.kind, "path": str(self.target), **self.options}
+        subject = None if self.target is None else plugins.build(FOLDER, form, "--kind")
         return inspection.examine(subject, self.members, self.nonmembers, settings, references)

@@ -42,6 +42,15 @@ References = Annotated[
     Path | None,
     typer.Option(help="Models of your own to compare with: npz with included and outputs, or a folder of models."),
 ]
+Train = Annotated[
+    str | None,
+    typer.Option(
+        help="Train the references here: package.module:function((inputs, labels), seed) returns a model. It is executed. "
+        "Without --target it trains the target too, on the members."
+    ),
+]
+Runs = Annotated[int, typer.Option(min=1, help="How many references --train makes.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes in which --train runs side by side.")]
 Factory = Annotated[
     str | None,
     typer.Option(help="package.module:callable that returns the module of a state dict. It is executed."),

@@ -1,22 +1,62 @@
-"""Reference models as files: outputs recorded in one npz, or a folder of models with who was trained on what."""
+"""Reference models: outputs recorded in one npz, a folder of models with who was trained on what, or a training function."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from audit import plugins
+from audit.cli import progress
 from audit.cli.targets import FOLDER, ReaderOptions, guess_kind
-from audit.core.errors import DataError
+from audit.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from audit.experiment.inspection import References
+    from audit.experiment.inspection import References, ReferenceTraining
 
 MEMBERSHIP = "membership.npz"
 _FORMS = ("logits", "probabilities", "losses")
 _FEWEST = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceOptions:
+    """What the command line says of references.
+
+    Attributes:
+        path: of models that exist.
+        train: or else the function that trains `runs` of them, `workers` at a time.
+        with_target: whether it trains the target, too.
+        folder: where the outputs of models that are trained here are kept.
+    """
+
+    path: Path | None
+    train: str | None
+    runs: int
+    workers: int
+    with_target: bool
+    folder: Path
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.train is not None:
+            raise ConfigError("both --references and --train are given; give models to compare with, or train them here")
+
+    @contextmanager
+    def open(self, kind: str | None, readers: ReaderOptions) -> Iterator[References | ReferenceTraining | None]:
+        """The references, read or yet to be trained, with progress on stderr; `kind` is that of their files."""
+        if self.train is None:
+            yield None if self.path is None else read_references(self.path, kind, readers)
+            return
+        from audit.experiment.inspection import ReferenceTraining
+
+        with progress.bar("training models", self.runs + self.with_target) as advance:
+            yield ReferenceTraining(
+                train=self.train, runs=self.runs, workers=self.workers, folder=self.folder, progress=advance
+            )
 
 
 def read_references(path: Path, kind: str | None, options: ReaderOptions) -> References:

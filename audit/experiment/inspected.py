@@ -75,6 +75,7 @@ class InspectedCase:
         labels: `(n,)`, None where nobody gave them.
         membership: how it was decided, as a row of the assumptions table; `by_coins` whether by recorded coins.
         remarks: of those who read the input.
+        trainer: the function that trained the references here; "" where somebody brought them.
     """
 
     models: RecordedOutputs
@@ -84,6 +85,7 @@ class InspectedCase:
     membership: Check = UNKNOWN
     by_coins: bool = False
     remarks: tuple[str, ...] = ()
+    trainer: str = ""
 
 
 def concluded(case: InspectedCase, settings: Settings) -> Inspection:
@@ -108,7 +110,7 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
         mechanism=None,
         stated_claims=stated_claims,
         utility=utility.of_sides(models),
-        checks=(case.membership, guard.check, *_of_references(references, by_coins=by_coins, dependent=is_dependent)),
+        checks=(case.membership, guard.check, *_of_references(case, by_coins=by_coins, dependent=is_dependent)),
         doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else "",
     )
     result = judge.conclude(training, [outcome])
@@ -185,10 +187,14 @@ def _follow_coins(case: InspectedCase) -> bool:
     return case.by_coins and dependence_tail(case.included[0], case.included[1:]) < IMPLAUSIBLE
 
 
-def _of_references(count: int, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:
-    """The row on models that somebody brought for comparison, and whether they were seen to follow the target's coins."""
+def _of_references(case: InspectedCase, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:
+    """The row on models for comparison: who trained them, and whether they were seen to follow the target's coins."""
+    count = len(case.included) - 1
     if not count:
         return ()
+    if case.trainer:
+        value = f"{count} models trained here by the function that was given, each on the records that coins of its own chose"
+        return (Check(code="references", item="Reference models", value=value, status=Status.CHECKED),)
     value, status = "that their records were drawn without regard to the target's is taken on trust", Status.DECLARED
     if dependent:
         chance = f"by chance in fewer than {IMPLAUSIBLE:g} of audits"
@@ -241,6 +247,7 @@ def _frame(case: InspectedCase, settings: Settings, budget: Budget, notes: Seque
         sha256=evidence.sha256,
         records=len(evidence.included),
         **({"references": len(case.included) - 1} if len(case.included) > 1 else {}),
+        **({"trained_by": case.trainer} if case.trainer else {}),
     )
     return reporting.Frame(
         kind="model",

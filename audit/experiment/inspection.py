@@ -13,7 +13,8 @@ Ten lines are enough for a model of your own:
 
 An epsilon is proven only where coins decided which records were trained on: draw them with
 `draw_coins` before the training, train on the records where they are True, and give them as `Settings.coins`.
-Attacks that compare the model with others take `References`: models of your own, trained on other draws of the same records.
+Attacks that compare the model with others take `References`: models of your own, trained on other draws of the same records; or
+`ReferenceTraining`, a function that trains them here.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ from audit.checks import membership as coins
 from audit.checks.membership import draw_coins
 from audit.core import checks
 from audit.core.data import Array
-from audit.core.errors import DataError
+from audit.core.errors import ConfigError, DataError
 from audit.core.results import AuditReport
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
 from audit.experiment import brought
 from audit.experiment.brought import RecordedOutputs, References
 from audit.experiment.inspected import InspectedCase, Inspection, concluded
+from audit.experiment.reference_training import ReferenceTraining
 from audit.experiment.scores import inspect_scores
 from audit.experiment.settings import Settings, record_name
 
 __all__ = [
     "Inspection",
+    "ReferenceTraining",
     "References",
     "Settings",
     "draw_coins",
@@ -56,7 +59,7 @@ def inspect(
     members: Side,
     nonmembers: Side,
     settings: Settings | None = None,
-    references: References | None = None,
+    references: References | ReferenceTraining | None = None,
 ) -> AuditReport:
     """The report on a trained model: what attacks on its outputs find out about its training records; see `examine`."""
     return examine(target, members, nonmembers, settings, references).report
@@ -67,21 +70,21 @@ def examine(
     members: Side,
     nonmembers: Side,
     settings: Settings | None = None,
-    references: References | None = None,
+    references: References | ReferenceTraining | None = None,
 ) -> Inspection:
     """The report on a trained model, with the scores of every record.
 
     Args:
         target: a `torch.nn.Module`, a function of `(n, ...)` arrays (float32, or whole numbers as they were given), or any
-            `Target` (`audit.subjects`). Its outputs
-            are logits or probabilities, `(n, classes)`.
+            `Target` (`audit.subjects`). Its outputs are logits or probabilities, `(n, classes)`. None with
+            `ReferenceTraining`: the target is trained by the same function, on the members.
         members: records it was trained on, exactly as it takes them: `(x, y)`, `Records`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
         settings: delta, confidence, coins and the rest; None takes the defaults.
-        references: further models of one's own, for the attacks that compare.
+        references: further models of one's own, for the attacks that compare; or how to train them.
 
     Raises:
-        ConfigError: a setting that cannot be used.
+        ConfigError: a setting or a training function that cannot be used.
         DataError: records, coins or references that cannot be used; the message names what to do.
         ObservationError: the model's outputs are not finite.
     """
@@ -90,13 +93,29 @@ def examine(
     whole = len(evidence.included)
     membership_check = coins.membership_check(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
     evidence = without_overlap(evidence, settings.overlap, by_coins=membership_check[1])
-    logits, notes = brought.query_model(target, evidence.inputs, evidence.labels)
+    logits, notes = _target_outputs(target, evidence, references, settings)
     if evidence.omissions:
         notes = [f"{evidence.omissions} records were left out because they occur on both sides.", *notes]
-    case = _case(RecordedOutputs(logits=logits[None]), evidence, evidence.labels, _of_arrays(references, evidence, whole))
+    by_coins = membership_check[1]
+    reference_models = _references(references, evidence, whole, settings, by_coins=by_coins)
+    case = _case(RecordedOutputs(logits=logits[None]), evidence, evidence.labels, reference_models)
+    trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return concluded(
-        replace(case, membership=membership_check[0], by_coins=membership_check[1], remarks=tuple(notes)), settings
+        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=tuple(notes), trainer=trainer), settings
     )
+
+
+def _target_outputs(
+    target: Any, evidence: MemberEvidence, references: References | ReferenceTraining | None, settings: Settings
+) -> tuple[Array, list[str]]:
+    """Logits `(n, classes)` of the target, which is trained here on the members where none is given; and remarks."""
+    if target is not None:
+        return brought.query_model(target, evidence.inputs, evidence.labels)
+    if not isinstance(references, ReferenceTraining):
+        raise ConfigError("there is no target; give a model, or a ReferenceTraining (--train) that trains it on the members")
+    seed = settings.stream.child("trained target")
+    logits, remarks = references.logits(evidence.inputs, evidence.labels, evidence.included[None], seed)
+    return logits[0], ["The target was trained here, on the members, by the function that trained its references.", *remarks]
 
 
 def examine_outputs(
@@ -108,7 +127,7 @@ def examine_outputs(
     groups: Array | None = None,
     index: Array | None = None,
     source: tuple[str, str] = ("predictions", ""),
-    references: References | None = None,
+    references: References | ReferenceTraining | None = None,
 ) -> Inspection:
     """The same from outputs that were recorded elsewhere, so that a model of any framework can be audited.
 
@@ -119,7 +138,7 @@ def examine_outputs(
         groups: `(n,)` text that slices results.
         index: `(n,)` position of each record among the coins; None where members, and nonmembers, are in the order of theirs.
         source: name of the file and sha256 of its bytes.
-        references: outputs of further models of one's own for the same records.
+        references: outputs of further models of one's own for the same records; or, beside inputs, how to train them.
 
     Raises:
         ConfigError: a setting that cannot be used.
@@ -142,8 +161,10 @@ def examine_outputs(
     logits, losses = (None if array is None else np.asarray(array)[None] for array in (view.get("logits"), view.get("losses")))
     subject = RecordedOutputs(logits=logits, losses=losses if logits is None else None)
     labels = None if view.labels is None else evidence.labels
-    case = _case(subject, evidence, labels, _of_arrays(references, evidence, size))
-    return concluded(replace(case, membership=membership_check[0], by_coins=membership_check[1]), settings)
+    by_coins = membership_check[1]
+    case = _case(subject, evidence, labels, _references(references, evidence, size, settings, by_coins=by_coins))
+    trainer = references.name if isinstance(references, ReferenceTraining) else ""
+    return concluded(replace(case, membership=membership_check[0], by_coins=by_coins, trainer=trainer), settings)
 
 
 def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **settings_of_case: Any) -> AuditReport:
@@ -151,10 +172,24 @@ def inspect_outputs(view: View, included: Array, settings: Settings | None = Non
     return examine_outputs(view, included, settings, **settings_of_case).report
 
 
-def _of_arrays(references: References | None, evidence: MemberEvidence, whole: int) -> References | None:
-    """The references on the audited records, in their order."""
+def _references(
+    references: References | ReferenceTraining | None,
+    evidence: MemberEvidence,
+    whole: int,
+    settings: Settings,
+    *,
+    by_coins: bool,
+) -> References | None:
+    """The references on the audited records, in their order; trained here on coins that know nothing of the target's."""
     if references is None:
         return None
+    if isinstance(references, ReferenceTraining):
+        if not evidence.inputs.size:
+            raise DataError(
+                "references are trained on records, and only outputs are given; give members and nonmembers as x, y"
+            )
+        rate = 0.5 if by_coins else float(evidence.included.mean())
+        return references.references(evidence.inputs, evidence.labels, rate, settings.stream.child("trained references"))
     if references.included.shape[1] != whole:
         raise DataError(
             f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "

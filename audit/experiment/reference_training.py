@@ -1,0 +1,204 @@
+"""References that are trained here, by a function of the user's: cached, resumable, several at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit import plugins
+from audit.core import checks
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError, ObservationError, OutputError
+from audit.core.protocols import Executor
+from audit.core.seeds import Seed
+from audit.core.training import Progress
+from audit.data.archives import read_npz
+from audit.data.source import array_sha256
+from audit.execution import code, run_folder
+from audit.experiment.brought import References, query_model
+
+LOG = logging.getLogger("audit")
+RATES = (0.2, 0.8)
+"""Every record should be in some references and out of others, whatever share of the records the target was trained on."""
+
+
+def _ignore(_: int) -> None:
+    """Report progress to nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReferenceTraining:
+    """References that are trained here, each on the records that coins of its own choose.
+
+    Attributes:
+        train: `train((inputs, labels), seed) -> model`, or its name, "package.module:function". The arrays are the chosen ones
+            of the audited records, as they were given; the function may add others that the target was trained on as well. The
+            model is a torch module, a function of arrays, or an estimator with `predict_proba`.
+        runs: how many references.
+        workers: processes that train side by side; more than one needs a function that can be imported by its name.
+        folder: where the outputs of each model are kept as soon as it is trained, so that a second call trains what is missing
+            alone. They are found by a hash of the function's source, the records, the coins and the seed. None keeps nothing.
+        progress: called with 1 for each model that is there.
+    """
+
+    train: str | Callable[..., Any]
+    runs: int = 16
+    workers: int = 1
+    folder: str | Path | None = None
+    progress: Progress = _ignore
+
+    def __post_init__(self) -> None:
+        checks.count(self.runs, "runs", minimum=1)
+        checks.count(self.workers, "workers", minimum=1)
+        if not callable(self.train) and ":" not in str(self.train):
+            raise ConfigError(f"'{self.train}' names no training function; expected package.module:function")
+        if self.folder is not None and not self._modules:
+            raise ConfigError(
+                f"{self.name} lies in no file that can be imported, so nobody could tell when it changes: put it into a "
+                "module, or keep nothing (folder=None)"
+            )
+
+    @property
+    def name(self) -> str:
+        """The function, as `package.module:function`."""
+        if isinstance(self.train, str):
+            return self.train
+        return f"{self.train.__module__}:{getattr(self.train, '__qualname__', type(self.train).__qualname__)}"
+
+    @property
+    def _modules(self) -> tuple[str, ...]:
+        """The top-level module that holds the function; empty where its source is not known."""
+        return code.foreign_modules([self.name])
+
+    def references(self, inputs: Array, labels: Array, rate: float, seed: Seed) -> References:
+        """Train on random halves, or other shares, of the records.
+
+        Args:
+            inputs: `(n, ...)`.
+            labels: `(n,)`.
+            rate: chance of each record to be in the training set of each model; kept within `RATES`.
+            seed: of coins and trainings.
+
+        Raises:
+            DataError: a model's outputs have another shape than the others', or its coins chose no record.
+            ObservationError: outputs that are not numbers.
+            OutputError: the folder cannot be written.
+        """
+        share = min(max(rate, RATES[0]), RATES[1])
+        included = np.stack([seed.child("coins", run).numpy().random(len(labels)) < share for run in range(self.runs)])
+        return References(included=included, logits=self.logits(inputs, labels, included, seed)[0])
+
+    def logits(self, inputs: Array, labels: Array, included: Array, seed: Seed) -> tuple[Array, list[str]]:
+        """Outputs `(k, n, classes)` of models trained on given records, and remarks on how the first of them answered.
+
+        Args:
+            included: `(k, n)` bool, which records each is trained on.
+
+        Raises:
+            DataError, ObservationError, OutputError: as `references`.
+        """
+        jobs = [
+            _Job(number=number, included=row, seed=seed.child("training", number).integer() % 2**31)
+            for number, row in enumerate(included)
+        ]
+        for job in jobs:
+            if not job.included.any():
+                raise DataError(f"the coins of model {job.number} chose none of {len(labels)} records; give more records")
+        keys = self._keys(jobs, inputs, labels)
+        results = {job.number: result for job, key in zip(jobs, keys, strict=True) if (result := self._lookup(key)) is not None}
+        self.progress(len(results))
+        missing = [job for job in jobs if job.number not in results]
+        for place, result in self._executor().map(_fit_and_ask, (self.train, inputs, labels), missing, self.progress):
+            number = missing[place].number
+            self._keep(keys[number], result)
+            results[number] = result
+        return _stack([results[job.number] for job in jobs], self.name)
+
+    def _executor(self) -> Executor:
+        folder = plugins.FOLDERS["executors"]
+        form = {"kind": "serial"} if self.workers == 1 else {"kind": "processes", "workers": self.workers}
+        executor: Executor = plugins.build(folder, form)
+        return executor
+
+    def _keys(self, jobs: Sequence[_Job], inputs: Array, labels: Array) -> list[str]:
+        """Hashes of all that decides what each model answers, libraries apart."""
+        source = {name: digest for name, digest in code.sources(self._modules).items() if name != code.OWN}
+        common = f"{self.name} {sorted(source.items())} {array_sha256(inputs, labels)}"
+        return [
+            hashlib.sha256(f"{common} {job.seed} {job.included.astype(np.uint8).tobytes().hex()}".encode()).hexdigest()
+            for job in jobs
+        ]
+
+    def _lookup(self, key: str) -> Mapping[str, Array] | None:
+        """What an earlier call left of this training; None where there is nothing, or it is damaged."""
+        if self.folder is None:
+            return None
+        path = Path(self.folder) / f"{key}.npz"
+        if not path.is_file():
+            return None
+        try:
+            arrays = read_npz(path.read_bytes(), path)
+        except DataError as error:
+            LOG.warning("%s; it is trained again", error)
+            return None
+        return arrays if {"logits", "remarks"} <= arrays.keys() else None
+
+    def _keep(self, key: str, result: Mapping[str, Array]) -> None:
+        if self.folder is None:
+            return
+        folder = Path(self.folder)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot write to '{folder}': {error}; choose another folder for the references") from error
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **result)
+        run_folder.write(folder / f"{key}.npz", buffer.getvalue())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Job:
+    """One model to train: on which records, `(n,)` bool, from which seed."""
+
+    number: int
+    included: Array
+    seed: int
+
+
+def _fit_and_ask(context: tuple[Any, Array, Array], job: _Job, progress: Progress) -> dict[str, Array]:
+    """Train one model and return its logits for all records, with remarks on how it answered."""
+    train, inputs, labels = context
+    function = plugins.foreign(train) if isinstance(train, str) else train
+    try:
+        model = function((inputs[job.included], labels[job.included]), job.seed)
+    except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
+        at = plugins.fault(error)
+        raise ConfigError(
+            f"training {job.number} by {train} failed: {type(error).__name__}: {error}{f' ({at})' if at else ''}; expected "
+            "train((inputs, labels), seed) to return a model"
+        ) from error
+    logits, remarks = query_model(model, inputs, labels)
+    if np.isnan(logits).any():
+        raise ObservationError(
+            f"model {job.number} answers {int(np.isnan(logits).any(axis=1).sum())} of {len(logits)} records with NaN; did its "
+            "training diverge?"
+        )
+    progress(1)
+    return {"logits": logits, "remarks": np.array(remarks, dtype=np.str_)}
+
+
+def _stack(results: Sequence[Mapping[str, Array]], name: str) -> tuple[Array, list[str]]:
+    shapes = sorted({result["logits"].shape for result in results})
+    if len(shapes) > 1:
+        raise DataError(
+            f"{name} gives models with outputs of different shapes {shapes}; expected the same number of classes from every "
+            "training, also where a class is missing from its records"
+        )
+    return np.stack([result["logits"] for result in results]), [str(remark) for remark in results[0]["remarks"]]
