@@ -40,7 +40,7 @@ SCORERS: list[tuple[str, dict[str, object], str]] = [
     ("attack R (smoothed rank)", {"kind": "attack_r"}, ""),
     ("shadow classifier", {"kind": "shadow_classifier"}, ""),
     ("label only, calibrated", {"kind": "label_only", "calibrated": True}, ""),
-    ("quantile regression on references", {"kind": "quantile"}, ""),
+    ("quantile regression on references", {"kind": "reference_quantile"}, ""),
     ("offset, online", {"kind": "offset"}, "0.985 / 0.673 / 0.283"),
     ("LiRA online, per-example variance", {"kind": "lira", "variance": "per_example"}, "0.979 / 0.498 / 0.093"),
     ("LiRA online, fixed variance", {"kind": "lira"}, "0.986 / 0.660 / 0.345"),

@@ -37,7 +37,7 @@ SCORERS: dict[str, dict[str, Any]] = {
     "attack P": {"kind": "attack_p"},
     "attack R": {"kind": "attack_r"},
     "shadow classifier": {"kind": "shadow_classifier"},
-    "quantile": {"kind": "quantile"},
+    "reference_quantile": {"kind": "reference_quantile"},
     "offset": {"kind": "offset"},
     "RMIA/BASE offline": {"kind": "rmia", "online": False},
     "RMIA/BASE": {"kind": "rmia"},

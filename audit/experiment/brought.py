@@ -83,10 +83,12 @@ class RecordedOutputs:
     Attributes:
         logits: `(N, m, classes)`, or None where only losses are known.
         losses: `(N, m)`, or None.
+        nonmember_medians: `(N, m)`, which confidence nonmembers like each record have, or None where it is not known.
     """
 
     logits: Array | None = None
     losses: Array | None = None
+    nonmember_medians: Array | None = None
 
     @property
     def released(self) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from attacks.signals._nonmember_medians import NonmemberMedians
 from audit import plugins
 from audit.bounds.granted import granted_estimators
 from audit.core.access import Access, smallest_access
@@ -45,6 +46,11 @@ def brought_play(
         reason = unserved_reason(scorer, models, signals)
         if reason and (settings.scorers is not None or name in provers):
             raise ConfigError(f"scorer '{name}' {reason}: use loss, give references, or `audit run`")
+        if by_coins and name in provers and NonmemberMedians.key in scorer.needs.keys:
+            raise ConfigError(
+                f"scorer '{name}' knows which other records are nonmembers, that is, their coins, so no epsilon follows from "
+                "it; name another scorer besides, whose scores are bounded (proven_by), or leave the coins out"
+            )
         if not reason:
             access = smallest_access(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL
             own = estimators if name in provers else ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from attacks.signals._nonmember_medians import NonmemberMedians
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.bounds.budget import Budget
@@ -23,11 +24,13 @@ from audit.experiment.brought import RecordedOutputs
 from audit.experiment.brought_play import brought_play, brought_scorers, unserved_reason
 from audit.experiment.hypothesis import StatedClaims
 from audit.experiment.insertion import BroughtRecords, Insertion
+from audit.experiment.nonmember_medians import cross_fitted_medians
 from audit.experiment.observed import GameModels, Observations
 from audit.experiment.provenance import of_settings
 from audit.experiment.records import RecordTable
 from audit.experiment.settings import Settings
 from audit.experiment.spec import Play
+from audit.stats.scoring.signals import scaled_confidence
 
 SPLIT_NOTE = (
     "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
@@ -145,7 +148,7 @@ def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries
     """
     besides = {Logits() if "outputs" in case.models.released else Losses()}
     planting = Planting(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
-    signals = case.models.read(play.signals(case.models.released, besides), canaries)
+    signals = _with_medians(case, settings, play).read(play.signals(case.models.released, besides), canaries)
     models = GameModels(
         insertion=Insertion(recipe=None, play=play, seed=settings.stream, planting=planting, records=_table(case, settings)),
         observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
@@ -163,6 +166,20 @@ def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries
         orders.add(order)
     insertion = replace(models.insertion, play=replace(play, attacks=tuple(attacks)))
     return replace(models, insertion=insertion), scores
+
+
+def _with_medians(case: InspectedCase, settings: Settings, play: Play) -> RecordedOutputs:
+    """The models with what `quantile_regression` reads, where it is to be run on a target alone."""
+    logits, labels, inputs = case.models.logits, case.labels, case.evidence.inputs
+    is_read = any(NonmemberMedians.key in plan.attack.needs.keys for plan in play.attacks)
+    if not is_read or len(case.included) > 1 or logits is None or labels is None or not inputs.size:
+        return case.models
+    if not np.isfinite(logits).all():
+        return case.models  # the attacks that read them say so
+    confidences = scaled_confidence(logits[0], labels)
+    seed = settings.stream.child("nonmember medians")
+    medians = cross_fitted_medians(inputs, np.asarray(labels), case.included[0], confidences, seed)
+    return case.models if medians is None else replace(case.models, nonmember_medians=medians[None])
 
 
 def _table(case: InspectedCase, settings: Settings) -> RecordTable:

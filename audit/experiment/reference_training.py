@@ -137,7 +137,7 @@ class ReferenceTraining:
         ]
 
     def _lookup(self, key: str) -> Mapping[str, Array] | None:
-        """What an earlier call left of this training; None where there is nothing, or it is damaged."""
+        """Return what an earlier call left of this training; None where there is nothing, or it is damaged."""
         if self.folder is None:
             return None
         path = Path(self.folder) / f"{key}.npz"

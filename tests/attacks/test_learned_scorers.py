@@ -203,4 +203,4 @@ def test_quantile_places_a_record_in_the_law_of_a_nonmember_of_which_as_much_is_
             return normal[1] * above / first
         return normal[1] + (normal[2] - normal[1]) * (above - first) / second
 
-    close(score("quantile", logits=LOGITS), np.array([place(i) for i in range(M)]))
+    close(score("reference_quantile", logits=LOGITS), np.array([place(i) for i in range(M)]))

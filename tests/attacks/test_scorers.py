@@ -249,7 +249,7 @@ def test_attack_p_gives_the_rank_among_nonmembers_of_the_class() -> None:
 def test_quantile_predicts_the_quantiles_of_other_nonmembers() -> None:
     """Without any leakage a share of 1 - q of the target's non-members lies above the predicted q quantile."""
     target, reference, _ = gaussian_toy(records=6000, references=12, shift=0.0)
-    found = score("quantile", target, reference)
+    found = score("reference_quantile", target, reference)
     assert np.mean(found > 0) == pytest.approx(0.5, abs=0.04)
     assert np.mean(found > stats.norm.ppf(0.9)) == pytest.approx(0.1, abs=0.025)
 

@@ -1,4 +1,4 @@
-"""Quantile regression: is this confidence high for a non-member of which we know this much?"""
+"""Quantile regression on references: is this confidence high for a non-member that references answer like this?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NORMAL = (0.0, 1.2815515655446004, 2.3263478740408408)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile:
+class ReferenceQuantile:
     """Scores each canary with the normal quantile of its confidence in the predicted law of non-members.
 
     The 50 %, 90 % and 99 % quantiles of a non-member's confidence are regressed on what the references
@@ -37,7 +37,7 @@ class Quantile:
     an attack on a model without leakage look like one (a true positive rate of 7 % at 4 % false positives).
 
     References:
-        Bertran et al. 2023, arXiv 2307.03694.
+        The idea of Bertran et al. 2023, arXiv 2307.03694, with features from references; `quantile_regression` is theirs.
     """
 
     rows: int = 200_000
@@ -49,8 +49,8 @@ class Quantile:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Normal quantile under the regression, `(m,)` float64."""
-        included = reading.memberships(reference, 2, "quantile", online=False)
-        target_values, reference_values = reading.mean_confidences(target, reference, "quantile")
+        included = reading.memberships(reference, 2, "reference_quantile", online=False)
+        target_values, reference_values = reading.mean_confidences(target, reference, "reference_quantile")
         sides = reference_fit.sides(reference_values, included)
         models = max(1, min(len(reference_values), self.rows // max(reference_values.shape[1], 1)))
         _, leave_one_out = reference_fit.leave_one_out(reference_values, included, models, sides)
@@ -79,4 +79,4 @@ def _position(values: Array, knots: Array, smallest_gap: float) -> npt.NDArray[n
     return np.asarray(slopes[:, 0] * np.minimum(above, gaps[:, 0]) + slopes[:, 1] * np.maximum(above - gaps[:, 0], 0.0))
 
 
-PLUGIN = Quantile
+PLUGIN = ReferenceQuantile

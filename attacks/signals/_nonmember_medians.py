@@ -1,0 +1,29 @@
+"""What a record's confidence would be, had the model not seen it: predicted from other records that are known nonmembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit.core.data import Array, Canaries
+from audit.core.models import Models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonmemberMedians:
+    """Predicted median confidence of each record under the model, by who knows which other records are nonmembers.
+
+    No plug-in: it is fitted where a model that somebody brought is audited (`audit.experiment.nonmember_medians`), since only
+    there nonmembers are known beforehand. It knows coins of other records, so no epsilon follows from it.
+    """
+
+    key = "nonmember_medians"
+    source = "outputs"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return 1
+
+    def read(self, models: Models, canaries: Canaries) -> Array | None:
+        """`(N, m)`; None where it was not fitted."""
+        medians: Array | None = getattr(models, "nonmember_medians", None)
+        return medians
