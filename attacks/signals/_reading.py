@@ -13,7 +13,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.views import View
-from audit.stats.scoring import signals
+from audit.stats.scoring import regression, signals
 
 CONFIDENCES = "confidences"
 """Logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks."""
@@ -34,6 +34,10 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
     if key == "logits" and target.get(CONFIDENCES) is not None:
         target_values, reference_values = signal_pair(CONFIDENCES, target, reference, attack)
         return with_queries(target_values, 2), with_queries(reference_values, 3)
+    if is_regression(target, key):
+        target_values, reference_values = signal_pair(key, target, reference, attack)
+        sides = [regression.prediction_confidences(side[..., 0], target.labels) for side in (target_values, reference_values)]
+        return with_queries(sides[0], 2), with_queries(sides[1], 3)
     if target.get(key) is not None:
         labels = class_labels(target, attack)
         target_values, reference_values = signal_pair(key, target, reference, attack)
@@ -49,6 +53,13 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
         f"attack '{attack}' reads {key} or losses of records and the target shows neither; "
         "gradient canaries are scored by gradient_product"
     )
+
+
+def _is_regression(target: View, key: str) -> bool:
+    """True where records have numbers for labels and the model predicts one."""
+    outputs = target.get(key)
+    has_numbers = target.labels is not None and np.asarray(target.labels).dtype.kind == "f"
+    return has_numbers and outputs is not None and outputs.shape[-1] == 1
 
 
 def with_confidences(models: View, labels: Array | None) -> View:
@@ -84,6 +95,13 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
         return with_queries(target_values, 2).mean(axis=0), with_queries(reference_values, 3).mean(axis=1)
     target_values, reference_values = confidences(target, reference, attack)
     return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
+
+
+def is_regression(target: View, key: str) -> bool:
+    """True where records have numbers for labels and the model predicts one."""
+    outputs = target.get(key)
+    has_numbers = target.labels is not None and np.asarray(target.labels).dtype.kind == "f"
+    return has_numbers and outputs is not None and outputs.shape[-1] == 1
 
 
 def logits(target: View, attack: str) -> tuple[Array, Array]:

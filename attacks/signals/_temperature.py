@@ -24,7 +24,7 @@ def tempered_losses(target: View, reference: View, attack: str, degree: float) -
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
-    if degree == 1 or target.get("logits") is None:
+    if degree == 1 or target.get("logits") is None or reading.is_regression(target, "logits"):
         target_values, reference_values = (values / degree for values in reading.confidences(target, reference, attack))
     else:
         labels = reading.class_labels(target, attack)

@@ -137,12 +137,14 @@ def _checked_length(values: Array, count: int) -> Array:
 
 
 def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
-    """Minus the cross entropy of each record, `(n,)`, from the model's logits or probabilities."""
+    """Minus the cross entropy of each record, `(n,)`, from logits or probabilities; of numbers minus the squared error."""
     from audit.experiment.brought import query_model
+    from audit.stats.scoring.signals import cross_entropy
 
-    logits = query_model(model, inputs, labels)[0].astype(np.float64)
-    logits -= logits.max(axis=1, keepdims=True)
-    return np.asarray(logits[np.arange(len(labels)), labels] - np.log(np.exp(logits).sum(axis=1)))
+    answers = query_model(model, inputs, labels)
+    if answers.form == "logits":
+        return -cross_entropy(answers.values, labels)
+    return -answers.values if answers.form == "losses" else -(answers.values**2).sum(axis=1)
 
 
 def _verdict(claim: Claim, bound: CertifiedBound) -> Verdict:

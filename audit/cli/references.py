@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from audit.experiment.inspection import References, ReferenceTraining
 
 MEMBERSHIP = "membership.npz"
-_FORMS = ("logits", "probabilities", "losses")
+_FORMS = ("logits", "probabilities", "losses", "errors")
 _FEWEST = float(np.finfo(np.float32).tiny)
 
 
@@ -63,8 +63,9 @@ def read_references(path: Path, kind: str | None, options: ReaderOptions) -> Ref
     """Return what `--references` names.
 
     Args:
-        path: an npz with `included` `(k, n)` and one of `logits`, `probabilities` `(k, n, classes)` and `losses` `(k, n)`; or
-            a folder with `membership.npz`, which holds `included`, and `k` files of models, in the order of their names.
+        path: an npz with `included` `(k, n)` and one of `logits`, `probabilities` `(k, n, classes)`, `losses` and `errors`
+            `(k, n)`; or a folder with `membership.npz`, which holds `included`, and `k` files of models, in the order of
+            their names.
         kind: of those files, as for the target; None guesses it from the suffix.
         options: for reading each of them, as for the target.
 
@@ -83,6 +84,8 @@ def read_references(path: Path, kind: str | None, options: ReaderOptions) -> Ref
     values = np.asarray(arrays[forms[0]], np.float64)
     if forms[0] == "losses":
         return References(included=arrays["included"], losses=values)
+    if forms[0] == "errors":
+        return References(included=arrays["included"], errors=values.reshape(*values.shape[:2], -1))
     logits = values if forms[0] == "logits" else np.log(np.maximum(values, _FEWEST))
     return References(included=arrays["included"], logits=logits)
 

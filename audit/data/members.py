@@ -26,7 +26,8 @@ class MemberEvidence:
     """Both sides, joined.
 
     Attributes:
-        inputs: `(n, ...)`, members first, float32 or whole numbers as given; `labels` `(n,)` int64; `included` `(n,)` bool.
+        inputs: `(n, ...)`, members first, float32 or whole numbers as given; `included` `(n,)` bool.
+        labels: `(n,)` int64 of classes; `(n, k)` int64 of several labels or tokens; float64 where real numbers were given.
         rows: `(n,)` position before any record was dropped: names of records follow from it.
         index: `(n,)` position among the coins, or None.
         groups: `(n,)` text, or None.
@@ -64,6 +65,8 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
             f"members have records of shape {sides[0]['x'].shape[1:]}, nonmembers of shape {sides[1]['x'].shape[1:]}; "
             "expected the same"
         )
+    if sides[0]["y"].shape[1:] != sides[1]["y"].shape[1:]:
+        raise DataError(f"members have y of shape {sides[0]['y'].shape}, nonmembers of shape {sides[1]['y'].shape}")
     for key in ("group", "index"):
         if (sides[0][key] is None) != (sides[1][key] is None):
             raise DataError(f"one of members and nonmembers has '{key}', the other has not; give it in both or in neither")
@@ -71,7 +74,7 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
         key: None if sides[0][key] is None else np.concatenate([side[key] for side in sides]) for key in sides[0]
     }
     present = np.unique(merged_arrays["y"])
-    if len(present) < 2:
+    if len(present) < 2 and merged_arrays["y"].ndim == 1:
         raise DataError(f"all records have the label {present[0]}; expected at least two classes (is y the right array?)")
     counts = [len(side["y"]) for side in sides]
     return MemberEvidence(
@@ -136,10 +139,24 @@ def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
         raise DataError(f"{location}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
     return {
         "x": inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{location}: x"),
-        "y": class_labels(labels, None, f"{location}: y"),
+        "y": _truths(labels, f"{location}: y"),
         "group": None if arrays.get("group") is None else np.asarray(arrays["group"]).astype(str),
         "index": index,
     }
+
+
+def _truths(labels: Array, location: str) -> Array:
+    """Return what a model is to answer: integers `(n,)` or `(n, k)` as int64, real numbers as float64."""
+    if labels.ndim == 1 and labels.dtype.kind != "f":
+        return class_labels(labels, None, location)
+    if labels.ndim not in (1, 2) or labels.dtype.kind not in "iufb" or not labels.size:
+        raise DataError(
+            f"{location} has shape {labels.shape} and type {labels.dtype}; expected one class or number a record, (n,), or "
+            "several, (n, k)"
+        )
+    if labels.dtype.kind == "f":
+        return finite_inputs(labels.astype(np.float64), location)
+    return labels.astype(np.int64)
 
 
 def without_overlap(evidence: MemberEvidence, overlap: str, *, by_coins: bool) -> MemberEvidence:
@@ -191,7 +208,7 @@ def _hashes(evidence: MemberEvidence) -> Array:
     zero = evidence.inputs.dtype.type(0)  # added, it turns -0.0 into 0.0
     return np.array(
         [
-            hashlib.blake2b((row + zero).tobytes() + int(label).to_bytes(8, "little"), digest_size=16).hexdigest()
+            hashlib.blake2b((row + zero).tobytes() + np.asarray(label).tobytes(), digest_size=16).hexdigest()
             for row, label in pairs
         ]
     )

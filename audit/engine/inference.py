@@ -77,11 +77,10 @@ def logits_of(outputs: Any) -> torch.Tensor:
             f"the model returns {type(outputs).__name__}; expected one tensor of logits, (n, classes), or an object with "
             ".logits"
         )
-    if outputs.ndim != 2 or outputs.shape[1] < 2 or not outputs.is_floating_point():
+    if outputs.ndim not in (1, 2, 3) or not outputs.is_floating_point():
         raise DataError(
-            f"the model gives {outputs.dtype} of shape {tuple(outputs.shape)}; expected logits of shape (n, classes) with at "
-            "least two classes. A model with one output z per record can be wrapped to give (0, z); for regression audit a "
-            "predictions file with losses"
+            f"the model gives {outputs.dtype} of shape {tuple(outputs.shape)}; expected real numbers of shape (n, classes), "
+            "(n,) for one logit or number a record, or (n, tokens, vocabulary)"
         )
     return outputs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,15 @@ from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError, DataError
 from audit.core.models import Signal, Subject
 from audit.core.training import Executed
+from audit.experiment.model_answers import Answers, read_outputs
+from audit.stats.scoring.regression import error_confidences
 
-_FEWEST = float(np.finfo(np.float32).tiny)
-_FROM_PROBABILITIES = (
-    "The target gives probabilities; their logarithms were taken for logits. "
-    "Rounding to 0 and 1 hides differences that logits show."
-)
 _CHANGING = (
     "The target answers the same records differently when asked again: is it in training mode (dropout, batch statistics)?"
 )
+
+
+_AXES = {"logits": "(k, n, classes)", "losses": "(k, n)", "errors": "(k, n, d)"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,18 +38,20 @@ class References:
             coins where records carry an index, else members first, then nonmembers.
         models: `k` models, each a module, a function of arrays or a `Target`; or else
         logits: `(k, n, classes)`, their outputs; or
-        losses: `(k, n)`.
+        losses: `(k, n)`; or
+        errors: `(k, n, d)`, predictions less truth of regressions.
     """
 
     included: Array
     models: Sequence[Any] = ()
     logits: Array | None = None
     losses: Array | None = None
+    errors: Array | None = None
 
     def __post_init__(self) -> None:
-        forms = [bool(len(self.models)), self.logits is not None, self.losses is not None]
+        forms = [bool(len(self.models)), *(getattr(self, name) is not None for name in _AXES)]
         if sum(forms) != 1:
-            raise ConfigError(f"references are given in {sum(forms)} forms; expected one of models, logits and losses")
+            raise ConfigError(f"references are given in {sum(forms)} forms; expected one of models, {', '.join(_AXES)}")
         included = np.asarray(self.included)
         if included.ndim != 2 or included.dtype.kind not in "biu" or not np.isin(included, (0, 1)).all():
             raise DataError(
@@ -57,12 +59,12 @@ class References:
                 "whether each model was trained on each record"
             )
         object.__setattr__(self, "included", checks.frozen(included, bool))
-        for name, axes in (("logits", 3), ("losses", 2)):
+        for name, axes in _AXES.items():
             array = getattr(self, name)
-            if array is not None and (np.ndim(array) != axes or np.shape(array)[:2] != included.shape):
+            if array is not None and (np.ndim(array) != axes.count(",") + 1 or np.shape(array)[:2] != included.shape):
                 raise DataError(
                     f"references.{name} has shape {np.shape(array)} beside memberships of shape {included.shape}; expected "
-                    f"{'(k, n, classes)' if axes == 3 else '(k, n)'} with the same k and n"
+                    f"{axes} with the same k and n"
                 )
         if self.models and len(self.models) != len(included):
             raise DataError(f"{len(self.models)} reference models but memberships of {len(included)}; expected as many of each")
@@ -72,8 +74,25 @@ class References:
 
     def of(self, records: Array) -> References:
         """The same models on some of the records, by their columns."""
-        logits, losses = (None if array is None else array[:, records] for array in (self.logits, self.losses))
-        return References(included=self.included[:, records], models=self.models, logits=logits, losses=losses)
+        arrays = {name: getattr(self, name)[:, records] for name in _AXES if getattr(self, name) is not None}
+        return References(included=self.included[:, records], models=self.models, **arrays)
+
+    def answers(self, inputs: Array, labels: Array | None) -> tuple[str, Array]:
+        """The form of what they answer for these records, and the values `(k, n, ...)`.
+
+        Raises:
+            DataError: models without records to ask about, or that answer in different forms.
+        """
+        if not self.models:
+            name = next(name for name in _AXES if getattr(self, name) is not None)
+            return name, np.asarray(getattr(self, name))
+        if labels is None or not inputs.size:
+            raise DataError("reference models need the records, inputs and labels; give recorded outputs of them instead")
+        answers = [query_model(model, inputs, labels) for model in self.models]
+        kinds = sorted({f"{answer.form} of shape {answer.values.shape}" for answer in answers})
+        if len(kinds) > 1:
+            raise DataError(f"reference models answer with {' and '.join(kinds)}; expected the same of all")
+        return answers[0].form, np.stack([answer.values for answer in answers])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,45 +141,41 @@ class RecordedOutputs:
         return {key: value for key, value in values.items() if value is not None}
 
 
-def join(target: RecordedOutputs, references: References | None, inputs: Array, labels: Array | None) -> RecordedOutputs:
+def join(target: Answers, references: References | None, inputs: Array, labels: Array | None) -> RecordedOutputs:
     """The target and its references as one subject, the target first.
 
     Raises:
         DataError: they do not show the same of the same records.
     """
-    if references is None:
-        return target
-    logits, losses = references.logits, references.losses
-    if references.models:
-        if labels is None or not inputs.size:
-            raise DataError("reference models need the records, inputs and labels; give recorded outputs of them instead")
-        logits = np.stack([query_model(model, inputs, labels)[0] for model in references.models])
-    target_values, reference_values = (target.logits, logits) if target.logits is not None else (target.losses, losses)
-    if target_values is None or reference_values is None or target_values.shape[1:] != reference_values.shape[1:]:
-        shape_text = "nothing of that kind" if reference_values is None else f"{reference_values.shape[1:]}"
-        raise DataError(
-            f"the target shows {'logits' if target.logits is not None else 'losses'} of shape "
-            f"{None if target_values is None else target_values.shape[1:]}, its references {shape_text}; expected the same "
-            "of both"
-        )
-    array = np.concatenate([target_values, reference_values.astype(target_values.dtype)])
-    return RecordedOutputs(logits=array) if target.logits is not None else RecordedOutputs(losses=array)
+    form, values = target.form, target.values[None]
+    if references is not None:
+        reference_form, reference_values = references.answers(inputs, labels)
+        if reference_form != form or reference_values.shape[1:] != values.shape[1:]:
+            raise DataError(
+                f"the target shows {form} of shape {values.shape[1:]}, its references {reference_form} of shape "
+                f"{reference_values.shape[1:]}; expected the same of both"
+            )
+        values = np.concatenate([values, reference_values.astype(values.dtype)])
+    if form == "errors":
+        return RecordedOutputs(losses=np.logaddexp(0.0, -error_confidences(values)))
+    return RecordedOutputs(**{form: values})
 
 
-def query_model(target: Any, inputs: Array, labels: Array) -> tuple[Array, list[str]]:
-    """Logits `(n, classes)` of a module, a function of arrays or a `Target`, and remarks on how it answered.
+def query_model(target: Any, inputs: Array, labels: Array) -> Answers:
+    """What a module, a function of arrays or a `Target` answers for these records.
 
     Raises:
         ConfigError: the target is none of these.
-        DataError: its outputs are not `(n, classes)`, or too few for the labels.
+        DataError: its outputs do not fit the labels.
     """
     query = _query(target)
-    outputs, remarks = _as_logits(query(inputs), labels)
+    answers = read_outputs(query(inputs), labels)
     sample_size = min(len(inputs), 32)
-    again, _ = _as_logits(query(inputs[:sample_size]), labels[:sample_size])
-    if not np.allclose(again, outputs[:sample_size], rtol=1e-3, atol=1e-3, equal_nan=True):
-        remarks.append(_CHANGING)
-    return outputs, remarks
+    again = read_outputs(query(inputs[:sample_size]), labels[:sample_size])
+    is_same = again.form == answers.form and np.allclose(
+        again.values, answers.values[:sample_size], rtol=1e-3, atol=1e-3, equal_nan=True
+    )
+    return answers if is_same else replace(answers, remarks=(*answers.remarks, _CHANGING))
 
 
 def _query(target: Any) -> Callable[[Array], Array]:
@@ -172,21 +187,35 @@ def _query(target: Any) -> Callable[[Array], Array]:
         from audit.engine.inference import ModuleTarget
 
         return ModuleTarget(module=target).logits
-    for method in ("predict_proba", "decision_function"):  # of estimators with scikit-learn's interface
+    for method in ("predict_proba", "decision_function", "predict"):  # of estimators with scikit-learn's interface
         if hasattr(target, method):
-            return functools.partial(_estimate, getattr(target, method))
+            return functools.partial(_estimate if method != "predict" else _predict, getattr(target, method))
     if callable(target):
         return lambda inputs: np.asarray(target(inputs))
     raise ConfigError(
         f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
-        "predict_proba or decision_function, a Target or a Subject"
+        "predict_proba, decision_function or predict, a Target or a Subject"
     )
 
 
 def _estimate(method: Callable[[Array], Any], inputs: Array) -> Array:
     """Return `(n, classes)`; a decision between two classes is one number a record, the logit of the second."""
-    outputs = np.asarray(method(inputs))
+    outputs = method(inputs)
+    if isinstance(outputs, list):  # `predict_proba` of several yes or no labels: a pair of columns for each
+        return np.stack([np.asarray(label)[:, -1] for label in outputs], axis=1)
+    outputs = np.asarray(outputs)
     return np.stack([np.zeros_like(outputs), outputs], axis=1) if outputs.ndim == 1 else outputs
+
+
+def _predict(method: Callable[[Array], Any], inputs: Array) -> Array:
+    """Return the numbers that a regressor predicts, `(n,)` or `(n, d)`."""
+    outputs = np.asarray(method(inputs))
+    if outputs.dtype.kind != "f":
+        raise DataError(
+            f"the target's predict gives {outputs.dtype}, that is, classes; expected predict_proba or decision_function of a "
+            "classifier, or the real numbers of a regressor"
+        )
+    return outputs
 
 
 def _alone(subject: Subject) -> Callable[[Array], Array]:
@@ -194,22 +223,3 @@ def _alone(subject: Subject) -> Callable[[Array], Array]:
     if len(subject) != 1:
         raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
     return lambda inputs: np.asarray(subject.outputs(inputs))[0]
-
-
-def _as_logits(outputs: Array, labels: Array) -> tuple[Array, list[str]]:
-    """Outputs as logits, with a remark where they were probabilities."""
-    if outputs.ndim != 2 or len(outputs) != len(labels) or outputs.shape[1] < 2 or outputs.dtype.kind not in "fiu":
-        raise DataError(
-            f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records; expected logits or "
-            f"probabilities, ({len(labels)}, classes)"
-        )
-    if labels.max() >= outputs.shape[1]:
-        first = int(np.argmax(labels))
-        raise DataError(
-            f"label {labels[first]} of record {first} (members first) is out of range: the target has {outputs.shape[1]} "
-            f"classes, 0 .. {outputs.shape[1] - 1}; correct y, or give the right model"
-        )
-    distribution = outputs.min() >= 0 and np.abs(outputs.sum(axis=1, dtype=np.float64) - 1).max() < 1e-3
-    if not distribution:
-        return outputs, []
-    return np.log(np.maximum(outputs.astype(np.float64), _FEWEST)), [_FROM_PROBABILITIES]

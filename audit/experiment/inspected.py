@@ -196,7 +196,11 @@ def _table(case: InspectedCase, settings: Settings) -> RecordTable:
 def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
     if not case.evidence.inputs.size:
         return blind.NOT_RUN
-    return blind.guard(case.evidence.inputs, case.labels, case.evidence.included, settings.stream)
+    inputs, truths = case.evidence.inputs, case.evidence.labels
+    if case.labels is None and truths.any():  # numbers, several labels or tokens: further columns
+        columns = [np.asarray(array).reshape(len(truths), -1) for array in (inputs, truths)]
+        inputs = np.concatenate(columns, axis=1).astype(np.float64)
+    return blind.guard(inputs, case.labels, case.evidence.included, settings.stream)
 
 
 def _follow_coins(case: InspectedCase) -> bool:

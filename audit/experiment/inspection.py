@@ -33,8 +33,9 @@ from audit.core.results import AuditReport
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
 from audit.experiment import brought
-from audit.experiment.brought import RecordedOutputs, References
+from audit.experiment.brought import References
 from audit.experiment.inspected import InspectedCase, Inspection, concluded
+from audit.experiment.model_answers import Answers
 from audit.experiment.reference_training import ReferenceTraining
 from audit.experiment.scores import inspect_scores
 from audit.experiment.settings import Settings, record_name
@@ -93,29 +94,29 @@ def examine(
     whole = len(evidence.included)
     membership_check = coins.membership_check(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
     evidence = without_overlap(evidence, settings.overlap, by_coins=membership_check[1])
-    logits, notes = _target_outputs(target, evidence, references, settings)
+    answers = _target_answers(target, evidence, references, settings)
+    notes = answers.remarks
     if evidence.omissions:
-        notes = [f"{evidence.omissions} records were left out because they occur on both sides.", *notes]
+        notes = (f"{evidence.omissions} records were left out because they occur on both sides.", *notes)
     by_coins = membership_check[1]
     reference_models = _references(references, evidence, whole, settings, by_coins=by_coins)
-    case = _case(RecordedOutputs(logits=logits[None]), evidence, evidence.labels, reference_models)
+    case = _case(answers, evidence, reference_models)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    return concluded(
-        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=tuple(notes), trainer=trainer), settings
-    )
+    return concluded(replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer), settings)
 
 
-def _target_outputs(
+def _target_answers(
     target: Any, evidence: MemberEvidence, references: References | ReferenceTraining | None, settings: Settings
-) -> tuple[Array, list[str]]:
-    """Logits `(n, classes)` of the target, which is trained here on the members where none is given; and remarks."""
+) -> Answers:
+    """The answers of the target, which is trained here on the members where none is given."""
     if target is not None:
         return brought.query_model(target, evidence.inputs, evidence.labels)
     if not isinstance(references, ReferenceTraining):
         raise ConfigError("there is no target; give a model, or a ReferenceTraining (--train) that trains it on the members")
     seed = settings.stream.child("trained target")
-    logits, remarks = references.logits(evidence.inputs, evidence.labels, evidence.included[None], seed)
-    return logits[0], ["The target was trained here, on the members, by the function that trained its references.", *remarks]
+    (answers,) = references.answers(evidence.inputs, evidence.labels, evidence.included[None], seed)
+    note = "The target was trained here, on the members, by the function that trained its references."
+    return replace(answers, remarks=(note, *answers.remarks))
 
 
 def examine_outputs(
@@ -132,7 +133,7 @@ def examine_outputs(
     """The same from outputs that were recorded elsewhere, so that a model of any framework can be audited.
 
     Args:
-        view: labels with logits, or losses, of `n` records.
+        view: of `n` records: labels with logits; losses, in nats; or errors `(n, d)` of a regression.
         included: `(n,)` bool, which of them are members.
         inputs: `(n, ...)` where known; without them the first guard cannot run.
         groups: `(n,)` text that slices results.
@@ -158,11 +159,12 @@ def examine_outputs(
         name=source[0],
         sha256=source[1],
     )
-    logits, losses = (None if array is None else np.asarray(array)[None] for array in (view.get("logits"), view.get("losses")))
-    subject = RecordedOutputs(logits=logits, losses=losses if logits is None else None)
-    labels = None if view.labels is None else evidence.labels
+    form = next(name for name in ("logits", "errors", "losses") if view.get(name) is not None)
+    answers = Answers(**{form: np.asarray(view[form])})
     by_coins = membership_check[1]
-    case = _case(subject, evidence, labels, _references(references, evidence, size, settings, by_coins=by_coins))
+    case = _case(
+        answers, evidence, _references(references, evidence, size, settings, by_coins=by_coins), view.labels is not None
+    )
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return concluded(replace(case, membership=membership_check[0], by_coins=by_coins, trainer=trainer), settings)
 
@@ -198,11 +200,12 @@ def _references(
     return references.of(evidence.rows if evidence.index is None else evidence.index)
 
 
-def _case(
-    subject: RecordedOutputs, evidence: MemberEvidence, labels: Array | None, references: References | None
-) -> InspectedCase:
+def _case(answers: Answers, evidence: MemberEvidence, references: References | None, has_labels: bool = True) -> InspectedCase:
     included = evidence.included[None]
     if references is not None:
         included = np.concatenate([included, references.included])
-    models = brought.join(subject, references, evidence.inputs, labels)
-    return InspectedCase(models=models, included=included, evidence=evidence, labels=labels)
+    models = brought.join(answers, references, evidence.inputs, evidence.labels if has_labels else None)
+    classes = (
+        evidence.labels.astype(np.int64) if has_labels and evidence.labels.ndim == 1 and models.logits is not None else None
+    )
+    return InspectedCase(models=models, included=included, evidence=evidence, labels=classes)

@@ -23,6 +23,7 @@ from audit.data.archives import read_npz
 from audit.data.source import array_sha256
 from audit.execution import code, run_folder
 from audit.experiment.brought import References, query_model
+from audit.experiment.model_answers import Answers
 
 LOG = logging.getLogger("audit")
 RATES = (0.2, 0.8)
@@ -93,10 +94,12 @@ class ReferenceTraining:
         """
         share = min(max(rate, RATES[0]), RATES[1])
         included = np.stack([seed.child("coins", run).numpy().random(len(labels)) < share for run in range(self.runs)])
-        return References(included=included, logits=self.logits(inputs, labels, included, seed)[0])
+        answers = self.answers(inputs, labels, included, seed)
+        values: dict[str, Any] = {answers[0].form: np.stack([answer.values for answer in answers])}
+        return References(included=included, **values)
 
-    def logits(self, inputs: Array, labels: Array, included: Array, seed: Seed) -> tuple[Array, list[str]]:
-        """Outputs `(k, n, classes)` of models trained on given records, and remarks on how the first of them answered.
+    def answers(self, inputs: Array, labels: Array, included: Array, seed: Seed) -> list[Answers]:
+        """Answers for all records of models that are trained on given ones.
 
         Args:
             included: `(k, n)` bool, which records each is trained on.
@@ -119,7 +122,14 @@ class ReferenceTraining:
             number = missing[place].number
             self._keep(keys[number], result)
             results[number] = result
-        return _stack([results[job.number] for job in jobs], self.name)
+        answers = [_from_arrays(results[job.number]) for job in jobs]
+        shapes = sorted({(answer.form, answer.values.shape) for answer in answers})
+        if len(shapes) > 1:
+            raise DataError(
+                f"{self.name} gives models with outputs of different shapes {shapes}; expected the same of every training, "
+                "also where a class is missing from its records"
+            )
+        return answers
 
     def _executor(self) -> Executor:
         folder = plugins.FOLDERS["executors"]
@@ -148,7 +158,7 @@ class ReferenceTraining:
         except DataError as error:
             LOG.warning("%s; it is trained again", error)
             return None
-        return arrays if {"logits", "remarks"} <= arrays.keys() else None
+        return arrays if "remarks" in arrays and len(arrays) > 1 else None
 
     def _keep(self, key: str, result: Mapping[str, Array]) -> None:
         if self.folder is None:
@@ -173,7 +183,7 @@ class _Job:
 
 
 def _fit_and_ask(context: tuple[Any, Array, Array], job: _Job, progress: Progress) -> dict[str, Array]:
-    """Train one model and return its logits for all records, with remarks on how it answered."""
+    """Train one model and return its answers for all records as arrays."""
     train, inputs, labels = context
     function = plugins.foreign(train) if isinstance(train, str) else train
     try:
@@ -184,21 +194,17 @@ def _fit_and_ask(context: tuple[Any, Array, Array], job: _Job, progress: Progres
             f"training {job.number} by {train} failed: {type(error).__name__}: {error}{f' ({at})' if at else ''}; expected "
             "train((inputs, labels), seed) to return a model"
         ) from error
-    logits, remarks = query_model(model, inputs, labels)
-    if np.isnan(logits).any():
+    answers = query_model(model, inputs, labels)
+    bad = np.isnan(answers.values).reshape(len(labels), -1).any(axis=1)
+    if bad.any():
         raise ObservationError(
-            f"model {job.number} answers {int(np.isnan(logits).any(axis=1).sum())} of {len(logits)} records with NaN; did its "
-            "training diverge?"
+            f"model {job.number} answers {int(bad.sum())} of {len(bad)} records with NaN; did its training diverge?"
         )
     progress(1)
-    return {"logits": logits, "remarks": np.array(remarks, dtype=np.str_)}
+    return {answers.form: answers.values, "remarks": np.array(answers.remarks, dtype=np.str_)}
 
 
-def _stack(results: Sequence[Mapping[str, Array]], name: str) -> tuple[Array, list[str]]:
-    shapes = sorted({result["logits"].shape for result in results})
-    if len(shapes) > 1:
-        raise DataError(
-            f"{name} gives models with outputs of different shapes {shapes}; expected the same number of classes from every "
-            "training, also where a class is missing from its records"
-        )
-    return np.stack([result["logits"] for result in results]), [str(remark) for remark in results[0]["remarks"]]
+def _from_arrays(arrays: Mapping[str, Array]) -> Answers:
+    (form,) = arrays.keys() - {"remarks"}
+    values: dict[str, Any] = {form: arrays[form]}
+    return Answers(**values, remarks=tuple(str(remark) for remark in arrays["remarks"]))

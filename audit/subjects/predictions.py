@@ -16,10 +16,11 @@ from audit.data.archives import read_npz
 from audit.data.frames import read_table
 from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, read_bytes
 
-_FORMS = ("logits", "probabilities", "losses")
+_FORMS = ("logits", "probabilities", "losses", "errors")
 _FURTHER = ("labels", "member", "group", "x")
 _COLUMN = re.compile(r"(logit|probability)s?_(\d+)")
-_SINGULAR = {"loss": "losses", "label": "labels"}
+_SINGULAR = {"loss": "losses", "label": "labels", "error": "errors"}
+_WITHOUT_CLASSES = ("losses", "errors")
 _SUM_TOLERANCE = 1e-3
 _FEWEST = float(np.finfo(np.float32).tiny)
 
@@ -28,9 +29,10 @@ _FEWEST = float(np.finfo(np.float32).tiny)
 class Predictions:
     """What a model said about each audited record. It answers for no other record, so it is no `Target`: it is read whole.
 
-    Arrays of an npz file, or columns of a table: exactly one of `logits` `(n, classes)`, `probabilities` and `losses`
-    `(n,)` (columns `logit_0`, `logit_1`, ..., `probability_0`, ..., `loss`); `labels` (column `label`), which only losses
-    can do without; `member`, true for records that were trained on; and optionally `group` and, in npz, the inputs `x`.
+    Arrays of an npz file, or columns of a table: exactly one of `logits` `(n, classes)`, `probabilities`, `losses`
+    `(n,)` and `errors` `(n,)`, predictions of a regression less the truth in any unit (columns `logit_0`, `logit_1`, ...,
+    `probability_0`, ..., `loss`, `error`); `labels` (column `label`), which only losses and errors can do without;
+    `member`, true for records that were trained on; and optionally `group` and, in npz, the inputs `x`.
 
     Attributes:
         path: one file with `member`; or else
@@ -75,18 +77,19 @@ class Predictions:
         if len(set(sizes.values())) > 1:
             raise DataError(f"{names}: arrays of unequal length ({sizes}); expected one entry per record in each")
         labels = None
-        if form != "losses":
+        if form not in _WITHOUT_CLASSES:
             values = _matrix(values, form, names)
             if "labels" not in arrays:
                 raise DataError(f"{names} has {form} but no labels; expected the true class of each record")
         if "labels" in arrays:
-            if form == "losses" and arrays["labels"].dtype.kind == "f" and (arrays["labels"] % 1 != 0).any():
-                raise DataError(f"{names}: labels are not classes; for regression leave them out, losses need none")
-            classes = values.shape[1] if form != "losses" else None
+            if form in _WITHOUT_CLASSES and arrays["labels"].dtype.kind == "f" and (arrays["labels"] % 1 != 0).any():
+                raise DataError(f"{names}: labels are not classes; for regression leave them out, losses and errors need none")
+            classes = values.shape[1] if form not in _WITHOUT_CLASSES else None
             labels = class_labels(arrays["labels"], classes, f"{names}: labels")
-        if form == "losses" and values.ndim != 1:
-            raise DataError(f"{names}: losses have shape {values.shape}; expected one per record, (n,)")
-        view = View.of(labels=labels, losses=values) if form == "losses" else View.of(labels=labels, logits=values)
+        if form in _WITHOUT_CLASSES and values.ndim != 1:
+            raise DataError(f"{names}: {form} have shape {values.shape}; expected one per record, (n,)")
+        kinds = {"losses": {"losses": values}, "errors": {"errors": values[..., None]}}
+        view = View.of(labels=labels, **kinds.get(form, {"logits": values}))
         object.__setattr__(self, "view", view)
         object.__setattr__(self, "included", memberships(arrays["member"], f"{names}: member"))
         object.__setattr__(self, "inputs", arrays.get("x"))
@@ -100,7 +103,7 @@ def _arrays(content: bytes, place: Path) -> dict[str, Array]:
     if unknown:
         raise DataError(
             f"{place} also holds {', '.join(unknown)}; expected one of {', '.join(_FORMS)} (columns logit_0, probability_0, "
-            f"loss) and {', '.join(_FURTHER)} (columns label, member, group)"
+            f"loss, error) and {', '.join(_FURTHER)} (columns label, member, group)"
         )
     return arrays
 

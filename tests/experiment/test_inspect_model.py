@@ -355,7 +355,7 @@ BAD = {
     "NaN": (bad(np.where(X[30:] == X[33, 2], np.nan, X[30:])), "NaN or infinite, the first in record 3"),
     "label out of range": (bad(y=Y[30:] + 3), "is out of range: the target has 4 classes"),
     "label negative": (bad(y=Y[30:] - 9), "is out of range"),
-    "label fractional": (bad(y=Y[30:] + 0.5), "is not an integer"),
+    "label fractional": (bad(y=Y[30:] + 0.5), "for numbers y of shape .*for classes, give y as integers"),
     "unequal": (bad(y=Y[31:]), "30 records in x but 29 in y"),
     "one axis": (bad(x=X[30:, 0]), r"expected numbers, \(n, \.\.\.\)"),
     "other shape": (bad(x=X[30:, :5]), r"members have records of shape \(6,\), nonmembers of shape \(5,\)"),

@@ -68,7 +68,10 @@ def test_losses_need_no_labels_and_groups_and_inputs_are_kept(tmp_path):
 
 GOOD = {"logits": LOGITS, "labels": LABELS, "member": MEMBER}
 BAD = {
-    "nothing to score": ({"labels": LABELS, "member": MEMBER}, "0 of logits, probabilities, losses; expected exactly one"),
+    "nothing to score": (
+        {"labels": LABELS, "member": MEMBER},
+        "0 of logits, probabilities, losses, errors; expected exactly one",
+    ),
     "two forms": (GOOD | {"losses": LOSSES}, "2 of logits, probabilities, losses"),
     "no member": ({"logits": LOGITS, "labels": LABELS}, "lacks 'member'"),
     "no labels": ({"logits": LOGITS, "member": MEMBER}, "has logits but no labels"),

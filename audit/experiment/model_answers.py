@@ -1,0 +1,194 @@
+"""What a model's outputs say of records with these labels: classes, yes or no, several labels, numbers, or tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data.source import class_labels
+from audit.stats.scoring import signals
+
+_FEWEST = float(np.finfo(np.float32).tiny)
+_FROM_PROBABILITIES = (
+    "The target gives probabilities; their logarithms were taken for logits. "
+    "Rounding to 0 and 1 hides differences that logits show."
+)
+_ONE_OUTPUT = "The target gives one number a record; it was taken for the {} of class 1 against class 0."
+_REGRESSION = (
+    "The target gives numbers and y holds no classes: a regression. Attacks compare the logarithm of the squared error, which "
+    "is the same in every unit up to a constant."
+)
+_SEVERAL = "y holds several labels a record; attacks compare the binary cross-entropy, added up over labels."
+_TOKENS = "y holds tokens; attacks compare the mean cross-entropy over those that are predicted (labels of 0 or above)."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answers:
+    """One model's outputs in the form that attacks read, exactly one of:
+
+    Attributes:
+        logits: `(n, classes)`.
+        losses: `(n,)`, in nats.
+        errors: `(n, d)`, prediction less truth of a regression, in any unit.
+        remarks: on how they were read.
+    """
+
+    logits: Array | None = None
+    losses: Array | None = None
+    errors: Array | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> str:
+        """Name of the attribute that is there."""
+        return next(name for name in ("logits", "losses", "errors") if getattr(self, name) is not None)
+
+    @property
+    def values(self) -> Array:
+        """Return the array that is there."""
+        return np.asarray(getattr(self, self.form))
+
+
+def read_outputs(outputs: Array, labels: Array) -> Answers:
+    """Outputs of a model for records with these labels.
+
+    Args:
+        outputs: `(n, classes)` logits or probabilities; `(n,)` or `(n, 1)`, the logit or probability of class 1, or a
+            prediction; `(n, labels)` for several yes or no labels; `(n, tokens, vocabulary)`.
+        labels: `(n,)` integers for classes, real numbers for regression (`(n, d)` for several); `(n, labels)` of 0 and 1;
+            `(n, tokens)` integers, negative where nothing is predicted.
+
+    Raises:
+        DataError: they do not fit each other; the message names the shapes that do.
+    """
+    outputs, labels = _numbers(outputs, labels), _whole_classes(outputs, labels)
+    if labels.dtype.kind == "f":
+        return _regression(outputs, labels)
+    if labels.ndim == 2 and outputs.ndim == 3:
+        return _token_losses(outputs, labels)
+    if labels.ndim == 2:
+        return _several_labels(outputs, labels)
+    if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] == 1):
+        return _single(outputs.reshape(len(labels)), labels)
+    return _classes(outputs, labels)
+
+
+def _whole_classes(outputs: Array, labels: Array) -> Array:
+    """Real labels as classes, where the model gives a score for each class or the labels are 0 and 1."""
+    if labels.dtype.kind != "f" or labels.ndim != 1 or (labels % 1 != 0).any():
+        return labels
+    if (outputs.ndim == 2 and outputs.shape[1] > 1) or np.isin(labels, (0, 1)).all():
+        return class_labels(labels, None, "y")
+    return labels
+
+
+def _numbers(outputs: Array, labels: Array) -> Array:
+    fits = outputs.ndim in (1, 2, 3) and len(outputs) == len(labels) and outputs.size and outputs.dtype.kind in "fiu"
+    if not fits:
+        raise DataError(
+            f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records; expected logits or "
+            f"probabilities, ({len(labels)}, classes), or one number a record"
+        )
+    return outputs
+
+
+def _classes(outputs: Array, labels: Array) -> Answers:
+    if outputs.ndim != 2:
+        raise DataError(
+            f"the target gives outputs of shape {outputs.shape} for y of shape {labels.shape}; expected logits or "
+            f"probabilities, ({len(labels)}, classes), or y with a token for each of {outputs.shape[1]} places"
+        )
+    if labels.max() >= outputs.shape[1]:
+        first = int(np.argmax(labels))
+        raise DataError(
+            f"label {labels[first]} of record {first} (members first) is out of range: the target has {outputs.shape[1]} "
+            f"classes, 0 .. {outputs.shape[1] - 1}; correct y, or give the right model"
+        )
+    _refuse_masks(outputs)
+    distribution = outputs.min() >= 0 and np.abs(outputs.sum(axis=1, dtype=np.float64) - 1).max() < 1e-3
+    if not distribution:
+        return Answers(logits=outputs)
+    return Answers(logits=_logarithms(outputs), remarks=(_FROM_PROBABILITIES,))
+
+
+def _refuse_masks(outputs: Array) -> None:
+    """Raise `DataError` for classes that are ruled out by a logit of minus infinity."""
+    masks = np.isneginf(outputs)
+    if not masks.any():
+        return
+    record, column = (int(number) for number in np.argwhere(masks)[0])
+    always = np.flatnonzero(masks.all(axis=0)).tolist()
+    advice = (
+        f"leave out the classes {always[:10]}, which no record can have" if always else "answer with a finite number, as -1e4"
+    )
+    raise DataError(
+        f"the target's logit of class {column} for record {record} is minus infinity ({int(masks.sum())} such logits): a "
+        f"masked class has no confidence to compare; {advice}"
+    )
+
+
+def _single(outputs: Array, labels: Array) -> Answers:
+    """One number a record, of class 1 against class 0."""
+    if labels.max() > 1:
+        raise DataError(
+            f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records of classes 0 to "
+            f"{labels.max()}; expected logits or probabilities, ({len(labels)}, {labels.max() + 1}); for a regression give "
+            "y as real numbers"
+        )
+    positive = outputs.astype(np.float64)
+    if positive.min() < 0 or positive.max() > 1:
+        logits = np.stack([np.zeros_like(positive), positive], axis=1)
+        return Answers(logits=logits, remarks=(_ONE_OUTPUT.format("logit"),))
+    pair = np.stack([1 - positive, positive], axis=1)
+    return Answers(logits=_logarithms(pair), remarks=(_ONE_OUTPUT.format("probability"), _FROM_PROBABILITIES))
+
+
+def _regression(outputs: Array, labels: Array) -> Answers:
+    truth = labels.reshape(len(labels), -1).astype(np.float64)
+    predictions = outputs.reshape(len(outputs), -1).astype(np.float64)
+    if predictions.shape != truth.shape:
+        raise DataError(
+            f"the target gives outputs of shape {outputs.shape} for numbers y of shape {labels.shape}; expected the same "
+            "shape: one prediction for each number (for classes, give y as integers 0, 1, 2, ...)"
+        )
+    errors = predictions - truth
+    if len(errors) > 1 and (predictions == predictions[0]).all():
+        errors = np.zeros_like(errors)  # one answer for all says nothing of any record
+    return Answers(errors=errors, remarks=(_REGRESSION,))
+
+
+def _several_labels(outputs: Array, labels: Array) -> Answers:
+    if outputs.shape != labels.shape or not np.isin(labels, (0, 1)).all():
+        raise DataError(
+            f"the target gives outputs of shape {outputs.shape} for whole numbers y of shape {labels.shape}; expected one "
+            "logit or probability for each label, which is 0 or 1, or (n, tokens, vocabulary) for tokens"
+        )
+    values = outputs.astype(np.float64)
+    remarks = [_SEVERAL]
+    if values.min() >= 0 and values.max() <= 1:
+        values = _logarithms(values) - _logarithms(1 - values)
+        remarks.append(_FROM_PROBABILITIES)
+    return Answers(losses=np.logaddexp(0.0, np.where(labels == 1, -values, values)).sum(axis=1), remarks=tuple(remarks))
+
+
+def _token_losses(outputs: Array, labels: Array) -> Answers:
+    if outputs.shape[:2] != labels.shape or labels.max() >= outputs.shape[2]:
+        raise DataError(
+            f"the target gives outputs of shape {outputs.shape} for tokens y of shape {labels.shape}, up to {labels.max()}; "
+            "expected (n, tokens, vocabulary) for (n, tokens), each token below the vocabulary's size"
+        )
+    is_target = labels >= 0
+    empty = np.flatnonzero(~is_target.any(axis=1))
+    if len(empty):
+        raise DataError(f"record {int(empty[0])} has no token that is predicted: all its labels are negative; leave it out")
+    losses = np.zeros(len(labels))
+    for row, (scores, tokens, mask) in enumerate(zip(outputs, labels, is_target, strict=True)):
+        losses[row] = signals.cross_entropy(scores[mask], tokens[mask]).mean()
+    return Answers(losses=losses, remarks=(_TOKENS,))
+
+
+def _logarithms(probabilities: Array) -> Array:
+    return np.asarray(np.log(np.maximum(probabilities.astype(np.float64), _FEWEST)))
