@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from audit.api.planning import certify as certify
     from audit.api.planning import plan as plan
     from audit.api.planning import plan_run as plan_run
+    from audit.api.record_ids import join_coins as join_coins
     from audit.api.run import run as run
     from audit.api.scores import delta_lower_bound as delta_lower_bound
     from audit.api.scores import estimates as estimates
@@ -69,6 +70,7 @@ _HOMES = {
     "audit.api.check": ("ModelCheck", "check"),
     "audit.api.mechanism": ("mechanism",),
     "audit.api.planning": ("certify", "plan", "plan_run"),
+    "audit.api.record_ids": ("join_coins",),
     "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
     "audit.api.secrets": ("reconstruction_bound", "secret_lower_bound"),

@@ -108,6 +108,17 @@ Score = Annotated[
     typer.Option(help="Score column; may repeat. Several columns share the error rate and the best bound counts."),
 ]
 Member = Annotated[str | None, typer.Option(help="Name of the membership column.")]
+ScoreCoins = Annotated[
+    Path | None,
+    typer.Option(
+        "--coins",
+        help="Table (npz, csv, parquet) with the coin of each record, joined to the scores by identifier. Missing, foreign and "
+        "repeated identifiers are errors.",
+    ),
+]
+Identifier = Annotated[
+    str | None, typer.Option("--id", help="Name of the identifier in both tables. Default: id, record or record_id.")
+]
 Adjacency = Annotated[
     str,
     typer.Option(

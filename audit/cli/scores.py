@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from audit.core.data import Array
 
 SCORE_NAMES = ("score", "scores", "value", "values")
+ID_NAMES = ("id", "record", "record_id")
 MEMBER_NAMES = ("member", "members", "membership", "included", "is_member")
+COIN_NAMES = ("coin", "coins", *MEMBER_NAMES)
 DELTA = 1e-5
 MOST_LISTED = 20
 LARGEST = 1e300  # widths of scores, and pictures of them, are numbers below
@@ -32,6 +35,8 @@ def scores(
     estimator: options.ScoresEstimator = None,
     score: options.Score = None,
     member: options.Member = None,
+    coins: options.ScoreCoins = None,
+    identifier: options.Identifier = None,
     adjacency: options.Adjacency = "add_remove",
     conditions: options.Conditions = None,
     seed: options.ScoresSeed = 0,
@@ -46,6 +51,9 @@ def scores(
     from audit.experiment import inspection
 
     limits = gates.read(gate)
+    if identifier is not None and coins is None:
+        raise ConfigError("--id names the column that scores and coins are joined by; give --coins with it, or leave it out")
+    table = ScoreTable(path=file, member=member, coins=coins, identifier=identifier)
     if epsilon is not None:
         if not (delta is None and output is None and claim_epsilon is None):
             raise ConfigError(
@@ -55,7 +63,7 @@ def scores(
         question = scores_delta.DeltaQuestion(
             epsilon=epsilon, confidence=confidence, game=game, seed=seed, estimators=estimator
         )
-        return scores_delta.answer(*read_scores(file, score, member, conditions or []), question, as_json)
+        return scores_delta.answer(*read_scores(table, score, conditions or []), question, as_json)
     settings = inspection.Settings(
         delta=DELTA if delta is None else delta,
         confidence=confidence,
@@ -69,7 +77,7 @@ def scores(
     )
     if output is not None:
         deliver.demand_new(output)
-    columns, included = read_scores(file, score, member, conditions or [])
+    columns, included = read_scores(table, score, conditions or [])
     report = inspection.inspect_scores(_attack_option(columns), included, settings, game=game, name=file.name)
     return deliver.finish(gates.gated(report, limits), output, as_json, USUAL_FORMATS)
 
@@ -79,9 +87,49 @@ def _attack_option(columns: dict[str, Array]) -> Array | dict[str, Array]:
     return columns if len(columns) > 1 else next(iter(columns.values()))
 
 
-def read_scores(
-    path: Path, score: list[str] | None, member: str | None, conditions: list[str]
-) -> tuple[dict[str, Array], Array]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTable:
+    """Where scores and memberships are.
+
+    Attributes:
+        path: of the scores, and of the memberships where `coins` is None.
+        member: name of the membership column, None for the usual ones.
+        coins: table of the memberships by record.
+        identifier: column that both tables are joined by, None for the usual ones.
+    """
+
+    path: Path
+    member: str | None = None
+    coins: Path | None = None
+    identifier: str | None = None
+
+    def columns(self, conditions: list[str]) -> Mapping[str, Any]:
+        """Scores, and the memberships of the same rows, by name.
+
+        Raises:
+            DataError: a table cannot be read, or the two are not about the same records.
+        """
+        scores = _rows(_columns(self.path), conditions, self.path)
+        if self.coins is None:
+            return scores
+        from audit.data.record_ids import order_of
+
+        table = _columns(self.coins)
+        name = _column(table, self.member, COIN_NAMES, "coin", self.coins)
+        usual = [column for column in (self.member, *MEMBER_NAMES) if column in scores]
+        if usual:
+            raise DataError(
+                f"{self.path} has a membership of its own, '{usual[0]}', beside the coins of {self.coins}; leave out that column, "
+                "or --coins"
+            )
+        ids = [
+            _column(side, self.identifier, ID_NAMES, "id", place) for side, place in ((scores, self.path), (table, self.coins))
+        ]
+        order = order_of(scores[ids[0]], table[ids[1]])
+        return {**{key: column[order] for key, column in scores.items()}, (self.member or MEMBER_NAMES[0]): table[name]}
+
+
+def read_scores(table: ScoreTable, score: list[str] | None, conditions: list[str]) -> tuple[dict[str, Array], Array]:
     """Score columns `(n,)` float64 by name, and memberships `(n,)` bool.
 
     Raises:
@@ -91,8 +139,8 @@ def read_scores(
     from audit.core import score_values
     from audit.data.source import memberships
 
-    columns = _rows(_columns(path), conditions, path)
-    name = _column(columns, member, MEMBER_NAMES, "membership", path)
+    path, columns = table.path, table.columns(conditions)
+    name = _column(columns, table.member, MEMBER_NAMES, "membership", path)
     included = memberships(columns[name], f"{path}: {name}")
     score_names = [
         _column(columns, score_option, SCORE_NAMES, "score", path)
@@ -144,7 +192,7 @@ def _column(columns: Mapping[str, Any], column_name: str | None, usual: tuple[st
     )
     raise DataError(
         f"{path} has {problem}; it holds {_list_columns(columns)}. Expected one of {', '.join(usual)}, or name it with "
-        f"--{'score' if purpose == 'score' else 'member'}"
+        f"--{purpose if purpose in ('score', 'id') else 'member'}"
     )
 
 

@@ -140,14 +140,14 @@ def test_coins_and_a_claim_end_in_exit_code_one(folder, trained, capsys):
 
 
 def test_scores_of_every_record_go_beside_the_report_and_can_be_read_back(folder, trained, capsys):
-    from audit.cli.scores import read_scores
+    from audit.cli.scores import ScoreTable, read_scores
 
     net, x, _, coins = trained
     audit(*saved("torch_export", net, x), *SIDES, "-o", "out")
     report = json.loads((folder / "out" / "report.json").read_text())
     assert "net.pt2 (torch_export, sha256 " in report["model"]
     printed = json.loads(capsys.readouterr().out)
-    columns, included = read_scores(folder / "out" / "scores.parquet", None, None, ["attack=loss"])
+    columns, included = read_scores(ScoreTable(path=folder / "out" / "scores.parquet"), None, ["attack=loss"])
     values = columns["score"]
     assert included.sum() == coins.sum()
     pairs = values[included][:, None] - values[~included][None, :]
