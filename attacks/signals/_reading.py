@@ -36,7 +36,8 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
         return with_queries(target_values, 2), with_queries(reference_values, 3)
     if is_regression(target, key):
         target_values, reference_values = signal_pair(key, target, reference, attack)
-        sides = [regression.prediction_confidences(side[..., 0], target.labels) for side in (target_values, reference_values)]
+        truths = np.asarray(target.labels)
+        sides = [regression.prediction_confidences(side[..., 0], truths) for side in (target_values, reference_values)]
         return with_queries(sides[0], 2), with_queries(sides[1], 3)
     if target.get(key) is not None:
         labels = class_labels(target, attack)

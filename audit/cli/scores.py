@@ -119,13 +119,11 @@ class ScoreTable:
         usual = [column for column in (self.member, *MEMBER_NAMES) if column in scores]
         if usual:
             raise DataError(
-                f"{self.path} has a membership of its own, '{usual[0]}', beside the coins of {self.coins}; leave out that column, "
-                "or --coins"
+                f"{self.path} has a membership of its own, '{usual[0]}', beside the coins of {self.coins}; leave out that "
+                "column, or --coins"
             )
-        ids = [
-            _column(side, self.identifier, ID_NAMES, "id", place) for side, place in ((scores, self.path), (table, self.coins))
-        ]
-        order = order_of(scores[ids[0]], table[ids[1]])
+        score_ids = scores[_column(scores, self.identifier, ID_NAMES, "id", self.path)]
+        order = order_of(score_ids, table[_column(table, self.identifier, ID_NAMES, "id", self.coins)])
         return {**{key: column[order] for key, column in scores.items()}, (self.member or MEMBER_NAMES[0]): table[name]}
 
 

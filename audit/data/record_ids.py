@@ -26,15 +26,15 @@ def order_of(score_ids: Any, coin_ids: Any) -> Array:
     unscored = [name for name in coins if name not in place]
     if unscored:
         raise DataError(
-            f"{len(unscored)} of {len(coins)} records with a coin have no score ({_some(unscored)}); expected a score for every "
-            "record for which a coin was tossed, since leaving some out afterwards would bias the audit"
+            f"{len(unscored)} of {len(coins)} records with a coin have no score ({_some(unscored)}); expected a score for "
+            "every record for which a coin was tossed, since leaving some out afterwards would bias the audit"
         )
     members = set(coins)
     foreign = [name for name in scores if name not in members]
     if foreign:
         raise DataError(
-            f"{len(foreign)} of {len(scores)} records with a score have no coin ({_some(foreign)}); expected scores of the records "
-            "that coins were tossed for and of no others"
+            f"{len(foreign)} of {len(scores)} records with a score have no coin ({_some(foreign)}); expected scores of the "
+            "records that coins were tossed for and of no others"
         )
     return np.array([place[name] for name in coins], dtype=np.int64)
 

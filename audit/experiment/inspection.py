@@ -160,7 +160,8 @@ def examine_outputs(
         sha256=source[1],
     )
     form = next(name for name in ("logits", "errors", "losses") if view.get(name) is not None)
-    answers = Answers(**{form: np.asarray(view[form])})
+    values: dict[str, Any] = {form: np.asarray(view[form])}
+    answers = Answers(**values)
     by_coins = membership_check[1]
     case = _case(
         answers, evidence, _references(references, evidence, size, settings, by_coins=by_coins), view.labels is not None

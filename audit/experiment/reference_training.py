@@ -195,11 +195,9 @@ def _fit_and_ask(context: tuple[Any, Array, Array], job: _Job, progress: Progres
             "train((inputs, labels), seed) to return a model"
         ) from error
     answers = query_model(model, inputs, labels)
-    bad = np.isnan(answers.values).reshape(len(labels), -1).any(axis=1)
-    if bad.any():
-        raise ObservationError(
-            f"model {job.number} answers {int(bad.sum())} of {len(bad)} records with NaN; did its training diverge?"
-        )
+    bad = int(np.isnan(answers.values).reshape(len(labels), -1).any(axis=1).sum())
+    if bad:
+        raise ObservationError(f"model {job.number} answers {bad} of {len(labels)} records with NaN; did its training diverge?")
     progress(1)
     return {answers.form: answers.values, "remarks": np.array(answers.remarks, dtype=np.str_)}
 

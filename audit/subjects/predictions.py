@@ -88,8 +88,8 @@ class Predictions:
             labels = class_labels(arrays["labels"], classes, f"{names}: labels")
         if form in _WITHOUT_CLASSES and values.ndim != 1:
             raise DataError(f"{names}: {form} have shape {values.shape}; expected one per record, (n,)")
-        kinds = {"losses": {"losses": values}, "errors": {"errors": values[..., None]}}
-        view = View.of(labels=labels, **kinds.get(form, {"logits": values}))
+        signals = {form: values[..., None] if form == "errors" else values} if form in _WITHOUT_CLASSES else {"logits": values}
+        view = View(labels=labels, signals=signals)
         object.__setattr__(self, "view", view)
         object.__setattr__(self, "included", memberships(arrays["member"], f"{names}: member"))
         object.__setattr__(self, "inputs", arrays.get("x"))
