@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
 from attacks.signals.step_products import StepProducts
 from audit.core.data import Array
 from audit.core.errors import ObservationError
@@ -24,7 +27,7 @@ def attempt(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
 
     A bound less never makes another one wrong, and the share of the error that it would have had stays unspent.
     """
-    scores, left_out = [], {}
+    models, scores, left_out = with_confidences(models), [], {}
     for attack in models.insertion.play.attacks:
         try:
             _refuse_lost_references(models, attack)
@@ -32,6 +35,16 @@ def attempt(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
         except ObservationError as error:
             left_out[attack.name] = str(error)
     return scores, left_out
+
+
+def with_confidences(models: GameModels) -> GameModels:
+    """The models with the logit-scaled confidence of each in each record, once for all attacks that read it off logits."""
+    signals, labels = models.observed.signals, models.labels
+    if Logits.key not in signals or labels is None or labels.ndim != 1:
+        return models
+    view = reading.with_confidences(View(signals={Logits.key: signals[Logits.key]}), labels)
+    shared = {**signals, **{key: array for key, array in view.signals.items() if key != Logits.key}}
+    return replace(models, observed=replace(models.observed, signals=shared))
 
 
 def attempt_whole_game(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
@@ -56,7 +69,8 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     mechanism, planting = insertion.mechanism, insertion.planting
     if steps is not None and mechanism is not None:
         mechanism = first_steps(mechanism, steps)
-    signals = {key: value for key, value in models.observed.signals.items() if key in attack.needs.keys}
+    keys = attack.needs.keys | ({reading.CONFIDENCES} if Logits.key in attack.needs.keys else set())
+    signals = {key: value for key, value in models.observed.signals.items() if key in keys}
     if steps is not None:
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
     own, included = models.references, planting.included
@@ -85,7 +99,8 @@ def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> 
     What an attack makes of such a target tells apart only its references' coins, or roundings.
     """
     values = np.asarray(attack.score(target, reference, seed))
-    return np.zeros_like(values, dtype=np.float64) if target.is_silent else values
+    raw = replace(target, signals={key: array for key, array in target.signals.items() if key != reading.CONFIDENCES})
+    return np.zeros_like(values, dtype=np.float64) if raw.is_silent else values
 
 
 def _rows(signals: Mapping[str, Array], models: Array | int) -> dict[str, Array]:

@@ -154,11 +154,11 @@ def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries
         observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
         labels=case.labels,
     )
-    attacks, scores, orders = [], [], set()
+    shared, attacks, scores, orders = attack.with_confidences(models), [], [], set()
     for attack_plan in play.attacks:
         if settings.scorers is None and not attack_plan.attack.needs.are_met_by(signals.keys()):
             continue  # the records have none of what it asks about
-        scores_of_attack = attack.score(models, attack_plan)
+        scores_of_attack = attack.score(shared, attack_plan)
         order = np.unique(scores_of_attack.values, return_inverse=True)[1].tobytes()
         if order not in orders or settings.scorers is not None or attack_plan.name in (settings.proven_by or ()):
             attacks.append(attack_plan)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from audit.api.attack_comparison import compare_attacks
 from audit.checks.membership import dependence_tail
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError
@@ -16,7 +17,7 @@ from audit.core.game_results import GameResult
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.inspection import References, Settings, draw_coins, inspect, inspect_outputs
+from audit.experiment.inspection import References, Settings, draw_coins, examine_outputs, inspect, inspect_outputs
 from audit.stats.scoring import membership, signals
 
 N, MODELS, CLASSES = 240, 12, 3
@@ -167,3 +168,26 @@ def test_references_of_other_records_or_outputs_are_refused() -> None:
         inspect_outputs(view, included[0], references=References(included=included[1:], logits=logits[1:, :, :2]))
     with pytest.raises(DataError, match="expected true or false"):
         References(included=np.full((2, N), 0.5), losses=np.zeros((2, N)))
+
+
+def test_confidences_are_computed_once_for_all_attacks_and_change_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, included, logits = drawn()
+    references = References(included=included[1:], logits=logits[1:])
+    view = View.of(labels=labels, logits=logits[0])
+    settings = Settings(certificates=0, scorers=("loss", "lira", "offset", "attack_p"), proven_by=("lira",))
+    shared = examine_outputs(view, included[0], settings, references=references).scores
+    monkeypatch.setattr("audit.experiment.attack.with_confidences", lambda models: models)
+    alone = examine_outputs(view, included[0], settings, references=references).scores
+    assert all(np.array_equal(shared[name], alone[name]) for name in settings.scorers or ())
+    constant = View.of(labels=labels, logits=np.broadcast_to(np.arange(3.0), logits[0].shape))
+    assert not any(
+        scores.any() for scores in examine_outputs(constant, included[0], settings, references=references).scores.values()
+    )
+
+
+def test_a_shared_confidence_does_not_make_a_constant_target_speak() -> None:
+    labels, included, logits = drawn()
+    logits[0] = [0.0, 1.0, 2.0]
+    models = {"included": included, "logits": logits, "labels": labels}
+    rows = compare_attacks(models, ["loss", "lira"], battery=False, targets=1).rows
+    assert {row.mean for row in rows if row.figure == "auc"} == {0.5}
