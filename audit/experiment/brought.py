@@ -162,7 +162,7 @@ def join(target: Answers, references: References | None, inputs: Array, labels: 
 
 
 def query_model(target: Any, inputs: Array, labels: Array) -> Answers:
-    """What a module, a function of arrays or a `Target` answers for these records.
+    """Return what a module, a function of arrays or a `Target` answers for these records.
 
     Raises:
         ConfigError: the target is none of these.
