@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.core.adjacency import Adjacency
 from audit.core.data import Array
 from audit.core.events import Event
+from audit.core.game import Game
 from audit.event_curves import curves_of
-from audit.stats.bounds import score_distributions
-from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds import reconstruction, score_distributions
 from audit.stats.bounds.score_distributions import ScoreLaw
-from audit.stats.curves import tradeoff
+from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
 SIGNAL = 1.0  # mu of a record on the law of Gaussian differential privacy
@@ -27,21 +29,28 @@ class KnownLaw:
     Attributes:
         epsilon: of one record.
         families: of trade-off curves that the law is in; None stands for estimators that hold for any mechanism.
-        draw: scores for memberships.
+        draw: scores `(n,)` for memberships `(n,)`; of secrets `(s, k)` for the values `(s,)` that they took.
     """
 
     name: str
     epsilon: float
     families: tuple[str | None, ...]
-    draw: Callable[[Memberships, np.random.Generator], Array]
+    draw: Callable[[Array, np.random.Generator], Array]
 
 
-def laws_to_try(families: Collection[str | None], mechanism: Event | None, copies: int, delta: float) -> list[KnownLaw]:
-    """Return nothing, randomised response, and the least favourable pair of each family at a positive parameter.
+def laws_to_try(families: Collection[str | None], game: Game, mechanism: Event | None, delta: float) -> list[KnownLaw]:
+    """Return nothing, randomised response, and the least favourable law of each family at a positive parameter.
 
     On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most. With
-    `copies` a law is that of all copies together.
+    copies a law is that of all copies together.
     """
+    if game.choices > 1:
+        return _laws_of_secrets(families, game, mechanism, delta)
+    return _laws_of_coins(families, game.copies, mechanism, delta)
+
+
+def _laws_of_coins(families: Collection[str | None], copies: int, mechanism: Event | None, delta: float) -> list[KnownLaw]:
+    """Laws of the scores of canaries that are in or out."""
     null, flat = ScoreLaw(kind="null", delta=delta), ScoreLaw(kind="flat", parameter=FLAT * copies, delta=delta)
     laws = [
         KnownLaw(name=null.name, epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=null.draw),
@@ -58,4 +67,67 @@ def laws_to_try(families: Collection[str | None], mechanism: Event | None, copie
         draw = functools.partial(score_distributions.of_curve, curves.at(curves.noise_multiplier))
         truth = curves.epsilon(curves.noise_multiplier, delta)
         laws.append(KnownLaw(name="DP-SGD as claimed", epsilon=truth, families=("dp_sgd",), draw=draw))
+    return laws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """Randomised response of secrets: the value is named with a chance that no guarantee of its curve exceeds.
+
+    Attributes:
+        choices: values, equally likely.
+        success: chance that the value is named, the others sharing the rest.
+        revealed: part of it, in which the value is given away and seen to be.
+    """
+
+    choices: int
+    success: float
+    revealed: float = 0.0
+
+    @classmethod
+    def of(cls, curve: TradeoffCurve, game: Game, revealed: float = 0.0) -> Response:
+        """The one that a guarantee with this curve just allows (docs/statistics.md, "Reconstruction")."""
+        replacing = game.adjacency is Adjacency.REPLACE_ONE
+        success = reconstruction.success_allowed(curve, game.choices, replace=replacing)
+        return cls(choices=game.choices, success=success, revealed=revealed)
+
+    def draw(self, drawn: Array, generator: np.random.Generator) -> Array:
+        """Scores `(s, k)`: the value named is ahead by a random lead, one that was given away by more than any other."""
+        count = len(drawn)
+        uniform = generator.random(count)
+        others = (drawn + generator.integers(1, self.choices, size=count)) % self.choices
+        named = np.where(uniform < self.success, drawn, others)
+        values = generator.random((count, self.choices))  # no ties, so that the order of guesses is random
+        values[np.arange(count), named] += np.where(uniform < self.revealed, 3.0, 1.0)
+        return np.asarray(values)
+
+
+def _laws_of_secrets(families: Collection[str | None], game: Game, mechanism: Event | None, delta: float) -> list[KnownLaw]:
+    """Laws of the scores of secrets of several equally likely values, at the largest chance of a right answer that is allowed.
+
+    For replacing one value that is k-ary randomised response. For adding or removing the record its answers are uniform
+    without it, and right with it as often as the curve allows at 1 / k: of (epsilon, delta)-DP with a reveal at chance delta.
+    """
+    choices, nothing = game.choices, Response(choices=game.choices, success=1 / game.choices)
+    flat = tradeoff_curves.epsilon_delta(FLAT * game.copies, delta)
+    laws = [
+        KnownLaw(name="nothing leaks", epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=nothing.draw),
+        KnownLaw(
+            name=f"randomised response, {choices} values, epsilon {FLAT * game.copies:g}",
+            epsilon=FLAT,
+            families=(None,),
+            draw=Response.of(flat, game, delta).draw,
+        ),
+    ]
+    if "gdp" in families:
+        response = Response.of(tradeoff_curves.gdp(SIGNAL * game.copies), game)
+        truth = tradeoff.epsilon_of_gdp(SIGNAL, delta)
+        name = f"randomised response, {choices} values, as mu {SIGNAL * game.copies:g} allows"
+        laws.append(KnownLaw(name=name, epsilon=truth, families=(None, "gdp"), draw=response.draw))
+    curves = curves_of(mechanism)
+    if "dp_sgd" in families and curves is not None and game.copies == 1:
+        response = Response.of(curves.at(curves.noise_multiplier), game)
+        truth = curves.epsilon(curves.noise_multiplier, delta)
+        name = f"randomised response, {choices} values, as DP-SGD allows"
+        laws.append(KnownLaw(name=name, epsilon=truth, families=("dp_sgd",), draw=response.draw))
     return laws

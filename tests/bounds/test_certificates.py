@@ -3,12 +3,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import audit
 from audit import plugins
 from audit.bounds import group_privacy, power
 from audit.bounds import simulation as certificates
+from audit.bounds.estimators import one_run_secrets
+from audit.bounds.known_laws import Response
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, LowerBound
@@ -17,7 +20,7 @@ from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.stats.bounds import binomial, thresholds
-from audit.stats.curves import tradeoff
+from audit.stats.curves import tradeoff, tradeoff_curves
 from tests.bounds.powers import power_at
 from tests.marks import slow
 
@@ -226,3 +229,52 @@ def test_families_that_copies_leave_are_not_certified() -> None:
     assert certificates.certify(inside, 20)[0].kept
     (found,), (alone,) = certificates.detectable(inside), certificates.detectable(path(*estimators("gaussian"), delta=1e-5))
     assert found.epsilon < alone.epsilon  # twice the signal for one record
+
+
+# ---------------------------------------------------------------------------------------- secrets of several values
+
+
+def of_secrets(adjacency: Adjacency, choices: int, secrets: int = 300) -> Game:
+    return game(adjacency=adjacency, canaries=secrets, runs=1, choices=choices, secret="candidate", independent_noise=True)
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+@pytest.mark.parametrize("delta", [1e-5, 0.1])
+def test_secrets_are_certified_where_a_guarantee_allows_the_most(adjacency: Adjacency, delta: float) -> None:
+    """And not far below what is promised: these bounds are sharp on the laws that they are tried on."""
+    for family, law in (
+        ("any", "randomised response, 4 values, epsilon 1"),
+        ("gdp", "randomised response, 4 values, as mu 1 allows"),
+    ):
+        estimator = plugins.build("audit.bounds.estimators", {"kind": "reconstruction", "family": family})
+        nothing, worst = certificates.certify(path(estimator, game=of_secrets(adjacency, 4), delta=delta, level=0.8), 100)
+        assert (nothing.law, worst.law) == ("nothing leaks", law)
+        assert nothing.kept and worst.kept and worst.wrong >= 8
+
+
+def test_one_run_of_secrets_is_certified_and_its_conversion_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under add/remove a replacement is two changes: the guesses of one run, held against one, refute what is true."""
+    estimator = plugins.build("audit.bounds.estimators", {"kind": "one_run_secrets", "conversion": "group"})
+    asked = path(estimator, game=of_secrets(Adjacency.ADD_REMOVE, 10, 600), level=0.95)
+    assert all(certificate.kept for certificate in certificates.certify(asked, 20))
+    monkeypatch.setitem(one_run_secrets.CONVERSIONS, "group", 1)
+    certificates.certify.cache_clear()
+    careless = certificates.certify(asked, 20)[1]
+    certificates.certify.cache_clear()
+    assert careless.wrong > 5 and not careless.kept
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+@pytest.mark.parametrize("choices", [2, 5])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_the_law_of_secrets_keeps_its_guarantee_and_needs_it(adjacency: Adjacency, choices: int, delta: float) -> None:
+    response = Response.of(tradeoff_curves.epsilon_delta(1.0, delta), of_secrets(adjacency, choices), delta)
+    wrong = (1 - response.success) / (choices - 1)
+    silent = np.full((choices, choices), wrong) + (response.success - delta - wrong) * np.eye(choices)
+    laws = np.concatenate([silent, delta * np.eye(choices)], axis=1)
+    without = np.concatenate([np.full(choices, 1 / choices), np.zeros(choices)])
+    pairs = [(laws[0], laws[1])] if adjacency is Adjacency.REPLACE_ONE else [(laws[0], without), (without, laws[0])]
+    divergences = {
+        epsilon: max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in pairs) for epsilon in (0.99, 1.0)
+    }
+    assert divergences[1.0] <= delta + 1e-12 < divergences[0.99]

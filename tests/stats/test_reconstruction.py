@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from audit.stats.bounds import reconstruction
-from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 from audit.stats.scoring import normal
 
 
@@ -53,6 +53,18 @@ def test_no_release_does_better(priors: list[float], delta: float, *, replace: b
         assert stated <= epsilon + 1e-7
         if len(set(priors)) == 1:
             assert stated == pytest.approx(epsilon, abs=1e-6)  # reached by randomised response that gives away at times
+
+
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("choices", [2, 5, 10])
+def test_what_is_allowed_is_what_the_best_release_reaches(choices: int, *, replace: bool) -> None:
+    for epsilon, delta in ((0.0, 0.0), (1.0, 0.0), (2.0, 0.1)):
+        allowed = reconstruction.success_allowed(tradeoff_curves.epsilon_delta(epsilon, delta), choices, replace=replace)
+        assert allowed == pytest.approx(best_success([1 / choices] * choices, epsilon, delta, replace=replace), abs=1e-7)
+    for mu in (0.3, 1.0, 3.0):
+        allowed = reconstruction.success_allowed(tradeoff_curves.gdp(mu), choices, replace=replace)
+        assert reconstruction.mu_of_success(allowed, 1 / choices, replace=replace) == pytest.approx(mu, abs=1e-6)
+    assert reconstruction.success_allowed(tradeoff_curves.epsilon_delta(1.0, 1.0), choices, replace=replace) == 1.0
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])

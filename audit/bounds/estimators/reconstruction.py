@@ -61,14 +61,26 @@ class Reconstruction:
             DataError: there are no secrets.
             UnsupportedMechanism: the family is "dp_sgd", and scores carry no such mechanism, or claims are about replacing.
         """
-        values, drawn, prior = scores.secrets
-        if not len(values):
-            raise DataError("reconstruction needs scores of at least one secret; there are none")
-        right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
-        answers = Answers(right=right, trials=len(values), baseline=float(prior.max()))
+        answers = _answers(scores)
         if self.family == "dp_sgd":
             return self._of_curve(answers, _curves(scores), delta=delta, confidence=confidence)
         return self.of_answers(answers, scores.game.adjacency, delta=delta, confidence=confidence)
+
+    def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
+        """True if the right answers refute (epsilon, delta)-DP, or the member of the family that has this epsilon at `delta`.
+
+        Raises:
+            DataError, UnsupportedMechanism: as `lower_bound`.
+        """
+        answers, significance = _answers(scores), 1 - checks.open_probability(confidence, "confidence")
+        if self.family != "dp_sgd":
+            return self._prove(answers, scores.game.adjacency, checks.probability(delta, "delta"), significance)[0] > epsilon
+        checks.open_probability(delta, "delta of reconstruction inside 'dp_sgd'")
+        curves, success = _curves(scores), reconstruction.success_lower(answers.right, answers.trials, significance)
+        signal = curves.signal_of(epsilon, delta)
+        if math.isinf(signal) or success <= answers.baseline:
+            return False
+        return float(curves.at(noise_of(signal)).tpr(answers.baseline)) < success
 
     def of_answers(self, answers: Answers, adjacency: Adjacency, *, delta: float, confidence: float) -> LowerBound:
         """The bound from counts alone.
@@ -136,6 +148,14 @@ class Reconstruction:
         if delta == 0:
             return (math.inf if mu > 0 else 0.0), mu
         return tradeoff.epsilon_of_gdp(mu, delta), mu
+
+
+def _answers(scores: Scores) -> Answers:
+    values, drawn, prior = scores.secrets
+    if not len(values):
+        raise DataError("reconstruction needs scores of at least one secret; there are none")
+    right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
+    return Answers(right=right, trials=len(values), baseline=float(prior.max()))
 
 
 def _curves(scores: Scores) -> EventCurves:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 
-from scipy import special
+from scipy import optimize, special
 
 from audit.stats.bounds import binomial
+from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 
 def epsilon_of_success(success: float, baseline: float, delta: float, *, replace: bool) -> float:
@@ -51,6 +52,27 @@ def mu_of_success(success: float, baseline: float, *, replace: bool) -> float:
     reached = float(special.ndtri(success))
     against_others = reached - float(special.ndtri((1 - success) * baseline / (1 - baseline)))
     return max(0.0, reached - float(special.ndtri(baseline)), against_others if replace else against_others / 2)
+
+
+def success_allowed(curve: TradeoffCurve, choices: int, *, replace: bool) -> float:
+    """The largest chance of naming one of `choices` equally likely values that a guarantee with this curve allows.
+
+    For adding or removing the record `1 - f(1/k)`; for replacing it the s with `s = 1 - f((1 - s) / (k - 1))`, which
+    k-ary randomised response reaches: its trade-off function is the chord through that point, so it lies above f.
+
+    >>> from audit.stats.curves import tradeoff_curves
+    >>> round(success_allowed(tradeoff_curves.epsilon_delta(math.log(3), 0.0), 4, replace=True), 9)  # e^eps / (e^eps + k - 1)
+    0.5
+    >>> round(success_allowed(tradeoff_curves.gdp(1.0), 2, replace=False), 4)
+    0.8413
+    """
+    if not replace:
+        return float(curve.tpr(1 / choices))
+
+    def excess(success: float) -> float:
+        return success - float(curve.tpr((1 - success) / (choices - 1)))
+
+    return 1.0 if excess(1.0) <= 0 else float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-14))
 
 
 def success_lower(successes: int, trials: int, significance: float) -> float:
