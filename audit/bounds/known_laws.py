@@ -95,8 +95,8 @@ class Response:
         """Scores `(s, k)`: the value named is ahead by a random lead, one that was given away by more than any other."""
         count = len(drawn)
         uniform = generator.random(count)
-        others = (drawn + generator.integers(1, self.choices, size=count)) % self.choices
-        named = np.where(uniform < self.success, drawn, others)
+        wrong = (drawn + generator.integers(1, self.choices, size=count)) % self.choices
+        named = np.where(uniform < self.success, drawn, wrong)
         values = generator.random((count, self.choices))  # no ties, so that the order of guesses is random
         values[np.arange(count), named] += np.where(uniform < self.revealed, 3.0, 1.0)
         return np.asarray(values)
