@@ -108,10 +108,10 @@ def _laws_of_secrets(families: Collection[str | None], game: Game, mechanism: Ev
     For replacing one value that is k-ary randomised response. For adding or removing the record its answers are uniform
     without it, and right with it as often as the curve allows at 1 / k: of (epsilon, delta)-DP with a reveal at chance delta.
     """
-    choices, nothing = game.choices, Response(choices=game.choices, success=1 / game.choices)
+    choices, chance = game.choices, Response(choices=game.choices, success=1 / game.choices)
     flat = tradeoff_curves.epsilon_delta(FLAT * game.copies, delta)
     laws = [
-        KnownLaw(name="nothing leaks", epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=nothing.draw),
+        KnownLaw(name="nothing leaks", epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=chance.draw),
         KnownLaw(
             name=f"randomised response, {choices} values, epsilon {FLAT * game.copies:g}",
             epsilon=FLAT,
