@@ -1,4 +1,4 @@
-"""Candidate gradients: of each secret one of k orthogonal gradients is in the training, and has to be named."""
+"""Candidate gradients: of each secret one of k gradients, orthogonal or antipodal, is in the training, and has to be named."""
 
 from __future__ import annotations
 
@@ -6,30 +6,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.core.data import Canaries, Dataset, Secrets
+from audit.core.data import Array, Canaries, Dataset, Secrets
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
+
+_LARGEST = 4 << 30  # bytes of directions held in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateGradients:
     """Secrets of k equally likely candidates, whose unit gradients lie along distinct parameters.
 
-    The prior-aware reconstruction game with orthogonal candidates: no two secrets and no two candidates share noise, so every
-    secret is a trial of its own.
+    The prior-aware reconstruction game: no two secrets share noise, so every secret is a trial of its own, and neither do
+    two candidates. Antipodal pairs are a gradient and its negative, which is the worst case of two: without sampling the best
+    guess is right as often as `1 - f(1/2)` allows.
 
     Attributes:
         candidates: k, of each secret.
+        antipodal: the two candidates of a secret are opposite unit gradients along one parameter.
 
     References:
         Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
     """
 
     candidates: int = 10
+    antipodal: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.candidates, bool) or not isinstance(self.candidates, int) or self.candidates < 2:
             raise ConfigError(f"candidate_gradients.candidates is {self.candidates!r}; expected a whole number of at least 2")
+        if not isinstance(self.antipodal, bool):
+            raise ConfigError(f"candidate_gradients.antipodal is {self.antipodal!r}; expected true or false")
+        if self.antipodal and self.candidates != 2:
+            raise ConfigError(
+                f"candidate_gradients with antipodal: true has candidates: {self.candidates}; expected 2, a gradient and its "
+                "negative"
+            )
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` secrets, the candidates of each one after the other.
@@ -37,19 +49,43 @@ class CandidateGradients:
         Raises:
             ConfigError: more candidates than parameters.
         """
-        size = count * self.candidates
-        if not 1 <= size <= parameters:
+        axes = count if self.antipodal else count * self.candidates
+        if not 1 <= axes <= parameters:
             raise ConfigError(
                 f"{count} canaries with {self.candidates} candidates each for a model with {parameters} parameters; each "
-                f"candidate owns one parameter: expected 1 to {parameters // self.candidates} canaries, or a larger model"
+                f"{'pair' if self.antipodal else 'candidate'} owns one parameter: expected 1 to "
+                f"{parameters * count // axes} canaries, or a larger model"
+            )
+        coordinates = seed.child("candidates").numpy().choice(parameters, size=axes, replace=False)
+        secrets = Secrets(kind="candidate", prior=np.full((count, self.candidates), 1 / self.candidates))
+        if not self.antipodal:
+            return Canaries(
+                kind="candidate_gradients",
+                description=f"one of {self.candidates} crafted unit gradients, each along one parameter of its own",
+                coordinates=coordinates,
+                orthogonal=True,
+                secrets=secrets,
             )
         return Canaries(
             kind="candidate_gradients",
-            description=f"one of {self.candidates} crafted unit gradients, each along one parameter of its own",
-            coordinates=seed.child("candidates").numpy().choice(parameters, size=size, replace=False),
+            description="one of two opposite unit gradients along one parameter of their own",
+            directions=_pairs(coordinates, parameters),
             orthogonal=True,
-            secrets=Secrets(kind="candidate", prior=np.full((count, self.candidates), 1 / self.candidates)),
+            secrets=secrets,
         )
+
+
+def _pairs(coordinates: Array, parameters: int) -> Array:
+    """The unit vector of each coordinate and its negative, `(2 n, parameters)`."""
+    if 16 * len(coordinates) * parameters > _LARGEST:
+        raise ConfigError(
+            f"{len(coordinates)} antipodal pairs for {parameters} parameters take more than {_LARGEST >> 30} GiB; use fewer "
+            "canaries and more runs, or a smaller model"
+        )
+    directions = np.zeros((2 * len(coordinates), parameters))
+    rows = 2 * np.arange(len(coordinates))
+    directions[rows, coordinates], directions[rows + 1, coordinates] = 1.0, -1.0
+    return directions
 
 
 PLUGIN = CandidateGradients

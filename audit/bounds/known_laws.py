@@ -71,7 +71,7 @@ def _laws_of_coins(families: Collection[str | None], copies: int, mechanism: Eve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class SecretResponse:
     """Randomised response of secrets: the value is named with a chance that no guarantee of its curve exceeds.
 
     Attributes:
@@ -85,7 +85,7 @@ class Response:
     revealed: float = 0.0
 
     @classmethod
-    def of(cls, curve: TradeoffCurve, game: Game, revealed: float = 0.0) -> Response:
+    def of(cls, curve: TradeoffCurve, game: Game, revealed: float = 0.0) -> SecretResponse:
         """The one that a guarantee with this curve just allows (docs/statistics.md, "Reconstruction")."""
         replacing = game.adjacency is Adjacency.REPLACE_ONE
         success = reconstruction.success_allowed(curve, game.choices, replace=replacing)
@@ -108,7 +108,7 @@ def _laws_of_secrets(families: Collection[str | None], game: Game, mechanism: Ev
     For replacing one value that is k-ary randomised response. For adding or removing the record its answers are uniform
     without it, and right with it as often as the curve allows at 1 / k: of (epsilon, delta)-DP with a reveal at chance delta.
     """
-    choices, chance = game.choices, Response(choices=game.choices, success=1 / game.choices)
+    choices, chance = game.choices, SecretResponse(choices=game.choices, success=1 / game.choices)
     flat = tradeoff_curves.epsilon_delta(FLAT * game.copies, delta)
     laws = [
         KnownLaw(name="nothing leaks", epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=chance.draw),
@@ -116,17 +116,17 @@ def _laws_of_secrets(families: Collection[str | None], game: Game, mechanism: Ev
             name=f"randomised response, {choices} values, epsilon {FLAT * game.copies:g}",
             epsilon=FLAT,
             families=(None,),
-            draw=Response.of(flat, game, delta).draw,
+            draw=SecretResponse.of(flat, game, delta).draw,
         ),
     ]
     if "gdp" in families:
-        response = Response.of(tradeoff_curves.gdp(SIGNAL * game.copies), game)
+        response = SecretResponse.of(tradeoff_curves.gdp(SIGNAL * game.copies), game)
         truth = tradeoff.epsilon_of_gdp(SIGNAL, delta)
         name = f"randomised response, {choices} values, as mu {SIGNAL * game.copies:g} allows"
         laws.append(KnownLaw(name=name, epsilon=truth, families=(None, "gdp"), draw=response.draw))
     curves = curves_of(mechanism)
     if "dp_sgd" in families and curves is not None and game.copies == 1:
-        response = Response.of(curves.at(curves.noise_multiplier), game)
+        response = SecretResponse.of(curves.at(curves.noise_multiplier), game)
         truth = curves.epsilon(curves.noise_multiplier, delta)
         name = f"randomised response, {choices} values, as DP-SGD allows"
         laws.append(KnownLaw(name=name, epsilon=truth, families=("dp_sgd",), draw=response.draw))

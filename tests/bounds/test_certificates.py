@@ -11,7 +11,7 @@ from audit import plugins
 from audit.bounds import group_privacy, power
 from audit.bounds import simulation as certificates
 from audit.bounds.estimators import one_run_secrets
-from audit.bounds.known_laws import Response
+from audit.bounds.known_laws import SecretResponse
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim, LowerBound
@@ -268,7 +268,7 @@ def test_one_run_of_secrets_is_certified_and_its_conversion_is_needed(monkeypatc
 @pytest.mark.parametrize("choices", [2, 5])
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 def test_the_law_of_secrets_keeps_its_guarantee_and_needs_it(adjacency: Adjacency, choices: int, delta: float) -> None:
-    response = Response.of(tradeoff_curves.epsilon_delta(1.0, delta), of_secrets(adjacency, choices), delta)
+    response = SecretResponse.of(tradeoff_curves.epsilon_delta(1.0, delta), of_secrets(adjacency, choices), delta)
     wrong = (1 - response.success) / (choices - 1)
     silent = np.full((choices, choices), wrong) + (response.success - delta - wrong) * np.eye(choices)
     laws = np.concatenate([silent, delta * np.eye(choices)], axis=1)
