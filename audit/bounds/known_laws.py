@@ -77,28 +77,28 @@ class SecretResponse:
     Attributes:
         choices: values, equally likely.
         success: chance that the value is named, the others sharing the rest.
-        revealed: part of it, in which the value is given away and seen to be.
+        reveal: part of it, in which the value is given away and seen to be.
     """
 
     choices: int
     success: float
-    revealed: float = 0.0
+    reveal: float = 0.0
 
     @classmethod
-    def of(cls, curve: TradeoffCurve, game: Game, revealed: float = 0.0) -> SecretResponse:
+    def of(cls, curve: TradeoffCurve, game: Game, reveal: float = 0.0) -> SecretResponse:
         """The one that a guarantee with this curve just allows (docs/statistics.md, "Reconstruction")."""
         replacing = game.adjacency is Adjacency.REPLACE_ONE
         success = reconstruction.success_allowed(curve, game.choices, replace=replacing)
-        return cls(choices=game.choices, success=success, revealed=revealed)
+        return cls(choices=game.choices, success=success, reveal=reveal)
 
-    def draw(self, drawn: Array, generator: np.random.Generator) -> Array:
+    def draw(self, truth: Array, generator: np.random.Generator) -> Array:
         """Scores `(s, k)`: the value named is ahead by a random lead, one that was given away by more than any other."""
-        count = len(drawn)
+        count = len(truth)
         uniform = generator.random(count)
-        wrong = (drawn + generator.integers(1, self.choices, size=count)) % self.choices
-        named = np.where(uniform < self.success, drawn, wrong)
+        wrong = (truth + generator.integers(1, self.choices, size=count)) % self.choices
+        answers = np.where(uniform < self.success, truth, wrong)
         values = generator.random((count, self.choices))  # no ties, so that the order of guesses is random
-        values[np.arange(count), named] += np.where(uniform < self.revealed, 3.0, 1.0)
+        values[np.arange(count), answers] += np.where(uniform < self.reveal, 3.0, 1.0)
         return np.asarray(values)
 
 

@@ -300,5 +300,5 @@ def _coin_scores(law: KnownLaw, path: Path, seed: Seed) -> Scores:
 
 def _secret_scores(law: KnownLaw, path: Path, seed: Seed) -> Scores:
     """Scores of secrets whose values are equally likely."""
-    drawn = seed.child("secrets").numpy().integers(path.game.choices, size=path.game.canaries * path.game.runs)
-    return claim_test.secret_scores(path.game, law.draw(drawn, seed.child("scores").numpy()), drawn, path.mechanism)
+    truth = seed.child("secrets").numpy().integers(path.game.choices, size=path.game.canaries * path.game.runs)
+    return claim_test.secret_scores(path.game, law.draw(truth, seed.child("scores").numpy()), truth, path.mechanism)
