@@ -16,7 +16,7 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.clipping import clip_factors, stacked_state
 from audit.engine.device import find_device
-from audit.engine.federated_canaries import CanaryClients, CanaryExamples, PlantedCanaries, RoundSight, streams
+from audit.engine.federated_canaries import CanaryClients, CanaryExamples, PlantedCanaries, RoundSight, stream, streams
 from audit.engine.federated_clients import LocalTraining, Workers, batches, split
 from audit.engine.optimizing import optimizer_of
 from audit.models.build import starting
@@ -28,7 +28,7 @@ class RoundPlan:
 
     Attributes:
         clients: a public constant.
-        noise: "none", "central", "local" or "distributed".
+        noise: "none", "central", "local", "distributed" or "records" (in each client's own steps).
         dropped: clients whose share of a distributed noise is missing.
         cohorts: fixed groups of clients that take turns, one a round; each step of the accounting is a turn of all.
         local: what a client does in a round.
@@ -140,10 +140,10 @@ class Federations:
             largest=torch.zeros(count, device=device),
             skipped=torch.zeros(count, dtype=torch.int64, device=device),
         )
-        seen: dict[str, Tensor] = {}
+        signals: dict[str, Tensor] = {}
         checkpoints = []
         for number in range(rounds):
-            self._round(number, measurements, seen)
+            self._round(number, measurements, signals)
             if (number + 1) % self.plan.cohorts:
                 continue
             if (number + 1) // self.plan.cohorts in self.job.checkpoints:
@@ -154,11 +154,11 @@ class Federations:
             executed=self._execution(measurements),
             initial=_export({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
             checkpoints=tuple(checkpoints),
-            extra={name: values.cpu().numpy() for name, values in seen.items()},
+            extra={name: values.cpu().numpy() for name, values in signals.items()},
         )
 
-    def _round(self, number: int, measurements: _Measurements, seen: dict[str, Tensor]) -> None:
-        """One round of every federation; what is seen of canaries goes to `seen`, name to `(N, m, steps)`."""
+    def _round(self, number: int, measurements: _Measurements, signals: dict[str, Tensor]) -> None:
+        """One round of every federation; what is seen of canaries goes to `signals`, name to `(N, m, steps)`."""
         present = torch.from_numpy(self.coins[:, number]).to(self.served.device)
         total = torch.zeros_like(self.served)
         largest = self.canaries.add_sum(present, total)
@@ -166,7 +166,7 @@ class Federations:
             torch.maximum(measurements.largest, largest / self.clip_norm, out=measurements.largest)
         honest = self._clients_sum(number, measurements)
         unknown = self.canaries.unknown()
-        known = honest if unknown is None else honest - unknown
+        background = honest if unknown is None else honest - unknown
         total += honest
         noise = self.noise_of(number)
         self._measure(number, noise, measurements)
@@ -178,19 +178,19 @@ class Federations:
             models=before,
             present=present,
             # the adversary knows all other updates (docs/design.md, section 9): canaries and noise are left
-            residuals={"sums": noisy_sum - known, "models": model_release - known},
+            residuals={"sums": noisy_sum - background, "models": model_release - background},
             released=self.served,
             update_noise=self.update_noise(),
         )
-        self._note(number, self.canaries.observe(sight), seen)
+        self._note(number, self.canaries.observe(sight), signals)
 
-    def _note(self, number: int, observed: Mapping[str, Tensor], seen: dict[str, Tensor]) -> None:
+    def _note(self, number: int, observed: Mapping[str, Tensor], signals: dict[str, Tensor]) -> None:
         """Keep what was seen of the canaries whose turn this round is, `(N, m)` each."""
         step, own = number // self.plan.cohorts, self.canaries.owners % self.plan.cohorts == number % self.plan.cohorts
         for name, values in observed.items():
-            if name not in seen:
-                seen[name] = values.new_zeros(*values.shape, self.job.steps)
-            seen[name][:, own, step] = values[:, own]
+            if name not in signals:
+                signals[name] = values.new_zeros(*values.shape, self.job.steps)
+            signals[name][:, own, step] = values[:, own]
 
     def _clients_sum(self, number: int, measurements: _Measurements) -> Tensor:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
@@ -201,11 +201,12 @@ class Federations:
         for start in range(0, len(client), self.plan.slots):
             part = slice(start, start + self.plan.slots)
             owner = torch.from_numpy(federation[part]).to(device)
-            longest = int(real[part].sum(2).max())
+            longest = max(1, int(real[part].sum(2).max()))
             client_updates = self.workers.updates(
                 self.served.index_select(0, owner),
                 torch.from_numpy(np.ascontiguousarray(rows[part, :, :longest])).to(device),
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
+                self._record_noise(number, federation[part], client[part]),
             )
             number_of = torch.from_numpy(client[part]).to(device)
             clipped_sums, finite = self.clipped(client_updates, self.weights[owner, number_of])
@@ -218,9 +219,19 @@ class Federations:
                 torch.maximum(measurements.largest, ratios, out=measurements.largest)
         return total
 
+    def _record_noise(self, number: int, federation: Array, client: Array) -> list[torch.Generator]:
+        """Return a stream for each client that takes part, where clients noise their own steps."""
+        if self.plan.local.private is None:
+            return []
+        seeds = self.job.seeds
+        pairs = zip(federation, client, strict=True)
+        return [stream(seeds[owner].child("record noise", number).child("client", int(place))) for owner, place in pairs]
+
     def _records_of(self, number: int, federation: Array, client: Array) -> tuple[Array, Array]:
         """Return the records of each local step `(k, steps, rows)` and which are real, for clients of several federations."""
-        longest = int(self.sizes.max()) if self.plan.local.batch is None else min(self.plan.local.batch, int(self.sizes.max()))
+        longest = int(self.sizes.max())
+        if self.plan.local.batch is not None and self.plan.local.private is None:
+            longest = min(self.plan.local.batch, longest)
         rows = np.zeros((len(client), self.plan.local.steps, longest), dtype=np.int64)
         real = np.zeros(rows.shape, dtype=bool)
         for index in range(self.count):
@@ -262,7 +273,7 @@ class Federations:
 
     def update_noise(self) -> float:
         """Return the noise multiplier of a single update as it arrives."""
-        if self.private is None or self.plan.noise in ("none", "central"):
+        if self.private is None or self.plan.noise in ("none", "central", "records"):
             return 0.0
         share = 1.0 if self.plan.noise == "local" else 1 / math.sqrt(self.plan.clients - self.plan.dropped)
         return self.private.noise_multiplier * share

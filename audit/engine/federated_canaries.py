@@ -127,14 +127,14 @@ class CanaryClients:
 
     def observe(self, sight: RoundSight) -> dict[str, Tensor]:
         """Return inner products of what is seen with each direction, over the clip norm: the coin plus the noise along it."""
-        seen = {
+        signals = {
             f"{source}/products": self.planted.products(residual[:, : self.layout.width])
             for source, residual in sight.residuals.items()
             if source in self.sources
         }
         if "updates" in self.sources:
-            seen["updates/products"] = self._arriving(sight.present[:, -self.slots :], sight.update_noise)
-        return seen
+            signals["updates/products"] = self._arriving(sight.present[:, -self.slots :], sight.update_noise)
+        return signals
 
     def _arriving(self, present: Tensor, deviation: float) -> Tensor:
         """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
@@ -216,12 +216,12 @@ class CanaryExamples:
 
     def observe(self, sight: RoundSight) -> dict[str, Tensor]:
         """Return cosines of each example's gradient with what is seen, 0 where nothing is, and the falls of its loss."""
-        shown = {source: residual.unsqueeze(1) for source, residual in sight.residuals.items() if source in self.sources}
+        vectors = {source: residual.unsqueeze(1) for source, residual in sight.residuals.items() if source in self.sources}
         if "updates" in self.sources:
-            shown["updates"] = self._noisy(sight)
+            vectors["updates"] = self._noisy(sight)
         count, width = self.included.shape
-        seen = {f"{source}/products": sight.models.new_zeros(count * width) for source in shown}
-        drops = {source: sight.models.new_zeros(count * width) for source in shown if source != "sums"}
+        signals = {f"{source}/products": sight.models.new_zeros(count * width) for source in vectors}
+        drops = {source: sight.models.new_zeros(count * width) for source in vectors if source != "sums"}
         for start in range(0, count * width, self.workers.slots):
             pairs = np.arange(start, min(start + self.workers.slots, count * width))
             model = torch.from_numpy(pairs // width).to(sight.models.device)
@@ -229,14 +229,14 @@ class CanaryExamples:
             before, records = sight.models[model], torch.from_numpy(self.first + canary).to(model.device)
             gradients, losses = self.workers.gradients(before, records), self.workers.losses(before, records)
             host = torch.from_numpy(self.owners[canary]).to(model.device)
-            for source, vectors in shown.items():
-                vector = vectors[model, host if source == "updates" else torch.zeros_like(host)]
-                seen[f"{source}/products"][start : start + len(pairs)] = _cosines(gradients, vector)
+            for source, views in vectors.items():
+                vector = views[model, host if source == "updates" else torch.zeros_like(host)]
+                signals[f"{source}/products"][start : start + len(pairs)] = _cosines(gradients, vector)
                 if source in drops:
                     after = before - vector if source == "updates" else sight.released[model]
                     drops[source][start : start + len(pairs)] = losses - self.workers.losses(after, records)
-        seen |= {f"{source}/loss_drops": values for source, values in drops.items()}
-        return {name: values.view(count, width) for name, values in seen.items()}
+        signals |= {f"{source}/loss_drops": values for source, values in drops.items()}
+        return {name: values.view(count, width) for name, values in signals.items()}
 
     def _noisy(self, sight: RoundSight) -> Tensor:
         """Return the hosts' updates as they arrive `(N, hosts, width)`: with their own noise, zero from those not there."""
@@ -265,9 +265,11 @@ def padded_rows(held: Sequence[Array], longest: int | None = None) -> tuple[Arra
 
 def streams(seeds: Sequence[Seed], name: str) -> list[torch.Generator]:
     """Return one generator for each federation, drawn on the host: the same numbers on every device."""
-    generators = []
-    for seed in seeds:
-        generator = torch.Generator()
-        generator.manual_seed(seed.child(name).integer())
-        generators.append(generator)
-    return generators
+    return [stream(seed.child(name)) for seed in seeds]
+
+
+def stream(seed: Seed) -> torch.Generator:
+    """Return the generator of a seed."""
+    generator = torch.Generator()
+    generator.manual_seed(seed.integer())
+    return generator

@@ -14,12 +14,29 @@ from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.data import clients
-from audit.engine.clipping import Rows, example_losses
+from audit.engine.clipping import Clip, Rows, example_losses
 from audit.engine.dispatch import gradients_of
 from audit.engine.layer_map import has_random_layers
 from audit.engine.parameter_layout import Layout
 
 SPLITS = ("uniform", "dirichlet", "column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordNoise:
+    """DP-SGD on a client's own records: every local step is a noisy sum over a Poisson batch of clipped gradients.
+
+    Attributes:
+        rate: chance of each record to be in a step's batch.
+        clip_norm: l2 bound on one record's gradient.
+        noise_multiplier: noise standard deviation over that.
+        batch: public number by which the noisy sum is divided.
+    """
+
+    rate: float
+    clip_norm: float
+    noise_multiplier: float
+    batch: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +47,13 @@ class LocalTraining:
         steps: gradient steps on the client's own loss.
         batch: records of a step, drawn afresh without replacement; None for all that the client has.
         learning_rate: of these steps.
+        private: where these steps are DP-SGD; `batch` says nothing then.
     """
 
     steps: int = 5
     batch: int | None = None
     learning_rate: float = 0.1
+    private: RecordNoise | None = None
 
     def __post_init__(self) -> None:
         if self.steps < 1 or (self.batch is not None and self.batch < 1) or not self.learning_rate > 0:
@@ -72,6 +91,11 @@ def batches(sizes: Array, local: LocalTraining, generator: np.random.Generator) 
     longest = int(sizes.max())
     real = np.arange(longest) < sizes[:, None]
     shape = (len(sizes), local.steps, longest)
+    if local.private is not None:
+        drawn = real[:, None] & (generator.random(shape) < local.private.rate)
+        counts = drawn.sum(axis=2)
+        width = max(1, int(counts.max()))
+        return np.argsort(~drawn, axis=2, kind="stable")[:, :, :width], np.arange(width) < counts[:, :, None]
     if local.batch is None:
         return np.broadcast_to(np.arange(longest), shape), np.broadcast_to(real[:, None], shape)
     width = min(local.batch, longest)
@@ -109,6 +133,11 @@ class Workers:
         self.local, self.slots = local, slots
         copies = {name: value[:1].expand(slots, *value.shape[1:]).clone() for name, value in state.items()}
         self.moved = _moved_buffers(module, self.inputs[:2])
+        if self.moved and local.private is not None:
+            raise UnsupportedMechanism(
+                f"DP-SGD inside clients covers parameters alone, and the model keeps statistics of its batches "
+                f"({', '.join(self.moved)}); use a model without"
+            )
         _refuse_unfit(module, state, self.moved)
         self.models = gradients_of(module, copies, self.inputs[:8], force_loop=bool(self.moved))
         self.layout: Layout = self.models.layout
@@ -138,13 +167,14 @@ class Workers:
             start += shape.numel()
         return parts
 
-    def updates(self, start: Tensor, rows: Tensor, real: Tensor) -> Tensor:
+    def updates(self, start: Tensor, rows: Tensor, real: Tensor, streams: Sequence[torch.Generator] = ()) -> Tensor:
         """Return how far each client's model moved, as a gradient: first minus last, `(k, width)`, for `k` up to `slots`.
 
         Args:
             start: `(k, width)` models that the clients were sent.
             rows: `(k, steps, rows)` records of each local step.
             real: which of those are not padding.
+            streams: of each client's own noise, where its steps are DP-SGD.
         """
         count, missing = len(start), self.slots - len(start)
         if missing:
@@ -157,10 +187,24 @@ class Workers:
             gradient = torch.zeros_like(models.flat)
             indices, mask = rows[:, step].flatten(), real[:, step]
             batch = Rows(inputs=self.inputs.index_select(0, indices), labels=self.labels.index_select(0, indices), mask=mask)
-            models.add_sum(batch, None, gradient)
-            models.flat.sub_(gradient.div_(mask.sum(1, keepdim=True).clamp(min=1)), alpha=self.local.learning_rate)
+            private = self.local.private
+            models.add_sum(batch, None if private is None else Clip(norm=private.clip_norm), gradient)
+            if private is None:
+                gradient.div_(mask.sum(1, keepdim=True).clamp(min=1))
+            else:
+                self._add_noise(gradient, streams, private.noise_multiplier * private.clip_norm)
+                gradient.div_(private.batch)
+            models.flat.sub_(gradient, alpha=self.local.learning_rate)
         last = torch.cat([models.flat[:count], *(buffers[name][:count].reshape(count, -1) for name in self.moved)], dim=1)
         return start - last
+
+    def _add_noise(self, gradient: Tensor, streams: Sequence[torch.Generator], deviation: float) -> None:
+        """Add each client's noise to all parameters."""
+        columns = self.layout.columns()
+        noise = torch.zeros(gradient.shape)
+        for slot, stream in enumerate(streams):
+            noise[slot, columns] = torch.randn(len(columns), generator=stream) * deviation
+        gradient.add_(noise.to(gradient.device))
 
     def gradients(self, start: Tensor, records: Tensor) -> Tensor:
         """Return the gradient of one record's loss at each model, as wide as an update `(k, width)`, for `k` up to `slots`.

@@ -25,6 +25,8 @@ REMARKS = {
     "sum the noise of all clients adds up, and who sees sums alone learns less",
     "distributed": "the clients share the noise of the sum: the claim about sums rests on secure aggregation, a single update "
     "carries one share only, and where a share p of the clients drops out the noise shrinks by the root of 1 - p",
+    "records": "each client trains by DP-SGD on its own records, so the claim about one record holds before the server too; a "
+    "client that holds many is protected by group privacy alone",
 }
 PLACES = tuple(REMARKS)
 UNITS = ("client", "example")
@@ -40,7 +42,8 @@ class Federated:
     Attributes:
         clients: who may take part; a public constant, by whose expected number in a round the sum is divided.
         noise: "central", added by the server to the sum; "local", by each client to its update; "distributed", a share of the
-            sum's noise by each client, under ideal secure aggregation; or "none".
+            sum's noise by each client, under ideal secure aggregation; "records", by each client in its own steps, which clip
+            and noise single records' gradients (unit "example" alone); or "none".
         clip_norm: l2 bound on a client's whole update.
         noise_multiplier: noise standard deviation over the clip norm: of the sum, or of each update where it is local; or
         target_epsilon: which the noise is calibrated to, for those whom it is to protect from: whoever sees the released
@@ -52,6 +55,7 @@ class Federated:
             client's or removed. A record may turn its client's whole update, which moves by twice the clip norm at most, so
             what is a noise multiplier of s about clients is s / 2 about examples; sampling of clients is not counted there,
             because the client takes part with either set of records.
+        local_steps: and record_rate: of "records": a client's steps in a round, and the chance of a record to be in one.
 
     References:
         McMahan et al. 2018, arXiv 1710.06963 (central). Kairouz, Liu, Steinke 2021, arXiv 2102.06387 (distributed).
@@ -67,6 +71,8 @@ class Federated:
     dropout: float = 0.0
     cohorts: int = 1
     unit: str = "client"
+    local_steps: int | None = None
+    record_rate: float | None = None
 
     def __post_init__(self) -> None:
         checks.positive(self.clip_norm, "clip_norm")
@@ -80,6 +86,7 @@ class Federated:
             raise ConfigError(
                 f"federated training with noise '{self.noise}' takes {expectation} of noise_multiplier, target_epsilon"
             )
+        self._check_records()
         if not 1 <= self.cohorts <= self.clients or (self.cohorts > 1 and self.noise == "distributed"):
             raise ConfigError(
                 f"cohorts is {self.cohorts} of {self.clients} clients with noise '{self.noise}'; expected 1 to the number of "
@@ -87,6 +94,22 @@ class Federated:
             )
         if not 0 <= self.dropout < 1 or (self.dropout and self.noise != "distributed"):
             raise ConfigError(f"dropout is {self.dropout:g}; expected 0 to 1, without 1, and 0 unless noise is 'distributed'")
+
+    def _check_records(self) -> None:
+        """Raise `ConfigError` where DP-SGD inside clients is not said in full, or is said of other noise."""
+        options = (self.local_steps, self.record_rate)
+        if self.noise != "records":
+            if options != (None, None):
+                raise ConfigError(
+                    "local_steps and record_rate of the mechanism are those of noise 'records'; give them to the trainer"
+                )
+            return
+        complete = (self.local_steps or 0) >= 1 and 0 < (self.record_rate or 0.0) <= 1 and self.noise_multiplier is not None
+        if not complete or self.unit != "example" or self.cohorts != 1:
+            raise ConfigError(
+                "noise 'records' needs unit 'example', noise_multiplier, local_steps of at least 1, record_rate above 0 and up "
+                "to 1, and no cohorts"
+            )
 
     @property
     def replies(self) -> int:
@@ -96,7 +119,9 @@ class Federated:
     @property
     def passes(self) -> Mapping[str, Any]:
         """Keys of the trainer that follow from the mechanism."""
-        return {
+        records = {"local_steps": self.local_steps, "record_rate": self.record_rate} if self.noise == "records" else {}
+        records |= {"record_noise": self.noise_multiplier, "record_clip": self.clip_norm} if records else {}
+        return records | {
             "clients": self.clients,
             "noise": self.noise,
             "dropped": self.clients - self.replies,
@@ -107,7 +132,8 @@ class Federated:
     @property
     def remark(self) -> str:
         """Return who is protected from whom, in a sentence for the cover."""
-        return REMARKS[self.noise] if self.unit == "client" else f"{REMARKS[self.noise]}; {OF_EXAMPLES}"
+        plain = self.unit == "client" or self.noise in ("none", "records")
+        return REMARKS[self.noise] if plain else f"{REMARKS[self.noise]}; {OF_EXAMPLES}"
 
     def event(self, setting: MechanismSetting) -> Event:
         """Return the event of the training about one client, with the noise that is really added.
@@ -117,12 +143,12 @@ class Federated:
                 sampled.
         """
         rate, rounds = setting.sample_rate, self._participations(setting)
-        if self.unit == "example" and setting.adjacency is Adjacency.REPLACE_ONE:
+        if self.unit == "example" and self.noise != "records" and setting.adjacency is Adjacency.REPLACE_ONE:
             raise ConfigError(
                 "claims about examples count on any change of one record already, and adjacency 'replace_one' would count it "
                 "twice; use 'add_remove'"
             )
-        if self.noise == "none":
+        if self.noise in ("none", "records"):
             return sgd(sample_rate=rate, steps=rounds, unit="client")
         if self.noise in ("local", "distributed") and rate != 1:
             raise ConfigError(
@@ -176,18 +202,20 @@ class Federated:
         """
         noisy = noisy_steps(event)
         bare = Observer(access=Access.EACH_UPDATE, event=sgd(sample_rate=1.0, steps=steps(event), unit=self._unit))
+        if self.noise == "records":
+            return (Observer(access=Access.EACH_UPDATE, event=self._inside(steps(event))),)
         if noisy is None:
             return (bare if self.unit == "example" else replace(bare, event=event),)
 
         def observer(access: Access, multiplier: float, rate: float = 1.0) -> Observer:
-            seen = dp_sgd(
+            steps_of_party = dp_sgd(
                 noise_multiplier=multiplier / self._distance,
                 clip_norm=noisy.clip_norm,
                 sample_rate=rate if self.unit == "client" else 1.0,
                 steps=noisy.steps,
                 unit=self._unit,
             )
-            return Observer(access=access, event=seen)
+            return Observer(access=access, event=steps_of_party)
 
         if self.noise == "central":
             return observer(Access.RELEASED_MODELS, noisy.noise_multiplier, noisy.sample_rate), bare
@@ -196,6 +224,15 @@ class Federated:
             return observer(Access.SECURE_SUM, noisy.noise_multiplier), observer(Access.EACH_UPDATE, share)
         client_update = observer(Access.EACH_UPDATE, noisy.noise_multiplier)
         return observer(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients // self.cohorts)), client_update
+
+    def _inside(self, rounds: int) -> Event:
+        """Return what a client that takes part in every round does with one of its records."""
+        return dp_sgd(
+            noise_multiplier=self.noise_multiplier or 0.0,
+            clip_norm=self.clip_norm,
+            sample_rate=self.record_rate or 1.0,
+            steps=rounds * (self.local_steps or 1),
+        )
 
     @property
     def _unit(self) -> Unit:

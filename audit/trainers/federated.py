@@ -9,7 +9,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
 from audit.engine.federated import Federations, RoundPlan
-from audit.engine.federated_clients import SPLITS, LocalTraining
+from audit.engine.federated_clients import SPLITS, LocalTraining, RecordNoise
 from audit.engine.subject import Ensemble
 
 
@@ -22,7 +22,7 @@ class FederatedTrainer:
 
     Attributes:
         clients: who may take part, a public constant. This key, `noise`, `dropped`, `cohorts`, `unit` come from the mechanism.
-        noise: "none", "central", "local" or "distributed".
+        noise: "none", "central", "local", "distributed" or "records".
         dropped: clients whose share of a distributed noise is missing.
         cohorts: fixed groups of clients that take turns.
         unit: "client" for canary clients, "example" for canaries that are records.
@@ -34,6 +34,7 @@ class FederatedTrainer:
         split_seed: of the split, which is the same in all trainings.
         example_cap: weights clients by their records over this public number, at most 1; None weights all clients alike.
         slots: clients trained at once.
+        record_rate: and record_noise, record_clip: of DP-SGD on each client's records; from the mechanism, like local_steps.
         hosts: clients among whose records canary examples are, dealt out in turn.
     """
 
@@ -51,6 +52,9 @@ class FederatedTrainer:
     example_cap: int | None = None
     slots: int = 64
     hosts: int = 1
+    record_rate: float | None = None
+    record_noise: float = 0.0
+    record_clip: float = 1.0
 
     def __post_init__(self) -> None:
         self._plan()
@@ -61,16 +65,33 @@ class FederatedTrainer:
                 raise ConfigError(f"federated.{name} is {value}; expected at least 1")
         if not self.concentration > 0:
             raise ConfigError(f"federated.concentration is {self.concentration}; expected more than 0")
+        if self.noise == "records" and (self.example_cap is not None or self.local_batch is not None):
+            raise ConfigError(
+                "federated.example_cap and local_batch with noise 'records': weights by a client's number of records would "
+                "release it without noise, and batches are Poisson ones of record_rate; leave both out"
+            )
         if not 0 <= self.dropped < self.clients:
             raise ConfigError(f"federated.dropped is {self.dropped} of {self.clients} clients; expected 0 or more, and fewer")
 
-    def _plan(self) -> RoundPlan:
+    def _plan(self, records: int = 0) -> RoundPlan:
+        """Return how the federation works on so many training records, a public number."""
+        private = None
+        if self.noise == "records":
+            rate = self.record_rate or 1.0
+            private = RecordNoise(
+                rate=rate,
+                clip_norm=self.record_clip,
+                noise_multiplier=self.record_noise,
+                batch=max(1.0, rate * records / self.clients),
+            )
         return RoundPlan(
             clients=self.clients,
             noise=self.noise,
             dropped=self.dropped,
             cohorts=self.cohorts,
-            local=LocalTraining(steps=self.local_steps, batch=self.local_batch, learning_rate=self.local_learning_rate),
+            local=LocalTraining(
+                steps=self.local_steps, batch=self.local_batch, learning_rate=self.local_learning_rate, private=private
+            ),
             split=self.split,
             concentration=self.concentration,
             split_seed=self.split_seed,
@@ -85,7 +106,7 @@ class FederatedTrainer:
         Raises:
             UnsupportedMechanism: the job does not say what noise the trainer is to add, or its canaries are of another unit.
         """
-        if unit(job.mechanism) != "client" or (job.noisy is None) != (self.noise == "none"):
+        if unit(job.mechanism) != "client" or (job.noisy is None) != (self.noise in ("none", "records")):
             raise UnsupportedMechanism(
                 f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"
             )
@@ -95,7 +116,7 @@ class FederatedTrainer:
                 f"trainer 'federated' about one {self.unit} plants {planted}, and canaries '{job.canaries.kind}' are none; use "
                 f"{canaries}, or change 'unit' of the mechanism"
             )
-        return Ensemble(job, Federations(job, self._plan()).run(progress))
+        return Ensemble(job, Federations(job, self._plan(len(job.dataset.train))).run(progress))
 
 
 PLUGIN = FederatedTrainer

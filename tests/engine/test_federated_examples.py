@@ -17,7 +17,7 @@ from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.federated_clients import split
+from audit.engine.federated_clients import LocalTraining, RecordNoise, batches, split
 from audit.models.build import starting
 from audit.trainers.federated import FederatedTrainer
 from tests.engine import cases
@@ -138,6 +138,66 @@ def test_hosts_that_do_not_take_part_show_nothing() -> None:
         present = seed.child("batches").numpy().random((ROUNDS, CLIENTS)) < 0.4
         shown = done.extra["updates/products"][model] != 0
         np.testing.assert_array_equal(shown, present[:, np.arange(12) % 2].T)
+
+
+def inside(**changes: Any) -> FederatedTrainer:
+    """DP-SGD in each client: four steps over batches of half of its records, clipped to 0.05."""
+    options = {"noise": "records", "record_rate": 1.0, "record_noise": 0.0, "record_clip": 0.05, "local_steps": 4, "hosts": 1}
+    return trainer(**{**options, **changes})
+
+
+def test_clients_that_clip_records_are_a_plain_loop_over_records() -> None:
+    """One client, one round, no noise: every record's gradient is clipped before they are added up."""
+    given = replace(job(noise=None), mechanism=sgd(sample_rate=1.0, steps=1, unit="client"))
+    plan = inside(clients=1, local_learning_rate=0.5)
+    done = plan.fit(given, cases.silent).models
+    records = given.canaries.records
+    assert records is not None
+    data = given.dataset
+    inputs = np.concatenate([data.train.inputs, records.inputs[given.included[0]]])
+    labels = np.concatenate([data.train.labels, records.labels[given.included[0]]])
+    module = starting(MLP, (5,), data.classes, given.seeds[0].child("init"), None)
+    first = flat(module.parameters())
+    for _ in range(4):
+        total = torch.zeros_like(first)
+        for row in range(len(inputs)):
+            module.zero_grad()
+            loss_of(module, inputs[row : row + 1], labels[row : row + 1]).backward()
+            gradient = flat(parameter.grad for parameter in module.parameters() if parameter.grad is not None)
+            total += gradient * min(1.0, 0.05 / float(gradient.norm()))
+        step = flat(module.parameters()) - 0.5 * total / len(data.train)
+        torch.nn.utils.vector_to_parameters(step, module.parameters())
+    expected = first - SHARE * (first - flat(module.parameters()))
+    weights = np.concatenate([done.weights[name][0].ravel() for name, _ in module.named_parameters()])
+    np.testing.assert_allclose(weights, expected.numpy(), atol=1e-6)
+
+
+def test_noise_of_clients_that_noise_their_steps_has_its_law() -> None:
+    """A learning rate of 1 and far more noise than gradients: an update's variance is that of the noise of all its steps."""
+    given = replace(job(noise=None), mechanism=sgd(sample_rate=1.0, steps=1, unit="client"))
+    plan = inside(record_noise=1e4, local_learning_rate=1.0)
+    done = plan.fit(given, cases.silent).models
+    batch = len(given.dataset.train) / CLIENTS
+    deviation = 1e4 * 0.05 / batch * np.sqrt(4)  # of one update
+    moved = []
+    for model, seed in enumerate(given.seeds):
+        module = starting(MLP, (5,), given.dataset.classes, seed.child("init"), None)
+        moved += [(done.weights[name][model] - value.detach().numpy()).ravel() for name, value in module.named_parameters()]
+    values = np.concatenate(moved) / (SHARE * deviation / np.sqrt(CLIENTS))
+    assert 1e-4 < stats.chi2.sf(float((values**2).sum()), values.size) < 1 - 1e-4
+
+
+def test_batches_of_records_are_poisson() -> None:
+    private = RecordNoise(rate=0.3, clip_norm=1.0, noise_multiplier=0.0, batch=1.0)
+    local = LocalTraining(steps=200, private=private)
+    rows, real = batches(np.array([40, 7]), local, np.random.default_rng(1))
+    counts = real.sum(2)
+    for client, size in enumerate((40, 7)):
+        assert abs(counts[client].mean() - 0.3 * size) < 4 * np.sqrt(0.21 * size / 200)
+        assert rows[client][real[client]].max() < size
+        for chosen, mask in zip(rows[client], real[client], strict=True):
+            assert len(set(chosen[mask])) == mask.sum(), "each record at most once"
+    assert counts[0].std() > 2, "batches differ in size"
 
 
 @pytest.mark.parametrize("noise", [0.0, None])

@@ -9,6 +9,7 @@ import pytest
 from audit.config import parse
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError
+from audit.core.events import dp_sgd
 from audit.core.results import MechanismResult, Status
 from audit.execution.store import Store
 from audit.experiment import assemble, run
@@ -149,9 +150,34 @@ def test_updates_of_clients_give_examples_away_where_clients_add_no_noise(tmp_pa
     assert proven(local["each update"]) < (claimed(local["each update"]) or 0) and refuted(local) == set()
 
 
+INSIDE = (
+    *EXAMPLES,
+    "mechanisms.fed.noise=records",
+    "mechanisms.fed.local_steps=3",
+    "mechanisms.fed.record_rate=0.5",
+    "mechanisms.fed.noise_multiplier=4",
+    "mechanisms.fed.trainer={kind: federated, local_learning_rate: 0.5, hosts: 20}",
+    "games.clients.scorers=[update_product, update_loss_drop, loss]",
+)
+
+
+def test_dp_sgd_inside_clients_is_claimed_for_one_record_before_everybody(tmp_path: Path) -> None:
+    """Twelve rounds of three local steps each are 36 steps of DP-SGD, whoever looks on."""
+    results = audited(tmp_path, *INSIDE)
+    event = dp_sgd(noise_multiplier=4.0, clip_norm=1.0, sample_rate=0.5, steps=36)
+    assert {str(result.mechanism) for result in results.values()} == {str(event)}
+    assert {claimed(result) for result in results.values()} == {claimed(results["each update"])}
+    assert proven(results["each update"]) < (claimed(results["each update"]) or 0)
+    assert refuted(results) == set() and failed(results) == set()
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
+        ([*INSIDE, "mechanisms.fed.unit=client"], "needs unit 'example'"),
+        ([*INSIDE, "mechanisms.fed.record_rate=0"], "record_rate above 0"),
+        ([*INSIDE, "mechanisms.fed.trainer.example_cap=5"], "would release it without noise"),
+        (["mechanisms.fed.local_steps=3"], "give them to the trainer"),
         ([*EXAMPLES, "games.clients.adjacency=replace_one"], "use 'add_remove'"),
         (["mechanisms.fed.unit=record"], "expected one of client, example"),
         (["training.sample_rate=null", "training.batch_size=32"], "batch_size counts records"),

@@ -158,11 +158,11 @@ def plant_canary_clients(
 
     def aggregate_train(server_round: int, replies: Iterable[Any]) -> Any:
         answers = list(replies)
-        whole = [reply for reply in answers if not reply.has_error()]
-        canaries = log.replies(whole, module)
+        valid = [reply for reply in answers if not reply.has_error()]
+        canaries = log.replies(valid, module)
         result = aggregate(server_round, [*answers, *canaries])
         if result[0] is not None:
-            log.keep(result[0], len(whole) + len(canaries))
+            log.keep(result[0], len(valid) + len(canaries))
         return result
 
     strategy.configure_train, strategy.aggregate_train = configure_train, aggregate_train
