@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from audit.stats.bounds import reconstruction
+from audit.stats.bounds import reconstruction, secret_guesses
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 from audit.stats.scoring import normal
 
@@ -65,6 +65,19 @@ def test_what_is_allowed_is_what_the_best_release_reaches(choices: int, *, repla
         allowed = reconstruction.success_allowed(tradeoff_curves.gdp(mu), choices, replace=replace)
         assert reconstruction.mu_of_success(allowed, 1 / choices, replace=replace) == pytest.approx(mu, abs=1e-6)
     assert reconstruction.success_allowed(tradeoff_curves.epsilon_delta(1.0, 1.0), choices, replace=replace) == 1.0
+
+
+@pytest.mark.parametrize(("epsilon", "success"), [(0.5, 0.6225), (1.0, 0.7311), (2.0, 0.8808), (4.0, 0.9820)])
+def test_binary_randomised_response_is_exact(epsilon: float, success: float) -> None:
+    """An attribute of two values: what is allowed, what right answers prove, and each guess of one run."""
+    assert reconstruction.success_allowed(tradeoff_curves.epsilon_delta(epsilon, 0.0), 2, replace=True) == pytest.approx(
+        success, abs=5e-5
+    )
+    exact = 1 / (1 + math.exp(-epsilon))
+    assert reconstruction.epsilon_of_success(exact, 0.5, 0.0, replace=True) == pytest.approx(epsilon)
+    guesses = secret_guesses.guesses_of(np.array([[1.0, 0.0]]), np.array([0]), np.full((1, 2), 0.5))
+    walk = secret_guesses.SecretWalk.of(guesses, np.array([1]), 0.0)
+    assert walk.rates(epsilon) == pytest.approx([exact])
 
 
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
