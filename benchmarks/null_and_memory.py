@@ -1,4 +1,4 @@
-"""What an audit says of a model that learned nothing and of one that memorised everything: docs/results.md, section 9.
+"""What an audit says of a model that learned nothing and of one that memorised everything.
 
 Null: labels are random and both sides are fresh records that the model never saw; a tool that finds leakage there is wrong.
 Memory: a model that is right on all of its training records, whose labels are random.
