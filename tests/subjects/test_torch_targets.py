@@ -393,8 +393,8 @@ def test_a_module_in_memory_is_left_in_the_mode_it_was_in():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: x.flatten(1)[:, 0], r"shape \(37,\); expected logits of shape \(n, classes\)"),
-        (lambda x: x.flatten(1)[:, :1], "at least two classes"),
+        (lambda x: x.sum(), r"shape \(\); expected real numbers of shape \(n, classes\)"),
+        (lambda x: x[..., None, None], r"of shape \(37, 1, 6, 6, 1, 1\); expected real numbers"),
         (lambda x: x.flatten(1)[:5], "for 37 records"),
         (lambda x: x.flatten(1).long(), "torch.int64"),
         (lambda x: "no", "returns str"),
