@@ -3,7 +3,7 @@
     python benchmarks/estimators.py                       both tables, 500 draws a median, 1000 a rate
     python benchmarks/estimators.py --draws 50            quicker, coarser
     python benchmarks/estimators.py --only alarms --kind gaussian
-    python benchmarks/estimators.py --write docs/calibration.md
+    python benchmarks/estimators.py --write docs/calibration.md   as its sections "Reach" and "False alarms"
     python benchmarks/estimators.py --speed               process time of every estimator on 10^4 scores, of the default on 10^6
 
 Finished cells are kept in `--store` and used again as long as the code gives the same bounds; what is interrupted goes on.
@@ -24,12 +24,14 @@ from pathlib import Path
 
 import numpy as np
 from estimator_cells import CONFIDENCE, SIGNIFICANCE, Cell, Store, jax_auditing, jax_version, ours, played
+from page_sections import replace_section
 
 from audit import lower_bound, plugins
 from audit.core.seeds import Seed
 from audit.stats.bounds import reachable_bounds
 from audit.stats.bounds.score_distributions import ScoreLaw
 
+COMMAND = "python benchmarks/estimators.py --write docs/calibration.md"
 CP = (("epsilon_clopper_pearson", "bonferroni"), ("epsilon_clopper_pearson", "split"))
 GDP = (("epsilon_from_gdp", ""), *CP)
 ONE_RUN = (("epsilon_one_run", "split"),)
@@ -244,24 +246,20 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="a Markdown file to write instead of printing")
     options = parser.parse_args()
     store = Store(options.store, options.closed)
-    lines = ["# Calibration", "", "Made by `python benchmarks/estimators.py --write docs/calibration.md`; do not edit.", ""]
+    sections: dict[str, list[str]] = {}
     if options.speed:
-        lines = speed()
-    else:
-        if options.only != "alarms":
-            lines += ["## Reach", "", *reach(store, options.draws, options.kind), ""]
-        if options.only != "reach":
-            lines += ["## False alarms", "", *alarms(store, 2 * options.draws, options.kind), ""]
-    lines += [
-        "",
-        f"jax-privacy {jax_version}; numpy {np.__version__}; Python {platform.python_version()}; {platform.machine()}, "
-        f"{os.cpu_count()} cores.",
-        "",
-    ]
-    if options.write:
-        options.write.write_text("\n".join(lines))
-    else:
-        print("\n".join(lines))
+        sections["Speed"] = speed()
+    elif options.only != "alarms":
+        sections["Reach"] = reach(store, options.draws, options.kind)
+    if not options.speed and options.only != "reach":
+        sections["False alarms"] = alarms(store, 2 * options.draws, options.kind)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    versions = f"jax-privacy {jax_version}; numpy {np.__version__}; Python {platform.python_version()}; {machine}."
+    for title, lines in sections.items():
+        if options.write:
+            replace_section(options.write, title, [f"Made by `{COMMAND}`.", "", *lines, "", versions])
+        else:
+            print("\n".join(["", f"## {title}", "", *lines, "", versions]))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
+import re
 import signal
 import sys
 import traceback
@@ -136,8 +138,8 @@ def answer(arguments: Sequence[str]) -> int:
     except (typer.Abort, StopSignal) as stop:
         return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
     except BaseException as error:  # sys.exit and panics of Rust are no `Exception`; their exit codes would say something
-        if isinstance(error, SystemExit) and not plugins.fault(error):
-            raise  # of the shell's completion
+        if isinstance(error, SystemExit) and any(re.fullmatch("_.+_COMPLETE", name) for name in os.environ):
+            raise  # how the completion of a shell ends
         logging.getLogger("audit").debug("failed", exc_info=True)
         return _fail(error, arguments)
 
@@ -161,6 +163,10 @@ def _report_bug(error: BaseException) -> int:
         print_error(ConfigError(f"{error.strerror}: '{error.filename}'; give a shorter one"))
         return ConfigError.exit_code
     print_plain(*"".join(traceback.format_exception(error)).splitlines(), file=sys.stderr)
+    if isinstance(error, SystemExit):  # a worker's has no line of the code that asked for it
+        place = plugins.fault(error) or "code that was named to be run"
+        print_error(ConfigError(f"{place} asked the program to end (exit code {error.code}); a command ends with its own code"))
+        return ConfigError.exit_code
     if at := plugins.fault(error):
         print_error(ConfigError(f"{at}: {type(error).__name__}: {error}; this is in code that was named to be run"))
         return ConfigError.exit_code

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from audit.cli.app import answer
+from tests.tiny import CONFIG
 
 MODULE = """
 import sys
@@ -55,7 +56,7 @@ def said(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int =
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("mechanism", "brought:ends", *RECORDS), "brought.py, line 5: SystemExit: 0"),
+        (("mechanism", "brought:ends", *RECORDS), "brought.py, line 5 asked the program to end (exit code 0)"),
         (("mechanism", "brought:panics", *RECORDS), "GeneratorExit"),
         (("mechanism", "brought:colours", *RECORDS), "\\x1b[31mgreen"),
         (("mechanism", "brought:takes_nothing", *RECORDS), "cannot be called: too many positional arguments"),
@@ -94,3 +95,14 @@ def test_what_such_code_prints_is_no_result(capsys: pytest.CaptureFixture[str]) 
 def test_pairs_may_come_from_a_function_and_outputs_be_complex(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["mechanism", "brought:turns", *OWN, "brought:pairs"]) == 1, "the imaginary part gives the data away"
     assert "violated" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["serial", "processes"])
+def test_a_training_that_ends_the_program_is_no_finished_audit(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(f"leaves_{kind}.py").write_text("import sys\ndef train(*arguments, **options): sys.exit(0)\n")
+    Path("tiny.yaml").write_text(CONFIG)
+    games = "games=[{name: g, canaries: mislabelled, count: 20, scorers: [loss], estimators: [one_run]}]"
+    trainer = "mechanisms=[{name: own, kind: non_private, trainer: {kind: user_function, function: 'leaves_%s:train'}}]"
+    changes = [word for text in (games, trainer % kind, f"execution={{kind: {kind}}}") for word in ("--set", text)]
+    assert "asked the program to end (exit code 0)" in said(("run", "tiny.yaml", "-q", "-o", "run", *changes), capsys)

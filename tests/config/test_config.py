@@ -108,6 +108,21 @@ def test_every_shipped_config_is_valid(name: str) -> None:
     assert load(name, environment={}).config.name
 
 
+INSIDE = {"gaussian": "gdp", "fdp_rank": "dp_sgd", "one_run_fdp": "dp_sgd", "product_channel": "dp_sgd"}
+ASSERTED = {"pld": "dp_sgd", "reference": "dp_sgd", "gaussian_clt": "gdp", "opacus_gdp": "gdp"}
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_no_shipped_config_pays_for_an_estimator_that_can_decide_nothing(name: str) -> None:
+    config = load(name, environment={}).config
+    asserted = {ASSERTED.get(accountant["kind"]) for accountant in config.accountants}
+    asserted |= {mechanism.claim.family for mechanism in config.mechanisms if mechanism.claim is not None}
+    for game in config.games:
+        for estimator in game.estimators:
+            family = estimator.get("family", INSIDE.get(estimator["kind"]))
+            assert family in (None, "any", *asserted), f"{game.name}: no claim of {name} asserts '{family}'"
+
+
 def test_a_declared_claim_may_assert_a_family() -> None:
     claim = "mechanisms.1.claim={epsilon: 2, family: %s}"
     for family in ("gdp", "dp_sgd"):
