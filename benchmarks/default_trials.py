@@ -1,6 +1,6 @@
 """The default estimator of independent trials beside the others that hold for any mechanism, on the same fresh scores.
 
-    python benchmarks/default_trials.py                               both tables
+    python benchmarks/default_trials.py                               the table
     python benchmarks/default_trials.py --write docs/calibration.md   as the section "The default for independent trials"
 
 Every sample has coins of its own number of members, near one half, so that no one block of the estimator's draws decides.
@@ -12,13 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from page_sections import replace_section
-from scipy import stats
 
 from audit import plugins
 from audit.core.access import Access
@@ -39,8 +37,6 @@ LAWS = (
     ScoreLaw(kind="laplace", parameter=1.0),
     ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5),
 )
-NULL = (ScoreLaw(kind="null"), *LAWS[:3], ScoreLaw(kind="gaussian", parameter=1.0, delta=0.1))
-COARSE: dict[str, Callable[[np.ndarray], np.ndarray]] = {"": lambda values: values, " in halves": lambda x: np.round(2 * x) / 2}
 
 
 @dataclass(frozen=True)
@@ -50,24 +46,18 @@ class Row:
     law: ScoreLaw
     total: int
     draws: int
-    kinds: tuple[str, ...] = KINDS
-    coarse: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.law.name}{self.coarse}"
 
     def bounds(self, index: int) -> list[float]:
         """Bounds of each estimator on sample `index`."""
-        seed = Seed(20261122).child(f"{self.name} {self.law.delta} {self.total}", index)
+        seed = Seed(20261122).child(f"{self.law.name} {self.law.delta} {self.total}", index)
         generator = seed.numpy()
         step = 4 * index // self.draws  # four numbers of members a row: each needs draws of its own
         members = self.total // 2 + round((0, 1 / 3, -2 / 3, 1)[step] * SPREAD * self.total)
         included = generator.permutation(self.total) < members
-        values = COARSE[self.coarse](self.law.draw(included, generator))
+        values = self.law.draw(included, generator)
         scores = Scores(values=values, included=included, game=_game(self.total), mechanism=None)
         options = {"delta": self.law.delta, "confidence": CONFIDENCE, "seed": Seed(0)}
-        built = [plugins.build("audit.bounds.estimators", {"kind": kind}) for kind in self.kinds]
+        built = [plugins.build("audit.bounds.estimators", {"kind": kind}) for kind in KINDS]
         return [estimator.lower_bound(scores, **options).epsilon for estimator in built]
 
 
@@ -80,8 +70,8 @@ def _game(total: int) -> Game:
 
 def measured(row: Row, folder: Path) -> np.ndarray:
     """Return bounds `(draws, estimators)`, from the folder where they are there."""
-    words = "".join(letter if letter.isalnum() else "-" for letter in f"{row.name} {row.law.delta} {row.total} {row.draws}")
-    path = folder / f"{words}-{'-'.join(row.kinds)}.json"
+    words = "".join(letter if letter.isalnum() else "-" for letter in f"{row.law.name} {row.law.delta} {row.total} {row.draws}")
+    path = folder / f"{words}-{'-'.join(KINDS)}.json"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps([row.bounds(index) for index in range(row.draws)]))
@@ -105,7 +95,7 @@ def reach(rows: list[Row], folder: Path) -> list[str]:
         mean, spread = np.mean(first - second), np.std(first - second, ddof=1) / row.draws**0.5
         over = [int((column > row.law.epsilon).sum()) for column in (first, second)]
         cells = [
-            row.name, str(row.total), str(row.draws), *(f"{median:.3f}" for median in medians),
+            row.law.name, str(row.total), str(row.draws), *(f"{median:.3f}" for median in medians),
             f"{medians[0] - medians[1]:+.3f} ± {error:.3f}", f"{mean:+.4f} ± {spread:.4f}", *map(str, over),
             f"{row.law.epsilon:.3f}",
         ]  # fmt: skip
@@ -114,25 +104,11 @@ def reach(rows: list[Row], folder: Path) -> list[str]:
     return lines
 
 
-def alarms(rows: list[Row], folder: Path) -> list[str]:
-    """Lines of the table of false alarms of `both_ends`, with their limits."""
-    lines = ["| law | scores | audits | above the truth | rate | 95 % limits |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        over = int((measured(row, folder)[:, 0] > row.law.epsilon + 1e-12).sum())
-        limits = stats.binomtest(over, row.draws).proportion_ci(0.95)
-        cells = [row.name, str(row.total), str(row.draws), str(over), f"{over / row.draws:.1%}"]
-        lines.append(f"| {' | '.join(cells)} | {limits.low:.1%} to {limits.high:.1%} |")
-        print(lines[-1], flush=True)
-    return lines
-
-
-def tables(folder: Path) -> list[str]:
-    """Return both tables with what they show."""
-    rows = [Row(law, 60, 200) for law in (LAWS[0], LAWS[3])] + [
-        Row(law, 200, 500 if law.kind == "flat" else 120) for law in LAWS
-    ]
-    rows += [Row(law, 2000, 60) for law in LAWS]
-    wrong = [Row(law, 200, 200, ("both_ends",), coarse) for law in NULL[:2] for coarse in ("", " in halves")]
+def table(folder: Path) -> list[str]:
+    """Return the table with what it shows."""
+    rows = [Row(law, 60, 200) for law in (LAWS[0], LAWS[3])]
+    rows += [Row(law, 200, 500 if law.kind == "flat" else 120) for law in LAWS]
+    rows += [Row(law, 2000, 60) for law in LAWS[:2]]
     return [
         f"Made by `python benchmarks/default_trials.py --write docs/calibration.md`. Bounds at {CONFIDENCE:.0%} on "
         "the same fresh scores; the number of members is near one half of the scores and takes four values in a row of the "
@@ -140,22 +116,17 @@ def tables(folder: Path) -> list[str]:
         "",
         *reach(rows, folder),
         "",
-        'How often the bound of `both_ends` lies above the truth, at a nominal 5 %. Scores "in halves" are rounded to '
-        "multiples of 0.5, so most are tied.",
-        "",
-        *alarms(wrong, folder),
-        "",
         f"numpy {np.__version__}; Python {platform.python_version()}; {platform.machine()}.",
     ]
 
 
 def main() -> None:
-    """Print or write the tables."""
+    """Print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=Path("runs/default-trials"), help="folder of finished rows")
     parser.add_argument("--write", type=Path, help="a Markdown page whose section is replaced")
     options = parser.parse_args()
-    lines = tables(options.store)
+    lines = table(options.store)
     if options.write:
         replace_section(options.write, TITLE, lines)
 
