@@ -63,6 +63,14 @@ def test_concentrated_parameters_and_deltas_are_added_apart() -> None:
     assert claim("concentrated_filter", "50 * Gaussian(10.0)") <= 0.5 * 50 / 100 + 2 * math.sqrt(0.25 * math.log(1e5))
 
 
+def test_batches_that_are_cut_are_refused() -> None:
+    """With a limit of one of two records the one record pushes the other out: two clip norms, which no divergence here counts."""
+    for name in ("renyi_filter,order=8", "concentrated_filter"):
+        with pytest.raises(UnsupportedMechanism, match="cut"):
+            claim(name, "TruncatedPoisson(0.1, 1.0, 1, 2, 1)")
+        assert claim(name, "TruncatedPoisson(2.0, 1.0, 1, 2, 2)") == claim(name, "Gaussian(2.0)")
+
+
 def test_orders_that_mean_nothing_are_refused() -> None:
     for order in ("1.0", "0.5", "NaN"):
         with pytest.raises(ConfigError):

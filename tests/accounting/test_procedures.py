@@ -171,7 +171,8 @@ def test_propose_test_release_holds_where_the_bound_does_and_where_it_does_not(
 ) -> None:
     delta = math.exp(-test * threshold) / 2 * 1.001
     low, high = bracket(f"ProposeTestRelease({test}, {release}, {threshold})", delta)
-    assert low == 0.0 and high == pytest.approx(test + release, rel=1e-2)
+    assert 0 < low < high == pytest.approx(test + release, rel=1e-2)
+    assert math.isinf(bracket(f"ProposeTestRelease({test}, {release}, {threshold})", delta / 1.01)[0])
 
     def passes(distance: int) -> float:
         gap = test * (threshold - distance)
@@ -191,6 +192,27 @@ def test_propose_test_release_holds_where_the_bound_does_and_where_it_does_not(
     assert broken <= delta
     for distance in range(40):
         assert cost(outcomes(distance, 0.0), outcomes(distance + 1, 1.0)) <= delta
+
+
+@pytest.mark.parametrize(("test", "release", "threshold"), [(0.5, 0.5, 30.0), (1.0, 0.1, 10.4), (2.0, 1.0, 5.9)])
+def test_propose_test_release_costs_at_least_what_one_of_its_kind_does(test: float, release: float, threshold: float) -> None:
+    """Randomised response as the release, of data at every distance: the lower end is what the worst of them needs."""
+
+    def outcomes(distance: int, answer: int) -> np.ndarray:
+        gap = test * (threshold - distance)
+        passes = 0.5 * math.exp(-gap) if gap >= 0 else 1 - 0.5 * math.exp(gap)
+        share = 1 / (1 + math.exp(-release))
+        return np.array([1 - passes, *(passes * (share if answer == shown else 1 - share) for shown in (0, 1))])
+
+    delta = 0.01
+    low, high = bracket(f"ProposeTestRelease({test}, {release}, {threshold})", delta)
+    costs = []
+    for distance in range(40):
+        first, second = outcomes(distance, 0), outcomes(distance + 1, 1)
+        for p, q in ((first, second), (second, first)):
+            costs.append(float(np.maximum(p - math.exp(low * (1 - 1e-3)) * q, 0).sum()))
+    assert max(costs) >= delta * (1 - 1e-9) and 0 < low < high
+    assert bracket(f"3 * ProposeTestRelease({test}, {release}, {threshold})", delta)[0] > low
 
 
 def test_aggregates_of_blocks_move_by_twice_the_bound_whatever_happens_to_the_record() -> None:
@@ -226,6 +248,7 @@ def test_batches_that_are_cut_in_any_of_several_runs_count_for_each() -> None:
         ("SubsampleAggregate(2 * MixtureOfGaussians(1.0, [0, 1], [0.5, 0.5]))", ZERO),
         ("SubsampleAggregate(CyclicPoisson(1.0, 0.1, 10, 2))", ADD),
         ("BufferedToeplitz(1.0, [0.9], [1.5], 9, 2, 3)", ADD),
+        ("Grouped(ProposeTestRelease(0.5, 0.5, 30), 2)", ADD),
     ],
 )
 def test_what_is_not_proven_is_refused(text: str, adjacency: Adjacency) -> None:

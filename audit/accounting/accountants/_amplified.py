@@ -1,4 +1,4 @@
-"""What random procedures around mechanisms cost: pairs on either side, and divergences of the best of several runs."""
+"""What random procedures and tests around mechanisms cost: pairs on either side, divergences of the best of several runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
+from audit.core.deployed_procedures import ProposeTestRelease
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import ApproximateDp, Composed, Event, Exponential, Laplace, PoissonSampled, RandomizedResponse, Repeated
 from audit.stats.curves import pld, shuffling
-from audit.stats.curves.loss_pairs import Direction, LossPair
+from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair
 from audit.stats.curves.random_allocation import random_allocation
 
 Array = NDArray[np.float64]
@@ -97,6 +98,39 @@ def _clones(setting: tuple[float, int, float, float, str], direction: Direction,
 
 def _binary(epsilon: float, records: int, direction: Direction, log_tail: float) -> LossPair:
     return shuffling.binary(epsilon, records)
+
+
+def above_propose_test_release(event: ProposeTestRelease) -> ApproximateDp:
+    """Return what dominates: pure, but where the bound does not hold: there the distance is 0, and `delta` the chance to pass."""
+    return ApproximateDp(
+        epsilon=event.test_epsilon + event.release_epsilon,
+        delta=math.exp(-event.test_epsilon * event.threshold) / 2,
+        unit=event.unit,
+    )
+
+
+def below_propose_test_release(event: ProposeTestRelease) -> tuple[pld.PairMaker, pld.PairMaker]:
+    """Return pairs of two members of the class.
+
+    Both data sets at distance 0, and a release that shows the record: told apart wherever the test is passed. And data sets on
+    either side of the last distance that the threshold does not exceed, with randomised response as the release.
+    """
+    test, release = float(event.test_epsilon), float(event.release_epsilon)
+    gap = test * (float(event.threshold) - math.floor(event.threshold))
+    passes = math.exp(-gap) / 2, math.exp(-gap - test) / 2  # of the farther data set, and of the nearer one
+    share = 1 / (1 + math.exp(-release))
+    fails = math.log1p(-passes[0]) - math.log1p(-passes[1])
+    shown = math.exp(-test * event.threshold) / 2
+
+    def broken(direction: Direction, log_tail: float) -> LossPair:
+        return finite_pair((0.0, math.inf), (1 - shown, shown))
+
+    def farther(direction: Direction, log_tail: float) -> LossPair:
+        side, chance = (1, passes[0]) if direction != "add" else (-1, passes[1])
+        losses = (side * test + release, side * test - release, side * fails)
+        return finite_pair(losses, (chance * share, chance * (1 - share), 1 - chance))
+
+    return broken, farther if event.threshold >= 1 else broken
 
 
 def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
@@ -12,7 +13,7 @@ from audit.accounting.accountants import _amplified, _deployed
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import IntegerNoise
-from audit.core.deployed_procedures import MixtureOfGaussians
+from audit.core.deployed_procedures import MixtureOfGaussians, ProposeTestRelease
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import (
     ApproximateDp,
@@ -34,8 +35,10 @@ from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subs
 
 Leaf = tuple[pld.PairMaker, int]
 Side = Literal["exact", "above", "below"]
-TWO_ENDS = frozenset({Exponential, Concentrated, RandomAllocation, Shuffled, Tuned})
+TWO_ENDS = frozenset({Exponential, Concentrated, RandomAllocation, Shuffled, Tuned, ProposeTestRelease})
 """Kinds that no single pair stands for: each end of their bracket has pairs, or divergences, of its own."""
+TWO_EXAMPLES = frozenset({Shuffled, ProposeTestRelease})
+"""Kinds whose lower end is the worse of two examples."""
 SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 """Of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another."""
 
@@ -78,6 +81,9 @@ def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | Non
             return _amplified.shuffled_pair(event, adjacency, "above")
         case Tuned():
             return [partial(approximate, _largest_loss(event, adjacency), 0.0)]
+        case ProposeTestRelease():
+            limit = _amplified.above_propose_test_release(event)
+            return [partial(approximate, limit.epsilon, limit.delta)]
     return None
 
 
@@ -89,9 +95,9 @@ def _dominated(event: Event, adjacency: Adjacency, share: float) -> list[pld.Pai
         case RandomAllocation():
             return [_amplified.allocation_pair(event, adjacency, "below")]
         case Shuffled():
-            makers = _amplified.shuffled_pair(event, adjacency, "below")
-            # of two examples the first share stands for one, any other for the other
-            return [makers[0 if share == SHARES[0] else -1]]
+            return [_example(_amplified.shuffled_pair(event, adjacency, "below"), share)]
+        case ProposeTestRelease():
+            return [_example(_amplified.below_propose_test_release(event), share)]
         case Tuned():
             return []
         case Concentrated(rho=rho) if rho > 0:
@@ -99,6 +105,11 @@ def _dominated(event: Event, adjacency: Adjacency, share: float) -> list[pld.Pai
             noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
             return [partial(_gaussian_pair, noise, 1.0)]
     return None
+
+
+def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:
+    """Return the example that a share stands for: the first share for the first, any other for the last."""
+    return makers[0 if share == SHARES[0] else -1]
 
 
 def _largest_loss(event: Event, adjacency: Adjacency) -> float:

@@ -17,14 +17,12 @@ from audit.core.deployed_procedures import (
     BufferedToeplitz,
     CyclicPoisson,
     MixtureOfGaussians,
-    ProposeTestRelease,
     SubsampleAggregate,
     TruncatedPoisson,
 )
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import kinds, nodes, parts, rebuilt
 from audit.core.events import (
-    ApproximateDp,
     Composed,
     Event,
     Gaussian,
@@ -100,15 +98,6 @@ def _adaptive_clipping(event: AdaptiveClipping, adjacency: Adjacency) -> Event:
     return Composed(parts=tuple(Gaussian(noise_multiplier=noise, unit=event.unit) for noise in noises))
 
 
-def _propose_test_release(event: ProposeTestRelease, adjacency: Adjacency) -> Event:
-    """Any pure mechanism, but where the bound does not hold: there the distance is 0, and `delta` the chance to pass."""
-    return ApproximateDp(
-        epsilon=event.test_epsilon + event.release_epsilon,
-        delta=math.exp(-event.test_epsilon * event.threshold) / 2,
-        unit=event.unit,
-    )
-
-
 def _aggregate(event: SubsampleAggregate, adjacency: Adjacency) -> Event:
     """The release with the answers of the record's blocks replaced, which under add/remove is twice its bound.
 
@@ -153,7 +142,6 @@ COSTS: Mapping[type, Rule] = {
     AdaptiveClipping: _adaptive_clipping,
     SubsampleAggregate: _aggregate,
 }
-LIMITS: Mapping[type, Rule] = {ProposeTestRelease: _propose_test_release}
 _ALONE = {SampledWithoutReplacement: Adjacency.ADD_REMOVE, CyclicPoisson: None}
 """Kinds whose cost for one record is not that of a group's members one by one; under which adjacency, None for any."""
 

@@ -27,7 +27,7 @@ from audit.core.events import (
 
 _MOST_ALTERNATIVES = 64
 COSTS = {**_deployed.COSTS, **_procedures.COSTS}
-LIMITS = {**_deployed.LIMITS, **_procedures.LIMITS}
+LIMITS = _deployed.LIMITS
 
 
 def known(event: Event, adjacency: Adjacency) -> Event:
@@ -39,6 +39,17 @@ def known(event: Event, adjacency: Adjacency) -> Event:
     _procedures.check_groups(event, adjacency)
     rules = {**COSTS, **LIMITS}
     return rebuilt(event, lambda node: rules[type(node)](node, adjacency) if type(node) in rules else node)
+
+
+def known_uncut(event: Event, adjacency: Adjacency) -> Event:
+    """Return the event as `known` does, for accountants that have no delta to spend on batches that were cut.
+
+    Raises:
+        UnsupportedMechanism: some batch is cut with a positive chance, or as `known`.
+    """
+    if _procedures.slack(event) > 0:
+        raise UnsupportedMechanism(f"{event}: batches that are cut have no divergence of their own; use the accountant 'reference'")
+    return known(event, adjacency)
 
 
 def is_limit(event: Event) -> bool:

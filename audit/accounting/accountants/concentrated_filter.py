@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from audit.accounting.accountants._amplified import largest_loss
-from audit.accounting.accountants._rewriting import known
+from audit.accounting.accountants._amplified import above_propose_test_release, largest_loss
+from audit.accounting.accountants._rewriting import known_uncut
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
+from audit.core.deployed_procedures import ProposeTestRelease
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import decode, encode
 from audit.core.events import (
@@ -46,11 +47,11 @@ class ConcentratedFilter:
         """Return the claim at `delta`; infinite where nothing hides a record, or the releases' own deltas use it up.
 
         Raises:
-            UnsupportedMechanism: some part is not known to be approximately zCDP.
+            UnsupportedMechanism: some part is not known to be approximately zCDP, or its batches are cut.
         """
         checks.open_probability(delta, "delta")
         mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
-        rho, failure = _parameters(known(mechanism, adjacency), adjacency)
+        rho, failure = _parameters(known_uncut(mechanism, adjacency), adjacency)
         rest = float(delta) - failure
         is_finite = rest > 0 and math.isfinite(rho)
         return Claim(
@@ -84,6 +85,8 @@ def _parameters(event: Event, adjacency: Adjacency) -> tuple[float, float]:  # n
         case Exponential(epsilon=epsilon):
             # not / 2: losses lie within an interval of length epsilon, a pure mechanism's of twice that
             return float(epsilon) ** 2 / 8, 0.0
+        case ProposeTestRelease():
+            return _parameters(above_propose_test_release(event), adjacency)
         case ApproximateDp(epsilon=epsilon, delta=delta):
             return float(epsilon) ** 2 / 2, float(delta)
     loss = math.inf if isinstance(event, PoissonSampled) else largest_loss(event, adjacency)

@@ -12,7 +12,6 @@ from audit.accounting.accountants import _closed_forms, _independent, _pairs, _p
 from audit.accounting.accountants._rewriting import alternatives, is_limit, known, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import Shuffled
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import decode, encode
@@ -141,7 +140,7 @@ class Reference:
         except UnsupportedMechanism:  # some part has divergences only
             if math.isinf(high):
                 raise
-        shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[: 2 if Shuffled in kinds_of else 1]
+        shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[: 2 if kinds_of & _pairs.TWO_EXAMPLES else 1]
         low = max(self._compose(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
         return low, high
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.accounting.accountants._closed_forms import divergences
-from audit.accounting.accountants._rewriting import known
+from audit.accounting.accountants._rewriting import known_uncut
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -50,7 +50,7 @@ class RenyiFilter:
         """Return the claim at `delta`; infinite where nothing hides a record.
 
         Raises:
-            UnsupportedMechanism: some part has no formula for its divergence.
+            UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.
         """
         checks.open_probability(delta, "delta")
         mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
@@ -63,7 +63,7 @@ class RenyiFilter:
 
     def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
         orders = np.array([float(self.order)])
-        total = None if is_non_private(mechanism) else divergences(known(mechanism, adjacency), adjacency, orders)
+        total = None if is_non_private(mechanism) else divergences(known_uncut(mechanism, adjacency), adjacency, orders)
         if total is None:
             if is_non_private(mechanism) or any(getattr(node, "noise_multiplier", 1.0) == 0 for node in nodes(mechanism)):
                 return math.inf
