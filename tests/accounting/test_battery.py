@@ -23,7 +23,9 @@ from audit.accounting.resolve import FunctionAccountant
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
-from audit.core.event_forms import decode, encode
+from audit.core.deployed_procedures import MixtureOfGaussians
+from audit.core.event_forms import decode, encode, kinds_by_name
+from audit.core.event_reading import rebuilt
 from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Grouped, PoissonSampled, Repeated, dp_sgd
 from audit.stats.curves import renyi
 from audit.stats.curves.pld import subsampled_gaussian_epsilon
@@ -375,6 +377,74 @@ def test_what_breaks_one_relation_is_wrong_in_two_cases_or_more(relation: str) -
     cases = [case for case in CASES if case.id.startswith(relation)]
     wrong = [result.case.id for result in suite.run(Mutant(relation=relation), cases) if result.finding is CaseFinding.WRONG]
     assert len(wrong) >= 2
+
+
+# ---- a mistake in each event that is deployed ---------------------------------------------------------------------------
+
+
+def _average(event: MixtureOfGaussians) -> Event:
+    rate = 1 - sum(chance for shift, chance in zip(event.shifts, event.probabilities, strict=True) if shift == 0)
+    mean = sum(shift * chance for shift, chance in zip(event.shifts, event.probabilities, strict=True)) / rate
+    return PoissonSampled(mechanism=Gaussian(noise_multiplier=event.noise_multiplier / mean), sample_rate=rate)
+
+
+MISTAKES: dict[str, Callable[[Any], Event]] = {
+    "TruncatedPoisson": lambda node: dp_sgd(
+        noise_multiplier=node.noise_multiplier, clip_norm=1.0, sample_rate=node.sample_rate, steps=node.steps
+    ),
+    "CyclicPoisson": lambda node: dp_sgd(
+        noise_multiplier=node.noise_multiplier, clip_norm=1.0, sample_rate=node.sample_rate / node.groups, steps=node.steps
+    ),
+    "SampledWithoutReplacement": lambda node: PoissonSampled(
+        mechanism=node.mechanism, sample_rate=node.batch / node.population
+    ),
+    "MixtureOfGaussians": _average,
+    "BufferedToeplitz": lambda node: replace(node, participations=1),
+    "AdaptiveClipping": lambda node: Gaussian(noise_multiplier=node.noise_multiplier),
+    "SubsampleAggregate": lambda node: node.mechanism,
+    "RandomAllocation": lambda node: PoissonSampled(
+        mechanism=Gaussian(noise_multiplier=node.noise_multiplier), sample_rate=1 / node.steps
+    ),
+    "Shuffled": lambda node: ApproximateDp(epsilon=1 / math.sqrt(8 * node.records)),
+    "ProposeTestRelease": lambda node: ApproximateDp(epsilon=node.release_epsilon),
+    "Tuned": lambda node: node.mechanism,
+    "MatrixFactorization": lambda node: Gaussian(noise_multiplier=node.noise_multiplier),
+    "TreeAggregation": lambda node: replace(node, steps=node.steps // 2),
+    "Skellam": lambda node: replace(node, sensitivity=1, noise_multiplier=node.noise_multiplier * math.sqrt(2)),
+    "DiscreteGaussian": lambda node: replace(node, noise_multiplier=node.noise_multiplier * math.sqrt(2)),
+    "DiscreteLaplace": lambda node: replace(node, noise_multiplier=2 * node.noise_multiplier),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistaken:
+    """Our reference, which takes one kind of event for another."""
+
+    kind: str
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        event = rebuilt(mechanism, lambda node: MISTAKES[self.kind](node) if type(node).__name__ == self.kind else node)
+        return Reference(tolerance=1e-3).claim(event, delta=delta, adjacency=adjacency)
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_in_a_deployed_event_is_wrong_in_two_cases_or_more(kind: str) -> None:
+    """Of cut batches it takes those that are all cut: elsewhere the chance of a cut is below what a bracket tells apart."""
+    cases = [case for case in CASES if f'"kind": "{kind}"' in json.dumps([encode(ask.event) for ask in case.asks])]
+    cases = [case for case in cases if case.kind == "bracket" and case.asks[0].adjacency is _adjacency_of(kind)]
+    results = suite.run(Mistaken(kind=kind), cases)
+    wrong = [result.case.id for result in results if result.finding is CaseFinding.WRONG]
+    assert len(wrong) >= 2, [(result.case.id, result.epsilon) for result in results]
+
+
+def _adjacency_of(kind: str) -> Adjacency:
+    return Adjacency.REPLACE_ONE if kind == "Shuffled" else Adjacency.ADD_REMOVE
+
+
+def test_every_kind_of_event_has_a_case() -> None:
+    asked = json.dumps([encode(ask.event) for case in CASES if case.kind == "bracket" for ask in case.asks])
+    missing = {kind for kind in kinds_by_name() if f'"kind": "{kind}"' not in asked}
+    assert missing == {"NoisyMax", "SparseVector"}, missing  # bounded from above only
 
 
 def test_the_wrong_adjacency_is_wrong() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from audit.stats.curves.random_allocation import random_allocation
 
 Array = NDArray[np.float64]
 _HALVINGS = 200
+_EXAMPLES = 40  # chances of either score that are tried
 
 
 def largest_loss(event: Event, adjacency: Adjacency) -> float:  # noqa: PLR0911 (one arm a kind)
@@ -150,6 +152,52 @@ def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
     gamma = _gamma(mean, shape)
     extra = (1 + shape) * float(np.min((1 - 1 / orders) * run - math.log(gamma) / orders))
     return np.asarray(run + extra + math.log(mean) / (orders - 1), dtype=np.float64)
+
+
+def tuned_example(event: Tuned, other: Callable[[Array, int], Array], limit: float) -> pld.PairMaker:
+    """Return the pair of the best of several runs with three scores: a best one that is rare, one below it, and the rest.
+
+    Where the best score is rarer and the one below likelier, the latter is the best of all runs for two reasons at once.
+
+    Args:
+        other: chances on the other data set of a score of these chances: 1 likelier there, -1 rarer.
+        limit: of the ratio of the chances of what is left, where the run has one.
+    """
+    grid = np.logspace(-6, -0.31, _EXAMPLES)
+    best, second = (place.ravel() for place in np.meshgrid(grid, grid))
+    scores = [(best, second), (other(best, 1), other(second, -1))]
+    first, last = (np.array([high, middle, 1 - high - middle]) for high, middle in scores)
+    holds = (np.minimum(first, last) > 0).all(axis=0) & (first[2] <= limit * last[2]) & (last[2] <= limit * first[2])
+    laws = [_best_of_runs(event, row[:, holds]) for row in (first, last)]
+
+    def maker(direction: Direction, log_tail: float) -> LossPair:
+        first, second = laws if direction != "add" else laws[::-1]
+        delta = math.exp(log_tail + pld.RESOLUTION_LIMIT)
+        with np.errstate(divide="ignore"):
+            place = int(np.argmax(np.max(np.log(np.maximum(first - delta, 0)) - np.log(second), axis=0)))
+        losses = np.log(first[:, place]) - np.log(second[:, place])
+        return finite_pair(tuple(losses.tolist()), tuple(first[:, place].tolist()))
+
+    return maker
+
+
+def _best_of_runs(event: Tuned, scores: Array) -> Array:
+    """Chances that each score, from the best on, is that of the best run; no run at all counts as the last."""
+    above = np.cumsum(scores, axis=0)[:-1]
+    none_above = [_generating(event, 1 - chance) for chance in above]
+    return np.array([1 - none_above[0], none_above[0] - none_above[1], none_above[1]])
+
+
+def _generating(event: Tuned, chance: Array) -> Array:
+    """Chance that each of the runs is of a kind that one run is of with `chance`."""
+    mean, shape = float(event.mean), float(event.shape)
+    if math.isinf(shape):
+        return np.asarray(np.exp(mean * (chance - 1)), dtype=np.float64)
+    gamma = _gamma(mean, shape)
+    if shape == 0:
+        return np.asarray(np.log1p(-(1 - gamma) * chance) / math.log(gamma), dtype=np.float64)
+    growth = np.expm1(-shape * np.log1p(-(1 - gamma) * chance))
+    return np.asarray(growth / math.expm1(-shape * math.log(gamma)), dtype=np.float64)
 
 
 def _delta(orders: Array, run: Array, epsilon: float) -> float:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from audit.accounting.accountants import _amplified, _deployed
 from audit.core.adjacency import Adjacency
@@ -37,7 +38,7 @@ Leaf = tuple[pld.PairMaker, int]
 Side = Literal["exact", "above", "below"]
 TWO_ENDS = frozenset({Exponential, Concentrated, RandomAllocation, Shuffled, Tuned, ProposeTestRelease})
 """Kinds that no single pair stands for: each end of their bracket has pairs, or divergences, of its own."""
-TWO_EXAMPLES = frozenset({Shuffled, ProposeTestRelease})
+TWO_EXAMPLES = frozenset({Shuffled, Tuned, ProposeTestRelease})
 """Kinds whose lower end is the worse of two examples."""
 SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 """Of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another."""
@@ -62,8 +63,8 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
     if side == "above":
         makers = _dominating(event, adjacency)
     elif side == "below":
-        if isinstance(event, Tuned) and math.isfinite(event.shape):  # where all scores are equal, the best is any single run
-            return leaves(event.mechanism, count, adjacency, side, share)
+        if isinstance(event, Tuned) and math.isfinite(event.shape) and share == SHARES[0]:
+            return leaves(event.mechanism, count, adjacency, side, share)  # all scores are equal: the best is any single run
         makers = _dominated(event, adjacency, share)
     else:
         makers = None
@@ -99,12 +100,26 @@ def _dominated(event: Event, adjacency: Adjacency, share: float) -> list[pld.Pai
         case ProposeTestRelease():
             return [_example(_amplified.below_propose_test_release(event), share)]
         case Tuned():
-            return []
+            return [] if share == SHARES[0] else _several_runs(event, adjacency)
         case Concentrated(rho=rho) if rho > 0:
             # rho is of the neighbours as they are, and the Gaussian pair of a replacement moves by two units
             noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
             return [partial(_gaussian_pair, noise, 1.0)]
     return None
+
+
+def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
+    """Return the pair of runs of three scores, of any pure mechanism or of Gaussian releases; none for other runs."""
+    inner, noises = event.mechanism, gaussians(event.mechanism)
+    if math.isfinite(event.shape) and event.mean <= 1:
+        return []
+    match inner:
+        case ApproximateDp(epsilon=epsilon, delta=0.0):
+            return [_amplified.tuned_example(event, lambda chance, way: chance * math.exp(way * epsilon), math.exp(epsilon))]
+    if not noises or min(noises) == 0:
+        return []
+    shift = math.sqrt(sum(noise**-2 for noise in noises)) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+    return [_amplified.tuned_example(event, lambda chance, way: ndtr(ndtri(chance) + way * shift), math.inf)]
 
 
 def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:

@@ -56,11 +56,19 @@ def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event
 
 
 def _truncated(event: TruncatedPoisson, adjacency: Adjacency) -> Event:
-    """The Poisson batches that were not cut; `slack` says how far the cut ones are from them."""
+    """The Poisson batches that were not cut, `slack` being how far the cut ones are from them; or all cut to one size."""
+    if _are_all_cut(event):
+        release = Gaussian(noise_multiplier=event.noise_multiplier, unit=event.unit)
+        cut = SampledWithoutReplacement(mechanism=release, population=event.population, batch=event.batch_limit)
+        return Repeated(mechanism=_fixed_size(cut, adjacency), count=event.steps)
     step = PoissonSampled(
         mechanism=Gaussian(noise_multiplier=event.noise_multiplier, unit=event.unit), sample_rate=event.sample_rate
     )
     return Repeated(mechanism=step, count=event.steps)
+
+
+def _are_all_cut(event: TruncatedPoisson) -> bool:
+    return event.sample_rate == 1 and event.batch_limit < event.population
 
 
 def _cyclic(event: CyclicPoisson, adjacency: Adjacency) -> Event:
@@ -166,6 +174,8 @@ def slack(event: Event) -> float:
     only (Chua et al. 2024, arXiv 2411.04205, Theorem 3.2).
     """
     if isinstance(event, TruncatedPoisson):
+        if _are_all_cut(event):
+            return 0.0
         chance = overflow_chance(int(event.population), float(event.sample_rate), int(event.batch_limit))
         return min(1.0, float(event.steps) * chance)
     inner = math.fsum(slack(part) for part in parts(event))

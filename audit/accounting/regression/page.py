@@ -37,6 +37,8 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
     ("gaussian_clt", "Gaussian central limit"),
     ("classical_gaussian", "textbook Gaussian formula"),
     ("composition_theorems", "basic and advanced composition"),
+    ("renyi_filter,order=8", "our Renyi filter, order 8 (adaptive releases)"),
+    ("concentrated_filter", "our concentrated filter (adaptive releases)"),
 )
 SECONDS = 10.0
 MOST_ROWS = 20
