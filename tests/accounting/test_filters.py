@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from audit.accounting import ledger_database, resolve
@@ -91,3 +92,44 @@ def test_a_ledger_with_a_filter_stops_a_release_that_is_chosen_to_use_up_the_res
             noise *= 2
     book = ledger_database.load(file)
     assert refusals and 2.5 < (book.releases[-1].spent or 0.0) <= 3.0 and book.accountant == name
+
+
+# ---- the odometer -----------------------------------------------------------------------------------------------------
+
+
+def test_the_odometer_is_added_up_by_hand() -> None:
+    mixed = "20 * Gaussian(8.0) + Concentrated(0.01) + Gaussian(10.0)"
+    slope = 20 / 128 + 0.01 + 1 / 200
+    for delta in (1e-5, 1e-9):
+        want = min(order * slope + math.log(8 / delta) / (order - 1) for order in (2, 4, 6, 8, 12, 16, 32, 64))
+        assert claim("renyi_odometer", mixed, delta) == pytest.approx(want)
+    assert claim("renyi_odometer", "0 * Gaussian(1.0)") == 0.0
+    assert math.isinf(claim("renyi_odometer", "Gaussian(0.0)"))
+
+
+@pytest.mark.parametrize("text", ["dp_sgd(1.0, 0.01, 1000)", "30 * Laplace(8.0)", "9 * ApproximateDp(0.2, 0.0)"])
+def test_the_odometer_costs_more_than_any_filter_of_its_orders(text: str) -> None:
+    low, _ = Reference().bracket(parse(text), delta=1e-5, adjacency=ADD)
+    filters = [claim(f"renyi_filter,order={order}", text) for order in (2, 4, 6, 8, 12, 16, 32, 64)]
+    assert low <= min(filters) <= claim("renyi_odometer", text) < 8 * low
+
+
+def test_the_odometer_holds_at_every_moment_of_an_adaptive_run() -> None:
+    """Whoever stops when the loss is worst: noise is chosen by the loss so far; the figure is exceeded at most so often."""
+    generator, delta, runs = np.random.default_rng(7), 0.05, 4000
+    losses, spent, exceeded = np.zeros(runs), np.zeros(runs), np.zeros(runs, dtype=bool)
+    orders = np.array([2, 4, 6, 8, 12, 16, 32, 64])
+    for _ in range(60):
+        mu = np.where(losses > np.sqrt(spent), 0.4, 0.15)  # press on while it goes well
+        losses += mu * generator.normal(size=runs) + mu**2 / 2
+        spent += mu**2 / 2
+        figures = (orders * spent[:, None] + math.log(len(orders) / delta) / (orders - 1)).min(axis=1)
+        exceeded |= losses > figures
+    assert exceeded.mean() <= delta
+    one = claim("renyi_odometer", "Gaussian(4.0)", delta)
+    assert one == pytest.approx(float((orders / 32 + math.log(8 / delta) / (orders - 1)).min()))
+
+
+def test_odometers_need_orders_above_one() -> None:
+    with pytest.raises(ConfigError, match="above 1"):
+        resolve.subject("renyi_odometer,orders=0.5")

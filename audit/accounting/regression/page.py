@@ -39,6 +39,7 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
     ("composition_theorems", "basic and advanced composition"),
     ("renyi_filter,order=8", "our Renyi filter, order 8 (adaptive releases)"),
     ("concentrated_filter", "our concentrated filter (adaptive releases)"),
+    ("renyi_odometer", "our Renyi odometer (true at every moment)"),
 )
 SECONDS = 10.0
 MOST_ROWS = 20
