@@ -6,17 +6,16 @@ is a value; recording gives a new one, and refuses what would exceed the budget.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from audit.accounting import resolve
+from audit.accounting.ledger_limits import Limit, together, upper_accountant
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import AuditError, ConfigError
-from audit.core.events import Composed, Event, Laplace, Repeated, words
+from audit.core.events import Event, Laplace, Repeated, words
 from audit.core.protocols import Accountant
 from audit.core.provenance import BudgetLedger, BudgetRelease
 from audit.core.results import Trajectory
@@ -35,6 +34,7 @@ class Release:
     Attributes:
         when: ISO 8601 text.
         note: a remark.
+        groups: of persons whose data it used; empty for everybody's.
         spent: epsilon of everything up to and with this release, as the ledger's accountant put it when it was recorded;
             None before that.
         source: that accountant, as it states itself.
@@ -44,12 +44,14 @@ class Release:
     event: Event
     when: str = ""
     note: str = ""
+    groups: tuple[str, ...] = ()
     spent: float | None = None
     source: str = ""
 
     def is_again(self, release: Release) -> bool:
-        """True if the other one is the same release: name, event and remark, whenever it was recorded."""
-        return (self.name, self.event, self.note) == (release.name, release.event, release.note)
+        """True if the other one is the same release: name, event, remark and groups, whenever it was recorded."""
+        other = (release.name, release.event, release.note, release.groups)
+        return (self.name, self.event, self.note, self.groups) == other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,8 @@ class Ledger:
     Attributes:
         budget_epsilon: total epsilon that may be spent, at `delta`.
         accountant: name of the accountant that adds up (`audit ls accountants`); it must claim an upper bound.
-        releases: in the order in which they were made.
+        releases: in the order in which they were made; all of them count, whichever groups they used.
+        limits: further budgets that releases have to stay within.
     """
 
     budget_epsilon: float
@@ -67,6 +70,7 @@ class Ledger:
     adjacency: Adjacency
     accountant: str = "reference"
     releases: tuple[Release, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
     def __post_init__(self) -> None:
         checks.positive(self.budget_epsilon, "budget_epsilon")
@@ -78,13 +82,7 @@ class Ledger:
         Raises:
             ConfigError: there is none of that name, or it does not claim an upper bound.
         """
-        accountant = resolve.subject(self.accountant)
-        side = resolve.side_of(accountant)
-        if side != "upper":
-            raise ConfigError(
-                f"the ledger's accountant '{self.accountant}' states {side} figures; a budget needs an upper bound"
-            )
-        return accountant
+        return upper_accountant(self.accountant)
 
     @property
     def event(self) -> Event:
@@ -103,9 +101,30 @@ class Ledger:
         """Budget minus what is spent, at least 0. What still fits is a matter of composition: ask `affords`."""
         return max(0.0, self.budget_epsilon - self.total_claim(accountant).epsilon) if self.releases else self.budget_epsilon
 
-    def affords(self, accountant: Accountant, event: Event) -> bool:
-        """True if a planned release would stay within the budget."""
-        return self.total_claim(accountant, (event,)).epsilon <= self.budget_epsilon
+    def affords(self, accountant: Accountant, event: Event, groups: Sequence[str] = ()) -> bool:
+        """True if a planned release would stay within the budget and every limit."""
+        is_within = self.total_claim(accountant, (event,)).epsilon <= self.budget_epsilon
+        return is_within and not any(True for _ in self._exceeded(event, groups))
+
+    def spent_of(self, limit: Limit, events: Sequence[Event] = ()) -> float:
+        """Return what the releases that a limit is about cost together by its own accountant, `events` ones included."""
+        counted = [release.event for release in self.releases if limit.concerns(release.groups)]
+        return float(limit.claim((*counted, *events)).epsilon) if counted or events else 0.0
+
+    def _exceeded(self, event: Event, groups: Sequence[str]) -> Iterator[tuple[Limit, float]]:
+        """Limits that a release would exceed, and the totals that it would bring them to.
+
+        Raises:
+            ConfigError: a group that no limit is about, which would count nowhere of its own.
+        """
+        known_groups = {limit.group for limit in self.limits} - {""}
+        unknown = sorted(set(groups) - known_groups)
+        if unknown:
+            names = ", ".join(sorted(known_groups)) or "none"
+            raise ConfigError(f"no limit is about the group '{unknown[0]}'; the ledger's groups: {names}")
+        for limit in self.limits:
+            if limit.concerns(groups) and not (total := self.spent_of(limit, (event,))) <= limit.budget_epsilon:
+                yield limit, total
 
     def record(self, accountant: Accountant, release: Release) -> Ledger:
         """The ledger with one release more.
@@ -120,14 +139,19 @@ class Ledger:
                 f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.6g} of it is left. "
                 "Take fewer steps, more noise, or raise the budget on purpose"
             )
+        for limit, total_of_limit in self._exceeded(release.event, release.groups):
+            raise BudgetExceeded(
+                f"'{release.name}' would bring the limit '{limit.name}' to epsilon {total_of_limit:.6g} at delta "
+                f"{limit.delta:g} under {limit.adjacency}; its budget is {limit.budget_epsilon:g}"
+            )
         entry = replace(release, spent=total.epsilon, source=total.source)
         return replace(self, releases=(*self.releases, entry))
 
-    def most_repeats(self, accountant: Accountant, event: Event, *, limit: int = 1_000_000) -> int:
-        """Return how often a planned release can be made within the budget, from below."""
+    def most_repeats(self, accountant: Accountant, event: Event, *, groups: Sequence[str] = (), limit: int = 1_000_000) -> int:
+        """Return how often a planned release can be made within the budget and every limit, from below."""
 
         def fits(count: int) -> bool:
-            return self.affords(accountant, Repeated(mechanism=event, count=count))
+            return self.affords(accountant, Repeated(mechanism=event, count=count), groups)
 
         low, high = 0, 1
         while fits(high):
@@ -149,18 +173,6 @@ class Ledger:
             steps=tuple(range(1, len(claims) + 1)),
             epsilon=_rising(claim.epsilon for claim in claims),
         )
-
-
-def together(events: Iterable[Event]) -> Event:
-    """Return the events as one; equal ones are counted, since their order costs nothing.
-
-    >>> step = Laplace(noise_multiplier=2.0)
-    >>> together((step, step)) == Repeated(mechanism=step, count=2)
-    True
-    """
-    counts = Counter(events)
-    parts = tuple(event if count == 1 else Repeated(mechanism=event, count=count) for event, count in counts.items())
-    return parts[0] if len(parts) == 1 else Composed(parts=parts)
 
 
 def _rising(epsilons: Iterable[float]) -> tuple[float, ...]:

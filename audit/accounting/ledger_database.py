@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from audit.accounting import ledger_entries
+from audit.accounting import ledger_entries, ledger_limits
 from audit.accounting.ledger import Ledger, Release
 from audit.accounting.ledger_entries import Body, Row
 from audit.accounting.ledger_file import FileStore
+from audit.accounting.ledger_limits import Limit
 from audit.accounting.ledger_server import ServerStore
 from audit.core.errors import ConfigError, DataError
 from audit.core.event_forms import plain
@@ -152,6 +153,27 @@ def change_budget(place: Place, budget: float, *, moment: str, note: str) -> Led
         return after, ledger_entries.BUDGET, {"budget_epsilon": plain(budget), "when": moment, "note": note}
 
     return _extend(place, with_budget)
+
+
+def set_limit(place: Place, limit: Limit, *, moment: str, note: str) -> Ledger:
+    """Return the ledger with a further budget, or with that of the same name changed; both stay on record with their reason.
+
+    Raises:
+        ConfigError: no reason, an accountant that claims no upper bound, or a budget that is spent already.
+    """
+    if not note.strip():
+        raise ConfigError("a limit is set with a reason; --note says which")
+
+    def with_limit(ledger: Ledger) -> tuple[Ledger, str, dict[str, Any]]:
+        total = ledger.spent_of(limit)
+        if not total <= limit.budget_epsilon:
+            raise ConfigError(f"a budget of {limit.budget_epsilon:g} is below what '{limit.name}' counts already, {total:.6g}")
+        kept = tuple(row for row in ledger.limits if row.name != limit.name)
+        after = replace(ledger, limits=(*kept, limit))
+        return after, ledger_entries.LIMIT, ledger_entries.limit_body(limit, moment=moment, note=note)
+
+    ledger_limits.upper_accountant(limit.accountant)
+    return _extend(place, with_limit)
 
 
 def _extend(place: Place, change: Callable[[Ledger], tuple[Ledger, str, dict[str, Any]] | None]) -> Ledger:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from audit.accounting.ledger import Ledger, Release
+from audit.accounting.ledger_limits import Limit
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError
 from audit.core.event_forms import decode, encode, number, plain
 
-SETTINGS, RELEASE, BUDGET = "settings", "release", "budget"
+SETTINGS, RELEASE, BUDGET, LIMIT = "settings", "release", "budget", "limit"
 """Kinds of entries."""
 Body = tuple[str, Mapping[str, Any]]
 """The kind of an entry and what it says."""
@@ -51,11 +52,14 @@ def restore(entries: Sequence[tuple[str, dict[str, Any]]], path: str) -> Ledger:
     try:
         _, settings = entries[0]
         budget, releases = number(settings["budget_epsilon"]), []
+        limits: dict[str, Limit] = {}
         for kind, body in entries[1:]:
             if kind == BUDGET:
                 budget = number(body["budget_epsilon"])
             elif kind == RELEASE:
                 releases.append(_release(body))
+            elif kind == LIMIT:
+                limits[body["name"]] = _limit(body)
             else:
                 raise DataError(f"an entry of the kind '{kind}', which this version does not know")
         return Ledger(
@@ -64,6 +68,7 @@ def restore(entries: Sequence[tuple[str, dict[str, Any]]], path: str) -> Ledger:
             adjacency=Adjacency(settings["adjacency"]),
             accountant=settings["accountant"],
             releases=tuple(releases),
+            limits=tuple(limits.values()),
         )
     except (ValueError, KeyError, TypeError, AttributeError, ConfigError, DataError) as error:
         raise DataError(f"{path}: an entry cannot be read: {error}") from error
@@ -78,8 +83,34 @@ def settings_body(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def release_body(release: Release) -> dict[str, Any]:
+def limit_body(limit: Limit, *, moment: str, note: str) -> dict[str, Any]:
     return {
+        "name": limit.name,
+        "budget_epsilon": plain(limit.budget_epsilon),
+        "delta": plain(limit.delta),
+        "adjacency": str(limit.adjacency),
+        "accountant": limit.accountant,
+        "group": limit.group,
+        "when": moment,
+        "note": note,
+    }
+
+
+def _limit(body: Mapping[str, Any]) -> Limit:
+    return Limit(
+        name=body["name"],
+        budget_epsilon=number(body["budget_epsilon"]),
+        delta=number(body["delta"]),
+        adjacency=Adjacency(body["adjacency"]),
+        accountant=body["accountant"],
+        group=body["group"],
+    )
+
+
+def release_body(release: Release) -> dict[str, Any]:
+    groups = {"groups": list(release.groups)} if release.groups else {}
+    return {
+        **groups,
         "name": release.name,
         "when": release.when,
         "note": release.note,
@@ -96,6 +127,7 @@ def _release(body: Mapping[str, Any]) -> Release:
         event=decode(body["event"]),
         when=body["when"],
         note=body["note"],
+        groups=tuple(body.get("groups", ())),
         spent=None if total is None else float(number(total)),
         source=body["source"],
     )

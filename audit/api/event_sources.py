@@ -12,7 +12,8 @@ from audit.core.events import Event
 AnyEvent = Event | str | Path
 _FORMS = (
     'an event ({"kind": "Gaussian", "noise_multiplier": 2.0}), an Opacus history ([[noise multiplier, sample rate, steps]]), a '
-    "dp-accounting event (its class_name and fields, or its text), jax-privacy's DpParams with num_updates, a training config"
+    "dp-accounting event (its class_name and fields, or its text), jax-privacy's DpParams with num_updates, a training config, "
+    "a report.json"
 )
 
 
@@ -21,8 +22,8 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
 
     Args:
         source: an event itself; the path of a JSON, YAML or text file with an event, an Opacus history, a dp-accounting
-            event, jax-privacy's parameters or a training config; the name of a config that comes with the project; or an
-            expression such as `dp_sgd(1.0, 0.01, 1000) + 20 * Laplace(10)`.
+            event, jax-privacy's parameters, a training config or a report.json; the name of a config that
+            comes with the project; or an expression such as `dp_sgd(1.0, 0.01, 1000) + 20 * Laplace(10)`.
         mechanism: of a config with several trainings, the name of that which is meant.
 
     Raises:
@@ -65,6 +66,8 @@ def _of_file(path: Path, mechanism: str) -> Event:
     try:
         if isinstance(tree, str):
             return parse(tree)
+        if _is_report(tree):
+            return _of_report(tree, mechanism)
         return _of_config(str(path), mechanism) if _is_config(tree) else _of_tree(tree)
     except (ConfigError, DataError) as error:
         message = str(error)
@@ -91,6 +94,32 @@ def _is_config(tree: Any) -> bool:
     return isinstance(tree, Mapping) and "mechanisms" in tree
 
 
+def _is_report(tree: Any) -> bool:
+    return isinstance(tree, Mapping) and "schema" in tree and isinstance(tree.get("mechanisms"), list)
+
+
+def _of_report(tree: Mapping[str, Any], mechanism: str) -> Event:
+    """The event of a report's private training, as the audit accounted for it."""
+    from audit.core.event_forms import decode
+    from audit.core.event_reading import is_non_private
+
+    try:
+        events = {str(row["name"]): decode(row["mechanism"]) for row in tree["mechanisms"] if row["mechanism"] is not None}
+    except (KeyError, TypeError) as error:
+        raise DataError(f"looks like a report, but its mechanisms cannot be read: {error}") from error
+    return _only_training({name: event for name, event in events.items() if mechanism or not is_non_private(event)}, mechanism)
+
+
+def _only_training(events: Mapping[str, Event], mechanism: str) -> Event:
+    """The event of the training of a name, or of the only one."""
+    candidates = {name: event for name, event in events.items() if not mechanism or name == mechanism}
+    if len(candidates) != 1:
+        problem = f"has no training '{mechanism}'" if mechanism else f"has {len(candidates)} private trainings"
+        names = ", ".join(events) or "none"
+        raise ConfigError(f"{problem} (its trainings: {names}); name one with mechanism (--mechanism)")
+    return next(iter(candidates.values()))
+
+
 def _of_tree(tree: Any) -> Event:
     from audit.accounting import foreign_events
     from audit.core.event_forms import decode
@@ -114,10 +143,7 @@ def _of_config(name: str, mechanism: str) -> Event:
 
     recipes = assemble(load(name).config, call_factory=False).design.recipes
     candidates = {recipe.name: recipe.mechanism for recipe in recipes if mechanism or not is_non_private(recipe.mechanism)}
-    if mechanism:
-        candidates = {own: event for own, event in candidates.items() if own == mechanism}
-    if len(candidates) != 1:
-        names = ", ".join(recipe.name for recipe in recipes)
-        problem = f"has {len(candidates)} private trainings" if not mechanism else f"has no training '{mechanism}'"
-        raise ConfigError(f"config '{name}' {problem} (its trainings: {names}); name one with mechanism (--mechanism)")
-    return next(iter(candidates.values()))
+    try:
+        return _only_training(candidates, mechanism)
+    except ConfigError as error:
+        raise ConfigError(f"config '{name}' {error}") from error

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
-from audit.core import files
-from audit.core.errors import ConfigError, DataError
+from audit.core.errors import ConfigError
 from audit.core.rounding import down, plural, up
 
 if TYPE_CHECKING:
+    from audit.accounting.ledger import Ledger
     from audit.core.events import Event
-    from audit.core.provenance import BudgetLedger
 
 app = typer.Typer(
     help="Keep a privacy budget: releases over time in a file or a PostgreSQL database, composed by an accountant. "
@@ -31,7 +30,17 @@ Steps = Annotated[int | None, typer.Option(help="For a training: number of noisy
 Records = Annotated[int | None, typer.Option(help="For a metric (a mean of values in [0, 1]): number of private records.")]
 Scale = Annotated[float | None, typer.Option(help="For a metric: scale of its Laplace noise.")]
 Times = Annotated[int, typer.Option(help="Number of repetitions: trials of a search, epochs that are measured.")]
-EventFile = Annotated[Path | None, typer.Option("--event", help="For anything else: JSON file with an event.")]
+EventText = Annotated[
+    str | None,
+    typer.Option(
+        "--event",
+        help="For anything else: a file with an event, an Opacus history, a training config, a report.json; or an expression.",
+    ),
+]
+Training = Annotated[str, typer.Option("--mechanism", help="Name of the training, where a config or report has several.")]
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", help="Group of persons whose data it uses; may repeat. Default: everybody's.")
+]
 
 
 @app.command()
@@ -66,7 +75,9 @@ def record(
     records: Records = None,
     scale: Scale = None,
     times: Times = 1,
-    event: EventFile = None,
+    event: EventText = None,
+    mechanism: Training = "",
+    group: Groups = None,
     date: Annotated[str, typer.Option("--when", help="Time of the release in ISO 8601. Default: now.")] = "",
     note: Annotated[str, typer.Option(help="Note to keep with the release.")] = "",
     as_json: AsJson = False,
@@ -74,9 +85,9 @@ def record(
     """Record a release. Exit code 1, and nothing is recorded, if it would exceed the budget."""
     from audit.accounting import ledger, ledger_database
 
-    planned_event = _event(noise, rate, steps, records, scale, times, event)
-    book = ledger_database.record(file, ledger.Release(name=name, event=planned_event, when=_moment(date), note=note))
-    return _say(ledger.summary(book), as_json)
+    planned_event = _event((noise, rate, steps), (records, scale), (event, mechanism), times)
+    release = ledger.Release(name=name, event=planned_event, when=_moment(date), note=note, groups=tuple(group or ()))
+    return _say(ledger_database.record(file, release), as_json)
 
 
 @app.command()
@@ -88,19 +99,21 @@ def plan(
     records: Records = None,
     scale: Scale = None,
     times: Times = 1,
-    event: EventFile = None,
+    event: EventText = None,
+    mechanism: Training = "",
+    group: Groups = None,
     as_json: AsJson = False,
 ) -> int:
     """Compute the total after a release and how often it still fits. Exit code 1 if it does not fit; records nothing."""
     from audit.accounting import ledger_database
     from audit.core.events import words
 
-    planned_event = _event(noise, rate, steps, records, scale, times, event)
+    planned_event = _event((noise, rate, steps), (records, scale), (event, mechanism), times)
     book = ledger_database.load(file)
     accountant = book.ask()
     total = book.total_claim(accountant, (planned_event,)).epsilon
-    fits = total <= book.budget_epsilon
-    repeats = book.most_repeats(accountant, planned_event, limit=10_000)
+    fits = book.affords(accountant, planned_event, group or ())
+    repeats = book.most_repeats(accountant, planned_event, groups=group or (), limit=10_000)
     if as_json:
         before = book.total_claim(accountant).epsilon if book.releases else 0.0
         print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": repeats})
@@ -123,12 +136,12 @@ def show(
     """List the releases with the total after each, and what is left. Exit code 1 if the budget is exceeded."""
     from audit.accounting import ledger, ledger_database
 
-    book = ledger.summary(ledger_database.load(file))
+    book = ledger_database.load(file)
     if plot is not None:
         from audit.accounting.regression import files
         from reports.figures._ledger import trajectory
 
-        files.write_figure(plot, trajectory(book))
+        files.write_figure(plot, trajectory(ledger.summary(book)))
     return _say(book, as_json)
 
 
@@ -141,9 +154,34 @@ def budget(
     as_json: AsJson = False,
 ) -> int:
     """Change the budget on purpose; the change and its reason stay in the ledger."""
-    from audit.accounting import ledger, ledger_database
+    from audit.accounting import ledger_database
 
-    return _say(ledger.summary(ledger_database.change_budget(file, epsilon, moment=_moment(date), note=note)), as_json)
+    return _say(ledger_database.change_budget(file, epsilon, moment=_moment(date), note=note), as_json)
+
+
+@app.command()
+def limit(
+    file: File,
+    name: Annotated[str, typer.Argument(help="Name of the limit.")],
+    budget: Annotated[float, typer.Option(help="Epsilon that may be spent in total.")],
+    note: Annotated[str, typer.Option(help="Reason, kept with the limit.")],
+    delta: Annotated[float, typer.Option(help="Delta of that epsilon.")] = 1e-5,
+    adjacency: Annotated[str, typer.Option(help="Neighbouring data sets: add_remove, replace_one or zero_out.")] = "add_remove",
+    accountant: Annotated[str, typer.Option("--accountant", "-a", help="Accountant that composes the releases.")] = "reference",
+    group: Annotated[str, typer.Option(help="Group of persons whose budget it is. Default: everybody.")] = "",
+    date: Annotated[str, typer.Option("--when", help="Time of the change in ISO 8601. Default: now.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Set a further budget: another claim about the same data, or the budget of a group of persons."""
+    from audit.accounting import ledger_database
+    from audit.accounting.ledger_limits import Limit
+    from audit.core.adjacency import Adjacency
+
+    relation = Adjacency.by_name(adjacency, "--adjacency")
+    further_budget = Limit(
+        name=name, budget_epsilon=budget, delta=delta, adjacency=relation, accountant=accountant, group=group
+    )
+    return _say(ledger_database.set_limit(file, further_budget, moment=_moment(date), note=note), as_json)
 
 
 @app.command()
@@ -181,47 +219,35 @@ def import_(
 
 
 def _event(
-    noise: float | None,
-    rate: float | None,
-    steps: int | None,
-    records: int | None,
-    scale: float | None,
+    training: tuple[float | None, float | None, int | None],
+    metric: tuple[int | None, float | None],
+    source: tuple[str | None, str],
     times: int,
-    event: Path | None,
 ) -> Event:
-    """The one release that the options describe: a training, a metric, or whatever a file says."""
+    """The one release that the options describe: a training, a metric, or whatever a file or an expression says."""
     from audit.accounting import ledger
+    from audit.api.event_sources import read_event
     from audit.core.events import Repeated, dp_sgd
 
     groups: dict[str, Sequence[Any]] = {
-        "--noise, --rate and --steps": (noise, rate, steps),
-        "--records and --scale": (records, scale),
-        "--event": (event,),
+        "--noise, --rate and --steps": training,
+        "--records and --scale": metric,
+        "--event": source[:1],
     }
     forms = [name for name, values in groups.items() if any(value is not None for value in values)]
     if len(forms) != 1 or any(value is None for value in groups[forms[0]]):
         raise ConfigError(f"a release is described by {'; or by '.join(groups)}: one of them, whole")
     if times < 1:
         raise ConfigError(f"--times is {times}; expected at least 1")
+    noise, rate, steps = training
+    records, scale = metric
     if records is not None and scale is not None:
         return ledger.accuracy_release("metric", records=records, scale=scale, times=times).event
     if noise is not None and rate is not None and steps is not None:
         example: Event = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     else:
-        example = _read(event) if event is not None else dp_sgd(noise_multiplier=0, clip_norm=1, sample_rate=1, steps=0)
+        example = read_event(source[0] or "", mechanism=source[1])
     return example if times == 1 else Repeated(mechanism=example, count=times)
-
-
-def _read(path: Path) -> Event:
-    from audit.core.event_forms import decode
-
-    try:
-        tree = files.read_json(path)
-        return decode(tree)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(
-            f'cannot read an event from {path}: {error}; expected JSON such as {{"kind": "Gaussian", "noise_multiplier": 2.0}}'
-        ) from error
 
 
 def _moment(text: str) -> str:
@@ -235,7 +261,10 @@ def _moment(text: str) -> str:
     return text
 
 
-def _say(book: BudgetLedger, as_json: bool) -> int:
+def _say(kept: Ledger, as_json: bool) -> int:
+    from audit.accounting.ledger import summary
+
+    book, limits = summary(kept), [(row, kept.spent_of(row)) for row in kept.limits]
     total = book.releases[-1].epsilon if book.releases else 0.0
     rest = max(0.0, book.budget - total)
     if as_json:
@@ -250,7 +279,10 @@ def _say(book: BudgetLedger, as_json: bool) -> int:
             for release in book.releases
         ]
         print_json({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
-                "spent": total, "remaining": rest, "releases": rows})  # fmt: skip
+                "spent": total, "remaining": rest, "releases": rows, "limits": [
+                    {"name": row.name, "group": row.group, "budget": row.budget_epsilon, "delta": row.delta,
+                     "adjacency": str(row.adjacency), "accountant": row.accountant, "spent": spent} for row, spent in limits
+                ]})  # fmt: skip
     else:
         for release in book.releases:
             remark = f" ({release.note})" if release.note else ""
@@ -258,4 +290,10 @@ def _say(book: BudgetLedger, as_json: bool) -> int:
         spending = f"{up(total, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
         cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
         print_plain(f"{cost} ({book.accountant}); {down(rest, DIGITS)} is left")
-    return 0 if total <= book.budget else 1
+        for row, spent in limits:
+            of_whom = f" of the group '{row.group}'" if row.group else ""
+            print_plain(
+                f"limit '{row.name}'{of_whom}: {up(spent, DIGITS)} of {row.budget_epsilon:g} at delta {row.delta:g} under "
+                f"{row.adjacency} ({row.accountant})"
+            )
+    return 0 if total <= book.budget and all(spent <= row.budget_epsilon for row, spent in limits) else 1

@@ -223,7 +223,9 @@ LAWS = [(10, -0.5, 1.0), (3, math.inf, 0.3)]
 MORE_LAWS = [(30, -0.9, 1.0), (5, 0.0, 1.0), (10, 1.0, 0.3), (4, 2.5, 1.0), (10, -0.5, 3.0), (2, -0.99, 0.3)]
 
 
-@pytest.mark.parametrize(("mean", "shape", "epsilon"), [*LAWS, *(pytest.param(*law, marks=pytest.mark.slow) for law in MORE_LAWS)])
+@pytest.mark.parametrize(
+    ("mean", "shape", "epsilon"), [*LAWS, *(pytest.param(*law, marks=pytest.mark.slow) for law in MORE_LAWS)]
+)
 def test_the_best_of_runs_of_three_scores_is_added_up(mean: float, shape: float, epsilon: float) -> None:
     """Every number of runs, each run of three scores of any chances that its epsilon allows: the worst lies in the bracket."""
     low, high = bracket(f"Tuned(ApproximateDp({epsilon}, 0.0), {mean}, {shape if math.isfinite(shape) else '1e400'})", 1e-4)

@@ -22,8 +22,8 @@ from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion
 from audit.accounting.resolve import FunctionAccountant
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.deployed_procedures import MixtureOfGaussians
+from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode, kinds_by_name
 from audit.core.event_reading import rebuilt
 from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Grouped, PoissonSampled, Repeated, dp_sgd
@@ -49,6 +49,17 @@ def test_brackets_are_narrow_where_nothing_else_is_said() -> None:
     wide = [case for case in CASES if case.kind == "bracket" and case.tolerance <= 0.01 and math.isfinite(case.upper)]
     widths = [(case.upper - case.lower) / case.upper for case in wide if case.upper > 1e-6]
     assert len(widths) > 250 and max(widths) < 3e-3 and float(np.median(widths)) < 2e-4
+
+
+def test_brackets_of_dp_sgd_are_narrower_than_one_in_a_hundred_thousand() -> None:
+    """All but those that the page names: rates so small that no grid resolves one step."""
+    training = [
+        case for case in CASES if case.kind == "bracket" and encode(case.asks[0].event)["kind"] == "DpSgd" and case.upper
+    ]
+    wide = [case.id for case in training if (case.upper - case.lower) / case.upper > 1e-5]
+    assert len(training) > 200 and len(wide) <= 11
+    fixed = [case for case in CASES if case.id.startswith("fixed-add-")]
+    assert len(fixed) == 4 and max((case.upper - case.lower) / case.upper for case in fixed) < 2e-4
 
 
 def test_no_case_lets_everything_pass() -> None:

@@ -65,7 +65,7 @@ def test_concentrated_parameters_and_deltas_are_added_apart() -> None:
 
 
 def test_batches_that_are_cut_are_refused() -> None:
-    """With a limit of one of two records the one record pushes the other out: two clip norms, which no divergence here counts."""
+    """A record that pushes another one out of the batch moves the sum by two clip norms, which no divergence here counts."""
     for name in ("renyi_filter,order=8", "concentrated_filter"):
         with pytest.raises(UnsupportedMechanism, match="cut"):
             claim(name, "TruncatedPoisson(0.1, 0.9, 1, 2, 1)")

@@ -103,7 +103,7 @@ def _binary(epsilon: float, records: int, direction: Direction, log_tail: float)
 
 
 def above_propose_test_release(event: ProposeTestRelease) -> ApproximateDp:
-    """Return what dominates: pure, but where the bound does not hold: there the distance is 0, and `delta` the chance to pass."""
+    """Return what dominates: pure, and where the bound does not hold the distance is 0 and `delta` the chance to pass."""
     return ApproximateDp(
         epsilon=event.test_epsilon + event.release_epsilon,
         delta=math.exp(-event.test_epsilon * event.threshold) / 2,

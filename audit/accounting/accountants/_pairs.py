@@ -88,7 +88,9 @@ def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | Non
     return None
 
 
-def _dominated(event: Event, adjacency: Adjacency, share: float) -> list[pld.PairMaker] | None:
+def _dominated(  # noqa: PLR0911 (one arm a kind)
+    event: Event, adjacency: Adjacency, share: float
+) -> list[pld.PairMaker] | None:
     """Pairs of one mechanism of a class; None where the attained pair is known."""
     match event:
         case Exponential(epsilon=epsilon) if epsilon > 0:

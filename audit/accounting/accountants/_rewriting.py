@@ -48,7 +48,9 @@ def known_uncut(event: Event, adjacency: Adjacency) -> Event:
         UnsupportedMechanism: some batch is cut with a positive chance, or as `known`.
     """
     if _procedures.slack(event) > 0:
-        raise UnsupportedMechanism(f"{event}: batches that are cut have no divergence of their own; use the accountant 'reference'")
+        raise UnsupportedMechanism(
+            f"{event}: batches that are cut have no divergence of their own; use the accountant 'reference'"
+        )
     return known(event, adjacency)
 
 

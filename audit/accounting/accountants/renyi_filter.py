@@ -34,7 +34,8 @@ class RenyiFilter:
 
     Guarantee:
         All releases together are (epsilon, delta)-DP for an adaptive choice of mechanisms under a budget fixed before, up to
-        floating-point rounding. The figure itself is no odometer: a budget that is chosen after seeing releases is not covered (`renyi_odometer`).
+        floating-point rounding. The figure itself is no odometer: for a budget that is chosen after seeing releases there is
+        `renyi_odometer`.
 
     References:
         Feldman, Zrnic 2021, arXiv 2008.11193, Theorem 4.3. Canonne, Kamath, Steinke 2020, arXiv 2004.00010 (conversion).
