@@ -8,7 +8,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from audit.accounting.accountants import _amplified, _deployed
 from audit.core.adjacency import Adjacency
@@ -33,6 +32,7 @@ from audit.core.events import (
 from audit.stats.curves import pld
 from audit.stats.curves.group_pairs import approximate_group, gaussian_mixture, subsampled_gaussian_group
 from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
+from audit.stats.curves.tradeoff import tpr_of_gdp
 
 Leaf = tuple[pld.PairMaker, int]
 Side = Literal["exact", "above", "below"]
@@ -121,7 +121,7 @@ def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
     if not noises or min(noises) == 0:
         return []
     shift = math.sqrt(sum(noise**-2 for noise in noises)) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-    return [_amplified.tuned_example(event, lambda chance, way: ndtr(ndtri(chance) + way * shift), math.inf)]
+    return [_amplified.tuned_example(event, lambda chance, way: tpr_of_gdp(way * shift, chance), math.inf)]
 
 
 def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:
