@@ -154,19 +154,19 @@ def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
     return np.asarray(run + extra + math.log(mean) / (orders - 1), dtype=np.float64)
 
 
-def tuned_example(event: Tuned, other: Callable[[Array, int], Array], limit: float) -> pld.PairMaker:
+def tuned_example(event: Tuned, neighbour: Callable[[Array, int], Array], limit: float) -> pld.PairMaker:
     """Return the pair of the best of several runs with three scores: a best one that is rare, one below it, and the rest.
 
     Where the best score is rarer and the one below likelier, the latter is the best of all runs for two reasons at once.
 
     Args:
-        other: chances on the other data set of a score of these chances: 1 likelier there, -1 rarer.
+        neighbour: chances on the other data set of a score of these chances: 1 likelier there, -1 rarer.
         limit: of the ratio of the chances of what is left, where the run has one.
     """
     grid = np.logspace(-6, -0.31, _EXAMPLES)
-    best, second = (place.ravel() for place in np.meshgrid(grid, grid))
-    scores = [(best, second), (other(best, 1), other(second, -1))]
-    first, last = (np.array([high, middle, 1 - high - middle]) for high, middle in scores)
+    best, middle = (place.ravel() for place in np.meshgrid(grid, grid))
+    scores = [(best, middle), (neighbour(best, 1), neighbour(middle, -1))]
+    first, last = (np.array([high, low, 1 - high - low]) for high, low in scores)
     holds = (np.minimum(first, last) > 0).all(axis=0) & (first[2] <= limit * last[2]) & (last[2] <= limit * first[2])
     laws = [_best_of_runs(event, row[:, holds]) for row in (first, last)]
 

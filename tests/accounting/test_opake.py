@@ -1,0 +1,43 @@
+"""Opake's accounting as a subject: asked where it can be imported, and said why where it cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from audit.accounting import resolve
+from audit.accounting.accountants.reference import Reference
+from audit.accounting.event_expressions import parse
+from audit.core.adjacency import Adjacency
+from audit.core.errors import UnsupportedMechanism
+
+TEXTS = (
+    "dp_sgd(1.0, 0.01, 1000)",
+    "dp_sgd(1.0, 0.01, 100) + 5 * Gaussian(4.0)",
+    "RandomAllocation(1.0, 10)",
+    "TruncatedPoisson(1.0, 0.01, 100, 10000, 180)",
+    "3 * ApproximateDp(0.2, 1e-7)",
+)
+
+
+def claim(text: str, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> float:
+    return resolve.subject("opake").claim(parse(text), delta=1e-5, adjacency=adjacency).epsilon
+
+
+def test_it_has_no_figure_for_replaced_records() -> None:
+    with pytest.raises(UnsupportedMechanism, match="add/remove only"):
+        claim(TEXTS[0], Adjacency.REPLACE_ONE)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("opake") is not None, reason="opake is installed")
+def test_what_is_not_installed_is_said() -> None:
+    with pytest.raises(UnsupportedMechanism, match="pip install opake"):
+        claim(TEXTS[0])
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_its_figures_are_close_to_the_bracket(text: str) -> None:
+    pytest.importorskip("opake")
+    low, high = Reference().bracket(parse(text), delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    assert low * (1 - 1e-9) <= claim(text) <= 1.02 * high
