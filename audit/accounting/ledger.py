@@ -50,8 +50,8 @@ class Release:
 
     def is_again(self, release: Release) -> bool:
         """True if the other one is the same release: name, event, remark and groups, whenever it was recorded."""
-        same = (release.name, release.event, release.note, release.groups)
-        return (self.name, self.event, self.note, self.groups) == same
+        identity = (release.name, release.event, release.note, release.groups)
+        return (self.name, self.event, self.note, self.groups) == identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,8 +168,8 @@ def set_limit(place: Place, limit: Limit, *, moment: str, note: str) -> Ledger:
         total = ledger.spent_of(limit)
         if not total <= limit.budget_epsilon:
             raise ConfigError(f"a budget of {limit.budget_epsilon:g} is below what '{limit.name}' counts already, {total:.6g}")
-        kept = tuple(row for row in ledger.limits if row.name != limit.name)
-        after = replace(ledger, limits=(*kept, limit))
+        remaining = tuple(row for row in ledger.limits if row.name != limit.name)
+        after = replace(ledger, limits=(*remaining, limit))
         return after, ledger_entries.LIMIT, ledger_entries.limit_body(limit, moment=moment, note=note)
 
     ledger_limits.upper_accountant(limit.accountant)

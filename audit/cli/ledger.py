@@ -261,10 +261,10 @@ def _moment(text: str) -> str:
     return text
 
 
-def _say(kept: Ledger, as_json: bool) -> int:
+def _say(ledger: Ledger, as_json: bool) -> int:
     from audit.accounting.ledger import summary
 
-    book, limits = summary(kept), [(row, kept.spent_of(row)) for row in kept.limits]
+    book, limits = summary(ledger), [(row, ledger.spent_of(row)) for row in ledger.limits]
     total = book.releases[-1].epsilon if book.releases else 0.0
     rest = max(0.0, book.budget - total)
     if as_json:
@@ -281,7 +281,7 @@ def _say(kept: Ledger, as_json: bool) -> int:
         print_json({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
                 "spent": total, "remaining": rest, "releases": rows, "limits": [
                     {"name": row.name, "group": row.group, "budget": row.budget_epsilon, "delta": row.delta,
-                     "adjacency": str(row.adjacency), "accountant": row.accountant, "spent": spent} for row, spent in limits
+                     "adjacency": str(row.adjacency), "accountant": row.accountant, "spent": cost} for row, cost in limits
                 ]})  # fmt: skip
     else:
         for release in book.releases:
@@ -290,10 +290,10 @@ def _say(kept: Ledger, as_json: bool) -> int:
         spending = f"{up(total, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
         cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
         print_plain(f"{cost} ({book.accountant}); {down(rest, DIGITS)} is left")
-        for row, spent in limits:
-            of_whom = f" of the group '{row.group}'" if row.group else ""
+        for row, total_of_limit in limits:
+            people = f" of the group '{row.group}'" if row.group else ""
             print_plain(
-                f"limit '{row.name}'{of_whom}: {up(spent, DIGITS)} of {row.budget_epsilon:g} at delta {row.delta:g} under "
+                f"limit '{row.name}'{people}: {up(total_of_limit, DIGITS)} of {row.budget_epsilon:g} at delta {row.delta:g} under "
                 f"{row.adjacency} ({row.accountant})"
             )
-    return 0 if total <= book.budget and all(spent <= row.budget_epsilon for row, spent in limits) else 1
+    return 0 if total <= book.budget and all(cost <= row.budget_epsilon for row, cost in limits) else 1

@@ -122,17 +122,17 @@ def below_propose_test_release(event: ProposeTestRelease) -> tuple[pld.PairMaker
     passes = math.exp(-gap) / 2, math.exp(-gap - test) / 2  # of the farther data set, and of the nearer one
     share = 1 / (1 + math.exp(-release))
     fails = math.log1p(-passes[0]) - math.log1p(-passes[1])
-    shown = math.exp(-test * event.threshold) / 2
+    slip = math.exp(-test * event.threshold) / 2  # chance to pass at distance 0
 
-    def broken(direction: Direction, log_tail: float) -> LossPair:
-        return finite_pair((0.0, math.inf), (1 - shown, shown))
+    def revealing(direction: Direction, log_tail: float) -> LossPair:
+        return finite_pair((0.0, math.inf), (1 - slip, slip))
 
     def farther(direction: Direction, log_tail: float) -> LossPair:
         side, chance = (1, passes[0]) if direction != "add" else (-1, passes[1])
         losses = (side * test + release, side * test - release, side * fails)
         return finite_pair(losses, (chance * share, chance * (1 - share), 1 - chance))
 
-    return broken, farther if event.threshold >= 1 else broken
+    return revealing, farther if event.threshold >= 1 else revealing
 
 
 def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
