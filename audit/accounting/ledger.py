@@ -104,14 +104,14 @@ class Ledger:
     def affords(self, accountant: Accountant, event: Event, groups: Sequence[str] = ()) -> bool:
         """True if a planned release would stay within the budget and every limit."""
         is_within = self.total_claim(accountant, (event,)).epsilon <= self.budget_epsilon
-        return is_within and not any(True for _ in self._exceeded(event, groups))
+        return is_within and not any(True for _ in self._excesses(event, groups))
 
     def spent_of(self, limit: Limit, events: Sequence[Event] = ()) -> float:
         """Return what the releases that a limit is about cost together by its own accountant, `events` ones included."""
-        counted = [release.event for release in self.releases if limit.concerns(release.groups)]
-        return float(limit.claim((*counted, *events)).epsilon) if counted or events else 0.0
+        past = [release.event for release in self.releases if limit.concerns(release.groups)]
+        return float(limit.claim((*past, *events)).epsilon) if past or events else 0.0
 
-    def _exceeded(self, event: Event, groups: Sequence[str]) -> Iterator[tuple[Limit, float]]:
+    def _excesses(self, event: Event, groups: Sequence[str]) -> Iterator[tuple[Limit, float]]:
         """Limits that a release would exceed, and the totals that it would bring them to.
 
         Raises:
@@ -139,7 +139,7 @@ class Ledger:
                 f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.6g} of it is left. "
                 "Take fewer steps, more noise, or raise the budget on purpose"
             )
-        for limit, total_of_limit in self._exceeded(release.event, release.groups):
+        for limit, total_of_limit in self._excesses(release.event, release.groups):
             raise BudgetExceeded(
                 f"'{release.name}' would bring the limit '{limit.name}' to epsilon {total_of_limit:.6g} at delta "
                 f"{limit.delta:g} under {limit.adjacency}; its budget is {limit.budget_epsilon:g}"

@@ -293,7 +293,7 @@ def _say(ledger: Ledger, as_json: bool) -> int:
         for row, total_of_limit in limits:
             people = f" of the group '{row.group}'" if row.group else ""
             print_plain(
-                f"limit '{row.name}'{people}: {up(total_of_limit, DIGITS)} of {row.budget_epsilon:g} at delta {row.delta:g} under "
-                f"{row.adjacency} ({row.accountant})"
+                f"limit '{row.name}'{people}: {up(total_of_limit, DIGITS)} of {row.budget_epsilon:g} at delta {row.delta:g} "
+                f"under {row.adjacency} ({row.accountant})"
             )
     return 0 if total <= book.budget and all(cost <= row.budget_epsilon for row, cost in limits) else 1

@@ -54,9 +54,9 @@ def _modules() -> tuple[ModuleType, ModuleType]:
 
 
 def _makers(general: Any, dp_sgd: Any) -> dict[type, Callable[..., Any]]:
-    """How each kind of event is said in the library's words; a count of 0 and nothing composed are its identity."""
+    """Makers of the library's process of each kind of event; a count of 0 and nothing composed are its identity."""
 
-    def cut(event: TruncatedPoisson) -> Any:
+    def truncation(event: TruncatedPoisson) -> Any:
         limits = {"truncated_batch_size": event.batch_limit, "dataset_size": event.population}
         return dp_sgd.poisson(dp_sgd.gaussian(event.noise_multiplier), event.sample_rate, **limits) * event.steps
 
@@ -64,7 +64,7 @@ def _makers(general: Any, dp_sgd: Any) -> dict[type, Callable[..., Any]]:
         NonPrivate: lambda leaf: general.nonprivate(),
         Gaussian: lambda leaf: dp_sgd.gaussian(leaf.noise_multiplier),
         ApproximateDp: lambda leaf: general.eps_delta(leaf.epsilon, leaf.delta),
-        TruncatedPoisson: cut,
+        TruncatedPoisson: truncation,
         RandomAllocation: lambda leaf: dp_sgd.k_out_of_t(
             dp_sgd.gaussian(leaf.noise_multiplier), k=1, t=leaf.steps, allocation="block"
         ),
