@@ -11,8 +11,9 @@ import numpy as np
 
 from audit.core.errors import AuditError, DataError
 from audit.step_checks.batches import Batch, craft_records, join, rows, scale
-from audit.step_checks.findings import Finding, PropertyStatus, Witness
-from audit.step_checks.steps import Setting, Step, Tensors
+from audit.step_checks.findings import Witness
+from audit.step_checks.steps import Setting, Step
+from audit.step_checks.tensors import Tensors, distance, norm
 
 NEVER = 1e9
 """Multiple of the largest natural norm at which nothing is clipped."""
@@ -166,50 +167,3 @@ class Bench:
     def witness(self, base: Batch, neighbour: Batch | None, setting: Setting, seed: int | None = None) -> Witness:
         """Return the calls that show a failure."""
         return Witness(base=base, neighbour=neighbour, setting=setting, seed=self.seed if seed is None else seed)
-
-
-def norm(tensors: Tensors) -> float:
-    """Return the l2 norm over all tensors; infinite where a coordinate is not finite."""
-    squares = 0.0
-    for array in tensors.values():
-        if not np.isfinite(array).all():
-            return math.inf
-        squares += float(np.square(array).sum())
-    return math.sqrt(squares)
-
-
-def distance(first: Tensors, second: Tensors) -> float:
-    """Return the l2 distance of two releases; infinite where a coordinate of either is not finite."""
-    with np.errstate(invalid="ignore"):
-        return norm({name: first[name] - second[name] for name in first})
-
-
-def pass_finding(check: str, message: str, measurement: float | None = None, claim: float | None = None) -> Finding:
-    """Return the finding of a property that holds."""
-    return Finding(check=check, status=PropertyStatus.PASSED, message=message, measured=measurement, claimed=claim)
-
-
-def failure(
-    check: str,
-    message: str,
-    *,
-    fix: str,
-    witness: Witness | None,
-    measurement: float | None = None,
-    claim: float | None = None,
-) -> Finding:
-    """Return the finding of a property that the witness refutes."""
-    return Finding(
-        check=check,
-        status=PropertyStatus.FAILED,
-        message=message,
-        measured=measurement,
-        claimed=claim,
-        fix=fix,
-        witness=witness,
-    )
-
-
-def gap(check: str, message: str) -> Finding:
-    """Return the finding of a property that could not be tested."""
-    return Finding(check=check, status=PropertyStatus.GAP, message=message)

@@ -82,6 +82,53 @@ class Finding:
     witness: Replay | None = None
 
 
+def pass_finding(check: str, message: str, measurement: float | None = None, claim: float | None = None) -> Finding:
+    """Return the finding of a property that holds."""
+    return Finding(check=check, status=PropertyStatus.PASSED, message=message, measured=measurement, claimed=claim)
+
+
+def failure(
+    check: str,
+    message: str,
+    *,
+    fix: str,
+    witness: Replay | None,
+    measurement: float | None = None,
+    claim: float | None = None,
+) -> Finding:
+    """Return the finding of a property that the witness refutes."""
+    return Finding(
+        check=check,
+        status=PropertyStatus.FAILED,
+        message=message,
+        measured=measurement,
+        claimed=claim,
+        fix=fix,
+        witness=witness,
+    )
+
+
+def gap(check: str, message: str) -> Finding:
+    """Return the finding of a property that could not be tested."""
+    return Finding(check=check, status=PropertyStatus.GAP, message=message)
+
+
+def finding(
+    check: str,
+    holds: bool,
+    message: str,
+    *,
+    fix: str = "",
+    witness: Replay | None = None,
+    measurement: float | None = None,
+    claim: float | None = None,
+) -> Finding:
+    """Return the finding of a property that holds or not; fix and witness are kept for a failure."""
+    if holds:
+        return pass_finding(check, message, measurement, claim)
+    return failure(check, message, fix=fix, witness=witness, measurement=measurement, claim=claim)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepReport:
     """The findings of all probes on one step.

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.step_checks.batches import Batch
+from audit.step_checks.tensors import Tensors
 
-Tensors = dict[str, NDArray[np.float64]]
 PARAMETERS, RELEASED_SUM = "parameters", "sum"
 GENERATORS = ("torch", "numpy", "seed")
 

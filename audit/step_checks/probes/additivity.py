@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench, failure, gap, norm, pass_finding
-from audit.step_checks.findings import Finding
-from audit.step_checks.steps import Tensors
+from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench
+from audit.step_checks.findings import Finding, failure, gap, pass_finding
+from audit.step_checks.tensors import Tensors, distance, norm
 
 TOLERANCE = 1e-2
 FIX = (
@@ -72,7 +72,7 @@ def _divisor(bench: Bench) -> Finding:
     batch = rows(bench.sample, slice(0, 5))
     setting, twice = bench.quiet(), bench.quiet(divisor=2 * bench.claimed.divisor)
     release, double = bench.release(batch, setting), bench.release(batch, twice)
-    error = norm({name: release[name] - double[name] for name in release}) / max(norm(release), 1e-300)
+    error = distance(release, double) / max(norm(release), 1e-300)
     message = f"Divisors L and 2 L give sums that differ by {error:.3g} of their norm"
     if error <= TOLERANCE:
         return pass_finding(check, message, error, 0.0)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from audit.stats import noise_tests
 from audit.step_checks.batches import Batch, rows
-from audit.step_checks.bench import Bench, failure, gap, pass_finding
-from audit.step_checks.findings import Finding
+from audit.step_checks.bench import Bench
+from audit.step_checks.findings import Finding, failure, gap, pass_finding
 from audit.step_checks.steps import Setting
 
 SIGNIFICANCE = 1e-9

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join
-from audit.step_checks.bench import UNREPEATABLE, Bench, distance, failure, gap, pass_finding
-from audit.step_checks.findings import Finding, Witness
-from audit.step_checks.steps import Setting, Tensors
+from audit.step_checks.bench import UNREPEATABLE, Bench
+from audit.step_checks.findings import Finding, Witness, failure, gap, pass_finding
+from audit.step_checks.steps import Setting
+from audit.step_checks.tensors import Tensors, distance
 
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
 FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it enters the sum"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import Bench, failure, norm, pass_finding
-from audit.step_checks.findings import Finding, PropertyStatus
+from audit.step_checks.bench import Bench
+from audit.step_checks.findings import Finding, PropertyStatus, failure, pass_finding
+from audit.step_checks.tensors import distance, norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +24,16 @@ def _state(bench: Bench) -> Finding:
     first = bench.release(batch, setting)
     bench.release(second_batch, setting)
     second = bench.release(batch, setting)
-    distance = norm({name: first[name] - second[name] for name in first})
-    if distance <= bench.tolerance(setting, batch):
-        return pass_finding("step.state", "Equal calls give equal releases", distance, 0.0)
+    change = distance(first, second)
+    if change <= bench.tolerance(setting, batch):
+        return pass_finding("step.state", "Equal calls give equal releases", change, 0.0)
     return Finding(
         check="step.state",
         status=PropertyStatus.QUESTION,
-        message=f"The same call gave releases that differ by {distance:.3g}: the step keeps state between calls (an adaptive "
+        message=f"The same call gave releases that differ by {change:.3g}: the step keeps state between calls (an adaptive "
         "clip norm, gradients that are not zeroed, buffers), or its randomness ignores the generator. Is every record's effect "
         "on that state accounted for?",
-        measured=distance,
+        measured=change,
         claimed=0.0,
         witness=bench.witness(batch, second_batch, setting),
     )
@@ -46,15 +47,15 @@ def _empty(bench: Bench) -> Finding:
     setting = bench.quiet()
     if not bench.adjusts("noise_multiplier"):
         return pass_finding(check, "An empty batch is accepted; its noise is tested with the noise")
-    distance = norm(bench.release(bench.empty, setting))
-    if distance <= bench.tolerance(setting, bench.empty):
-        return pass_finding(check, "An empty batch releases nothing but noise", distance, 0.0)
+    size = norm(bench.release(bench.empty, setting))
+    if size <= bench.tolerance(setting, bench.empty):
+        return pass_finding(check, "An empty batch releases nothing but noise", size, 0.0)
     return failure(
         check,
-        f"An empty batch releases {distance:.3g} without noise",
+        f"An empty batch releases {size:.3g} without noise",
         fix="no weight decay, momentum or data-free term may enter the released sum",
         witness=bench.witness(bench.empty, None, setting),
-        measurement=distance,
+        measurement=size,
         claim=0.0,
     )
 

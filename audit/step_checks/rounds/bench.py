@@ -16,10 +16,9 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.errors import AuditError, ConfigError
-from audit.step_checks.findings import Finding, PropertyStatus
 from audit.step_checks.rounds import wire
 from audit.step_checks.rounds.global_generators import seeded
-from audit.step_checks.rounds.wire import Tensors
+from audit.step_checks.tensors import Tensors, distance, spread, zeros
 
 FAINT = 1e-6
 """Norm of an update that stands for none, over the clip norm: some strategies lose a round to an update of exactly zero."""
@@ -223,7 +222,7 @@ class RoundBench:
         left, right = self.play(replies), self.play(Replies(updates=[faint, *base], start=start, **changes))
         if left.moved is None or right.moved is None:
             return math.inf, left if left.moved is None else right, replies
-        return norm({name: left.moved[name] - right.moved[name] for name in update}) / self.unit, left, replies
+        return distance(left.moved, right.moved) / self.unit, left, replies
 
     @cached_property
     def ordinary(self) -> RoundRelease:
@@ -238,7 +237,7 @@ class RoundBench:
         first, second = (self.play(Replies(updates=updates, start=zeros(SMALL))) for _ in range(2))
         if first.moved is None or second.moved is None:
             return False
-        return norm({name: first.moved[name] - second.moved[name] for name in SMALL}) <= SLACK * self.unit
+        return distance(first.moved, second.moved) <= SLACK * self.unit
 
     @cached_property
     def loud_rounds(self) -> tuple[RoundRelease, ...]:
@@ -269,33 +268,6 @@ class RoundBench:
     def within(self, influence: float) -> bool:
         """Return whether an influence is no larger than that of an update which needs no clipping."""
         return influence <= max(1.0, self.server_gain) * (1 + SLACK)
-
-
-def spread(shapes: Mapping[str, tuple[int, ...]], size: float) -> Tensors:
-    """Return an update of that norm with equal entries, in single precision."""
-    count = sum(math.prod(shape) for shape in shapes.values())
-    return {name: np.full(shape, size / math.sqrt(count), dtype=np.float32) for name, shape in shapes.items()}
-
-
-def zeros(shapes: Mapping[str, tuple[int, ...]]) -> Tensors:
-    """Return a model of zeros."""
-    return spread(shapes, 0.0)
-
-
-def norm(tensors: Tensors) -> float:
-    """Return the l2 norm over all tensors; infinite where an entry is not finite."""
-    if not all(np.isfinite(array).all() for array in tensors.values()):
-        return math.inf
-    return math.sqrt(sum(float(np.square(array, dtype=np.float64).sum()) for array in tensors.values()))
-
-
-def finding(
-    check: str, passed: bool, message: str, *, measured: float | None = None, claimed: float | None = None, **details: Any
-) -> Finding:
-    """Return a finding that passed or failed; fix and witness are kept for a failure."""
-    status = PropertyStatus.PASSED if passed else PropertyStatus.FAILED
-    failure = {} if passed else details
-    return Finding(check=check, status=status, message=message, measured=measured, claimed=claimed, **failure)
 
 
 def _root(update: Tensors) -> float:

@@ -12,12 +12,12 @@ import numpy as np
 from audit.core.errors import ConfigError
 from audit.stats import noise_tests
 from audit.stats.curves.tradeoff import epsilon_of_gdp
-from audit.step_checks.findings import Finding, StepReport
+from audit.step_checks.findings import Finding, StepReport, finding
 from audit.step_checks.rounds import wire
-from audit.step_checks.rounds.bench import LOUD, SHAPES, SMALL, finding, norm, spread, zeros
+from audit.step_checks.rounds.bench import LOUD, SHAPES, SMALL
 from audit.step_checks.rounds.global_generators import seeded
-from audit.step_checks.rounds.wire import Tensors
 from audit.step_checks.steps import Setting
+from audit.step_checks.tensors import Tensors, norm, spread, zeros
 
 _NEVER = 1e30  # an epsilon at which the mod adds no noise to speak of
 _ROUNDS = 240
@@ -95,7 +95,7 @@ def _clip(client: _Client, mod: Any) -> Finding:
     label = max(sizes, key=lambda name: sizes[name])
     message = f"{LOUD:g} C long, {label} leaves the client at {sizes[label] / clip:.4g} C"
     fix = "clip the whole update, scalars too, and let one that is not finite count as zero"
-    return finding("local.clip", sizes[label] <= clip * 1.002, message, measured=sizes[label], claimed=clip, fix=fix)
+    return finding("local.clip", sizes[label] <= clip * 1.002, message, measurement=sizes[label], claim=clip, fix=fix)
 
 
 def _zero(client: _Client) -> Finding:
@@ -121,7 +121,7 @@ def _noise(client: _Client, mod: Any) -> list[Finding]:
     passed = claimed > 0 and noise_tests.variance_tail(values, claimed) >= _SIGNIFICANCE
     message = f"Noise has deviation {deviation:.4g} where {claimed:.4g} is documented"
     fix = "add N(0, deviation^2) to every entry"
-    scale = finding("local.noise", passed, message, measured=deviation, claimed=claimed, fix=fix)
+    scale = finding("local.noise", passed, message, measurement=deviation, claim=claimed, fix=fix)
     epsilon = epsilon_of_gdp(2 * clip / claimed, mod.delta) if claimed > 0 else math.inf
     message = (
         f"One round is ({epsilon:.4g}, {mod.delta:g})-differentially private where {mod.epsilon:g} is claimed: two updates of "
@@ -130,7 +130,7 @@ def _noise(client: _Client, mod: Any) -> list[Finding]:
     fix = "set sensitivity to twice the clip norm, and account for all rounds"
     return [
         scale,
-        finding("local.epsilon", epsilon <= mod.epsilon * (1 + 1e-6), message, measured=epsilon, claimed=mod.epsilon, fix=fix),
+        finding("local.epsilon", epsilon <= mod.epsilon * (1 + 1e-6), message, measurement=epsilon, claim=mod.epsilon, fix=fix),
     ]
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.core.errors import ConfigError
+from audit.step_checks.tensors import Tensors
 
-Tensors = dict[str, NDArray[Any]]
 RECORDS = "flwr.app"
 _WAITS = 3
 

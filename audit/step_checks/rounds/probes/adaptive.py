@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.step_checks.bench import gap
-from audit.step_checks.findings import Finding
-from audit.step_checks.rounds.bench import FEWEST, LOUD, SMALL, Replies, RoundBench, finding, spread, zeros
+from audit.step_checks.findings import Finding, finding, gap
+from audit.step_checks.rounds.bench import FEWEST, LOUD, SMALL, Replies, RoundBench
+from audit.step_checks.tensors import spread, zeros
 
 _SAFETY = 6.0  # standard errors of a deviation that is estimated from the rounds
 
@@ -38,7 +38,7 @@ def _direction(bench: RoundBench) -> Finding:
         "shorter"
     )
     fix = "multiply C by exp(-rate (share not clipped - quantile)): the share of updates within C, not beyond it"
-    return finding("adaptive.direction", shorter < 1 < longer, message, measured=longer, claimed=1.0, fix=fix)
+    return finding("adaptive.direction", shorter < 1 < longer, message, measurement=longer, claim=1.0, fix=fix)
 
 
 def _count(bench: RoundBench) -> Finding:
@@ -60,7 +60,7 @@ def _count(bench: RoundBench) -> Finding:
         f"{total:.4g} a round where {budget:.4g} is claimed"
     )
     fix = "a bit of 0 or 1 has sensitivity 1, not 1/2: z_updates = (z^-2 - deviation^-2)^-1/2"
-    return finding(check, total <= budget * (1 + 1e-9), message, measured=total, claimed=budget, fix=fix)
+    return finding(check, total <= budget * (1 + 1e-9), message, measurement=total, claim=budget, fix=fix)
 
 
 PLUGIN = Adaptive

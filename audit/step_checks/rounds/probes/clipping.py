@@ -6,20 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.step_checks.findings import Finding, PropertyStatus
-from audit.step_checks.rounds.bench import (
-    FAINT,
-    LOUD,
-    SHAPES,
-    Replies,
-    RoundBench,
-    RoundRelease,
-    finding,
-    norm,
-    spread,
-    zeros,
-)
-from audit.step_checks.rounds.wire import Tensors
+from audit.step_checks.findings import Finding, PropertyStatus, finding
+from audit.step_checks.rounds.bench import FAINT, LOUD, SHAPES, Replies, RoundBench, RoundRelease
+from audit.step_checks.tensors import Tensors, distance, norm, spread, zeros
 
 _CONSEQUENCE = "so whether the round is released tells of one client, and any client can stop the training"
 
@@ -50,8 +39,10 @@ def _whole(bench: RoundBench) -> Finding:
     if not bench.mods:
         fix += "; if clients are to clip, put the mod into every client's app and name it here"
     message = outcome.refusal or f"An update of norm {LOUD:g} C {_moves(bench, influence)}"
-    measures = {"measured": influence * bench.unit, "claimed": bench.unit}
-    return finding("clip.update", bench.within(influence), message, **measures, fix=fix, witness=replies)
+    size = influence * bench.unit
+    return finding(
+        "clip.update", bench.within(influence), message, fix=fix, witness=replies, measurement=size, claim=bench.unit
+    )
 
 
 def _each_parameter(bench: RoundBench) -> Finding:
@@ -67,8 +58,10 @@ def _each_parameter(bench: RoundBench) -> Finding:
     kind = "a scalar" if SHAPES[name] == () else f"of shape {SHAPES[name]}"
     message = refusal or f"Parameter '{name}' ({kind}) alone, {LOUD:g} C long, {_moves(bench, influence)}"
     fix = "assign the scaled array instead of multiplying in place: numpy scalars of 0-dimensional parameters are not changed"
-    measures = {"measured": influence * bench.unit, "claimed": bench.unit}
-    return finding("clip.parameter", bench.within(influence), message, **measures, fix=fix, witness=witness)
+    size = influence * bench.unit
+    return finding(
+        "clip.parameter", bench.within(influence), message, fix=fix, witness=witness, measurement=size, claim=bench.unit
+    )
 
 
 def _non_finite(bench: RoundBench) -> Finding:
@@ -94,7 +87,7 @@ def _non_finite(bench: RoundBench) -> Finding:
             f"{norm(finite):.4g} where C/n = {bench.unit:.4g} is allowed"
         )
     return finding(
-        "clip.non_finite", bench.within(influence), message, measured=influence, claimed=1.0, fix=fix, witness=replies
+        "clip.non_finite", bench.within(influence), message, measurement=influence, claim=1.0, fix=fix, witness=replies
     )
 
 
@@ -122,10 +115,10 @@ def _names(bench: RoundBench) -> Finding:
     fix = "match parameters by name before clipping"
     if outcome.moved is None or straight.moved is None:
         return finding("clip.names", True, f"Parameters in another order are refused: {outcome.refusal or straight.refusal}")
-    influence = norm({name: outcome.moved[name] - straight.moved[name] for name in start}) / bench.unit
+    influence = distance(outcome.moved, straight.moved) / bench.unit
     message = f"A client that returns its parameters in another order {_moves(bench, influence)}"
-    measures = {"measured": influence * bench.unit, "claimed": bench.unit}
-    return finding("clip.names", bench.within(influence), message, **measures, fix=fix, witness=replies)
+    size = influence * bench.unit
+    return finding("clip.names", bench.within(influence), message, fix=fix, witness=replies, measurement=size, claim=bench.unit)
 
 
 def _integers(bench: RoundBench) -> Finding:
@@ -148,7 +141,7 @@ def _integers(bench: RoundBench) -> Finding:
         if exact
         else ("An integer buffer stays as it was" if moved == 0 else "An integer buffer is released with noise")
     )
-    return finding(check, not exact, message, measured=moved, fix=fix, witness=replies)
+    return finding(check, not exact, message, measurement=moved, fix=fix, witness=replies)
 
 
 def _trust(bench: RoundBench) -> Finding:

@@ -9,10 +9,10 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.stats import noise_tests
-from audit.step_checks.bench import gap
-from audit.step_checks.findings import Finding, PropertyStatus
-from audit.step_checks.rounds.bench import SMALL, Replies, RoundBench, finding, norm, spread, zeros
+from audit.step_checks.findings import Finding, PropertyStatus, finding, gap
+from audit.step_checks.rounds.bench import SMALL, Replies, RoundBench
 from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.tensors import norm, spread, zeros
 
 SIGNIFICANCE = 1e-9
 _NEGLIGIBLE = 1e-3  # deviations of noise, below which there is none to look at
@@ -52,7 +52,7 @@ def _scale(bench: RoundBench, samples: dict[str, Array]) -> Finding:
     fix = "add N(0, (z C / n)^2) to every released entry once, with the clip norm C at which this round's updates were clipped"
     if bench.adaptive and not passed:
         message += " at the clip norm of the round"
-    return finding("noise.scale", passed, message, measured=ratios[name], claimed=1.0, fix=fix)
+    return finding("noise.scale", passed, message, measurement=ratios[name], claim=1.0, fix=fix)
 
 
 def _law(samples: dict[str, Array]) -> Finding:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from audit.step_checks.findings import Finding
-from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, Replies, RoundBench, finding, norm, spread, zeros
+from audit.step_checks.findings import Finding, finding
+from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, Replies, RoundBench
+from audit.step_checks.tensors import distance, spread, zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ def _server_step(bench: RoundBench) -> Finding:
         "noise is scaled for"
     )
     fix = "add the noise to the mean of the clipped updates, before the server's optimiser, median or other step"
-    measures = {"measured": gain * bench.unit, "claimed": bench.unit}
-    return finding("server.influence", gain <= 1 + 2 * SLACK, message, **measures, fix=fix)
+    size = gain * bench.unit
+    return finding("server.influence", gain <= 1 + 2 * SLACK, message, fix=fix, measurement=size, claim=bench.unit)
 
 
 def _records(bench: RoundBench) -> Finding:
@@ -52,8 +53,8 @@ def _records(bench: RoundBench) -> Finding:
         f"A client that claims {worst_claim:g} records where others have 1 moves the released model by "
         f"{worst * bench.unit:.4g} where C/n = {bench.unit:.4g} is allowed"
     )
-    measures = {"measured": worst * bench.unit, "claimed": bench.unit}
-    return finding(check, bench.within(worst), message, **measures, fix=fix, witness=worst_replies)
+    size = worst * bench.unit
+    return finding(check, bench.within(worst), message, fix=fix, witness=worst_replies, measurement=size, claim=bench.unit)
 
 
 def _whole(records: list[float]) -> list[int]:
@@ -74,8 +75,8 @@ def _denominator(bench: RoundBench) -> Finding:
         f"where C/n = {bench.unit:.4g} is what the noise is scaled for"
     )
     fix = "divide the sum by the planned number of clients, a public constant, or release nothing"
-    measures = {"measured": influence * bench.unit, "claimed": bench.unit}
-    return finding(check, bench.within(influence), message, **measures, fix=fix, witness=replies)
+    size = influence * bench.unit
+    return finding(check, bench.within(influence), message, fix=fix, witness=replies, measurement=size, claim=bench.unit)
 
 
 def _metrics(bench: RoundBench) -> Finding:
@@ -99,7 +100,7 @@ def _metrics(bench: RoundBench) -> Finding:
         return finding(check, True, "No metric of a client is released")
     listed = ", ".join(f"{name} by {change:.4g}" for name, change in moved.items())
     message = f"One client moves released metrics without noise: {listed}"
-    return finding(check, False, message, measured=max(moved.values()), claimed=0.0, fix=fix)
+    return finding(check, False, message, measurement=max(moved.values()), claim=0.0, fix=fix)
 
 
 def _differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, float]:
@@ -111,9 +112,8 @@ def _iterable(bench: RoundBench) -> Finding:
     """Hand replies over as a generator, which can be read once; Flower's interface promises no more."""
     updates, start = [spread(SMALL, 0.5 * bench.claim.clip_norm), *bench.background("alike", SMALL)], zeros(SMALL)
     lazy, listed = (bench.play(Replies(updates=updates, start=start, lazy=lazy)) for lazy in (True, False))
-    comparable = lazy.moved is not None and listed.moved is not None
-    distance = norm({name: lazy.moved[name] - listed.moved[name] for name in SMALL}) if comparable else math.inf  # type: ignore[index]
-    if distance <= SLACK * bench.unit:
+    change = math.inf if lazy.moved is None or listed.moved is None else distance(lazy.moved, listed.moved)
+    if change <= SLACK * bench.unit:
         return finding("server.iterable", True, "Replies may be any iterable")
     message = f"Replies from a generator lose the round: {lazy.refusal or 'the release differs'}; no privacy is at stake"
     return finding("server.iterable", False, message, fix="make a list of the replies before they are first read")
