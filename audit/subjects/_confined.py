@@ -1,24 +1,29 @@
-"""A model file of another library, read and run in a process of its own."""
+"""A model file of a library other than torch, read and run in a separate, confined process: one file adds a library."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from audit.core.data import Array
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, DataError
 from audit.data.source import read_bytes
 from audit.engine.inference import BATCH_SIZE, batched_logits
 from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
 
+Model = Callable[[torch.Tensor], torch.Tensor]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ConfinedFile:
-    """A file that a library other than torch reads; subclasses say which.
+class ConfinedFile(ABC):
+    """A file that a library other than torch reads; a subclass names the library and says how.
 
     Attributes:
         path: the file.
@@ -27,7 +32,6 @@ class ConfinedFile:
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
-    form: ClassVar[str] = ""
     library: ClassVar[str] = ""
 
     path: str
@@ -41,8 +45,35 @@ class ConfinedFile:
         if find_spec(self.library) is None:
             raise ConfigError(f"{name} needs {self.library}, which is not installed: pip install {self.library}")
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
-        object.__setattr__(self, "_model", ModelProcess(self.form, content, name, device="cpu", **limits))
+        object.__setattr__(self, "_model", ModelProcess(self.load, content, name, device="cpu", **limits))
+
+    @staticmethod
+    @abstractmethod
+    def load(content: bytes, name: str, device: torch.device) -> Model:
+        """Return the model in a file of this `content` as a function of a batch; runs inside the confined process.
+
+        Args:
+            content: of the file.
+            name: of the file, for messages.
+            device: always the CPU so far.
+
+        Raises:
+            DataError: the library cannot read it, or it is no classifier.
+        """
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
         return batched_logits(self._model, inputs, batch_size=self.batch_size, dtype=torch.float32)
+
+
+def logits_of_outputs(outputs: Any) -> torch.Tensor:
+    """Return outputs as `(n, classes)` float32; a single number a record is the logit of the second of two classes."""
+    values = np.asarray(outputs, np.float32)
+    if values.ndim == 1:
+        values = np.stack([np.zeros_like(values), values], axis=1)
+    return torch.from_numpy(np.ascontiguousarray(values))
+
+
+def unreadable(name: str, library: str, error: BaseException) -> DataError:
+    """Return the error for a file that its library refuses."""
+    return DataError(f"{name} cannot be read by {library}: {str(error).strip().partition(chr(10))[0][:300]}")

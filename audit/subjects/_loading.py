@@ -1,18 +1,22 @@
-"""The forms of models that are loaded and run inside `audit.subjects._worker`."""
+"""Functions that load models inside `audit.subjects._worker`: those of torch, and how the worker finds any of them."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
 import warnings
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import torch
 
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
-from audit.subjects import _estimators, _torchscript_archive, _torchscript_source
+from audit.subjects import _torchscript_archive, _torchscript_source
+
+Load = Callable[[bytes, str, torch.device], Callable[[torch.Tensor], Any]]
 
 
 def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
@@ -46,11 +50,13 @@ def _unreadable(name: str, error: BaseException, way_out: str) -> DataError:
     )
 
 
-LOADERS: dict[str, Callable[[bytes, str, torch.device], Callable[[torch.Tensor], Any]]] = {
-    "torchscript": torchscript,
-    "torch_export": torch_export,
-    "onnx": _estimators.onnx,
-    "skops": _estimators.skops,
-    "lightgbm": _estimators.lightgbm,
-    "xgboost": _estimators.xgboost,
-}
+def loader(place: str) -> Load:
+    """Return the function of a place `module:name`, such as `place_of` gives."""
+    module, _, name = place.partition(":")
+    load: Load = attrgetter(name)(importlib.import_module(module))
+    return load
+
+
+def place_of(load: Load) -> str:
+    """Return `module:name` of a function that loads models, by which another process finds it."""
+    return f"{load.__module__}:{load.__qualname__}"

@@ -18,6 +18,7 @@ from audit.core import errors
 from audit.core.errors import ConfigError, DataError
 from audit.engine.device import find_device
 from audit.subjects import _frames
+from audit.subjects._loading import Load, place_of
 
 SECONDS = 120.0
 MEMORY_GIB = 16.0
@@ -28,7 +29,7 @@ class ModelProcess:
     """One process for one model, from its loading to the end of the audit.
 
     Args:
-        form: of the file, a name in `audit.subjects._loading`.
+        load: the function that loads the file in the process, which imports it.
         content: of the file, as it was vetted.
         name: of the file, for messages.
         device: that the model runs on.
@@ -39,7 +40,7 @@ class ModelProcess:
         DataError: the model cannot be loaded, or not within the limits.
     """
 
-    def __init__(self, form: str, content: bytes, name: str, *, device: str, seconds: float, memory_gib: float) -> None:
+    def __init__(self, load: Load, content: bytes, name: str, *, device: str, seconds: float, memory_gib: float) -> None:
         for limit, value in (("seconds", seconds), ("memory_gib", memory_gib)):
             if not 0 < value < float("inf"):
                 raise ConfigError(f"{limit} is {value}; expected a positive number")
@@ -57,7 +58,7 @@ class ModelProcess:
         self._replies = cast("BinaryIO", self._child.stdout)
         weakref.finalize(self, _end, self._child, self._stderr)
         memory = int(memory_gib * 2**30)
-        header = {"form": form, "name": name, "device": device, "memory": memory, "threads": torch.get_num_threads()}
+        header = {"load": place_of(load), "name": name, "device": device, "memory": memory, "threads": torch.get_num_threads()}
         reply, _ = self._ask(header, content, "be loaded", seconds + len(content) / 2**25)
         self.limits: tuple[str, ...] = tuple(reply["enforced"])
 

@@ -65,7 +65,7 @@ class _Loader:
         if device.type == "cpu":
             self.limits += _confinement.limit_memory(self.header["memory"])
         _silence()
-        return _loading.LOADERS[self.header["form"]](self.content, self.header["name"], device), self.limits
+        return _loading.loader(self.header["load"])(self.content, self.header["name"], device), self.limits
 
 
 def _answer(model: Callable[[Any], Any], header: Mapping[str, Any], body: bytearray) -> tuple[dict[str, Any], bytes]:

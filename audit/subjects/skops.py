@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.subjects._confined import ConfinedFile
+import torch
+
+from audit.core.errors import DataError
+from audit.subjects._confined import ConfinedFile, Model, logits_of_outputs, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -13,8 +16,36 @@ class Skops(ConfinedFile):
     """A scikit-learn estimator or pipeline written by `skops.io.dump`: never a pickle, and only types that skops trusts."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops",)
-    form: ClassVar[str] = "skops"
     library: ClassVar[str] = "skops"
+
+    @staticmethod
+    def load(content: bytes, name: str, device: torch.device) -> Model:
+        """The estimator of a `.skops` file.
+
+        Raises:
+            DataError: the file is damaged, holds types that skops does not trust, or no classifier.
+        """
+        import zipfile
+
+        from skops.io import get_untrusted_types, loads
+
+        try:
+            untrusted = get_untrusted_types(data=content)
+            if untrusted:
+                raise DataError(
+                    f"{name} holds {', '.join(sorted(untrusted)[:5])}, which skops does not trust; it is not loaded"
+                )
+            estimator = loads(content, trusted=[])
+        except (zipfile.BadZipFile, ValueError, TypeError, KeyError, AttributeError, ImportError, OSError, EOFError) as error:
+            raise unreadable(name, "skops", error) from error
+        methods = [
+            getattr(estimator, method) for method in ("predict_proba", "decision_function") if hasattr(estimator, method)
+        ]
+        if not methods:
+            raise DataError(
+                f"{name} holds a {type(estimator).__name__}; expected a classifier with predict_proba or decision_function"
+            )
+        return lambda batch: logits_of_outputs(methods[0](batch.numpy()))
 
 
 PLUGIN = Skops

@@ -11,7 +11,7 @@ import torch
 from audit.core.data import Array
 from audit.data.source import read_bytes
 from audit.engine.inference import BATCH_SIZE, batched_logits
-from audit.subjects import _pt2_archive
+from audit.subjects import _loading, _pt2_archive
 from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
 
 
@@ -40,7 +40,7 @@ class TorchExport:
         copy, program = _pt2_archive.vet(read_bytes(Path(self.path), "target"), name)
         object.__setattr__(self, "_input", _pt2_archive.only_input(program, name))
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
-        object.__setattr__(self, "_model", ModelProcess("torch_export", copy, name, device=self.device, **limits))
+        object.__setattr__(self, "_model", ModelProcess(_loading.torch_export, copy, name, device=self.device, **limits))
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 from audit.core.data import Array
 from audit.data.source import read_bytes
 from audit.engine.inference import BATCH_SIZE, batched_logits
-from audit.subjects import _torchscript_archive
+from audit.subjects import _loading, _torchscript_archive
 from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
 
 
@@ -40,7 +40,7 @@ class TorchScript:
         name = Path(self.path).name
         content = _torchscript_archive.rewrite(read_bytes(Path(self.path), "target"), name)
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
-        object.__setattr__(self, "_model", ModelProcess("torchscript", content, name, device=self.device, **limits))
+        object.__setattr__(self, "_model", ModelProcess(_loading.torchscript, content, name, device=self.device, **limits))
 
     @staticmethod
     def recognises(path: Path) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from audit.engine.device import find_device
-from audit.subjects import _loading
+from audit.subjects._loading import Load
 
 
 class LocalModel:
     """In place of `audit.subjects._process.ModelProcess`."""
 
-    def __init__(self, form: str, content: bytes, name: str, *, device: str, seconds: float, memory_gib: float) -> None:
-        self.model = _loading.LOADERS[form](content, name, find_device(device))
+    def __init__(self, load: Load, content: bytes, name: str, *, device: str, seconds: float, memory_gib: float) -> None:
+        self.model = load(content, name, find_device(device))
 
     def __call__(self, batch: torch.Tensor) -> object:
         return self.model(batch)
