@@ -16,7 +16,7 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.step_checks.rounds import wire
 from audit.step_checks.rounds.bench import FAINT, LOUD
-from audit.step_checks.rounds.wire import Tensors
+from audit.step_checks.tensors import Tensors
 
 SCHEMA = "federated-rounds/1"  # that of examples/federated_rounds.py, which reads what is written here
 
