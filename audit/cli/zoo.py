@@ -12,17 +12,23 @@ from audit.cli.printing import AsJson, print_json, print_table
 
 def zoo(
     names: Annotated[list[str] | None, typer.Argument(help="Entries to check. Default: all.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Write the results to this Markdown page.")] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write the results to this Markdown page, its figure beside it, and train with every entry."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run the step checks on wrong DP-SGD steps and their correct twin. Exit code 1 if a verdict is not the expected one."""
-    from audit.zoo import _survey
+    from audit.zoo import _page, _survey
 
-    entries = _survey.survey(names or (), lambda name: typer.echo(f"  {name}", err=True))
+    entries = _survey.survey(names or (), lambda name: typer.echo(f"  {name}", err=True), trainings=page is not None)
     astray = [entry.name for entry in entries if bool(entry.wrong) != bool(entry.checks)]
     code = 1 if astray else 0
     if page is not None:
-        page.write_text(_survey.page(entries), encoding="utf-8")
+        from reports.figures import _power_cost
+
+        _power_cost.draw(_page.power(entries), page.parent / "images" / "zoo.png")
+        page.write_text(_page.page(entries), encoding="utf-8")
     if as_json:
         rows = [
             {

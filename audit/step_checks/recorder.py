@@ -51,8 +51,8 @@ class TrainingLog:
         checks.probability(sample_rate, "sample_rate")
         if not self.batches:
             raise DataError("no batch was recorded: is the loader that was recorded the one that the training used?")
-        noted = [] if self.history is None else [_noted(self, self.history, sample_rate)]
-        return [_steps(self, steps), *noted, *_law(self, sample_rate), _reuse(self)]
+        accounts = [] if self.history is None else [_noted(self, self.history, sample_rate)]
+        return [_steps(self, steps), *accounts, *_law(self, sample_rate), _reuse(self)]
 
 
 @contextmanager
@@ -112,8 +112,8 @@ def _noted(log: TrainingLog, history: list[History], rate: float) -> Finding:
     """Hold the accountant's history against the steps that were taken and the rate that is claimed."""
     check, steps = "loop.accountant", sum(row[2] for row in history)
     rates = sorted({row[1] for row in history})
-    listed = ", ".join(f"{value:.4g}" for value in rates) or "none"
-    message = f"the accountant noted {steps} steps at rate {listed}; {log.steps} were taken"
+    rate_text = ", ".join(f"{value:.4g}" for value in rates) or "none"
+    message = f"the accountant noted {steps} steps at rate {rate_text}; {log.steps} were taken"
     wrong = steps < log.steps or any(value < rate * (1 - 1e-9) for value in rates)
     fix = (
         "let the accountant note every optimiser step (`optimizer.attach_step_hook`), at the rate with which batches are drawn"

@@ -38,6 +38,7 @@ EXPECTED = {
     "noise_each_piece": "noise.variance",
     "noise_from_batch": "noise.repeats",
     "noise_half_precision": "noise.resolution",
+    "noise_last_piece": "noise.missing",
     "noise_missing_layer": "noise.missing",
     "noise_none": "noise.missing",
     "noise_same_seed": "noise.repeats",

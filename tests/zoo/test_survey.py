@@ -11,19 +11,40 @@ import pytest
 from audit import plugins
 from audit.cli.app import answer
 from audit.core.errors import ConfigError
-from audit.zoo import _survey
+from audit.zoo import _survey, _trainings
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_command_refutes_the_wrong_step_and_spares_the_correct_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code = answer(["zoo", "correct", "clip_per_tensor", "--json", "--page", str(tmp_path / "zoo.md")])
+def test_command_refutes_the_wrong_step_and_spares_the_correct_one(capsys: pytest.CaptureFixture[str]) -> None:
+    code = answer(["zoo", "correct", "clip_per_tensor", "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["entries"]}
     assert code == 0
     assert rows["correct"]["checks"] == [] and "clip.add" in rows["clip_per_tensor"]["checks"]
     assert rows["clip_per_tensor"]["epsilon"] > rows["correct"]["epsilon"]
-    assert "| `clip_per_tensor` |" in (tmp_path / "zoo.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_audits_that_train_prove(tmp_path: Path) -> None:
+    code = answer(["zoo", "correct", "noise_none", "--page", str(tmp_path / "zoo.md")])
+    text = (tmp_path / "zoo.md").read_text(encoding="utf-8")
+    power = {line.split("|")[1].strip(" `"): line for line in text.splitlines() if line.startswith("|")}
+    assert code == 0 and (tmp_path / "images" / "zoo.png").stat().st_size > 1000
+    assert "**refuted**" in power["noise_none"] and power["noise_none"].count("**") >= 2 * 3
+    assert "**" not in power["correct"] and "passed" in power["correct"]
+
+
+@pytest.mark.parametrize(("name", "refutes"), [("correct", False), ("noise_none", True)])
+def test_audits_of_one_training(name: str, refutes: bool) -> None:
+    """The audits of one training refute a step without noise and spare a correct one; many trainings are slow."""
+    step = plugins.find(_survey.FOLDER, name)()
+    proofs = _trainings.one_training(step, _survey.PLAN)
+    claim = _survey.epsilon_of(_survey.PLAN.noise_multiplier)
+    assert [proof.audit for proof in proofs] == list(_trainings.AUDITS[:3])
+    by_audit = {proof.audit: proof.epsilon > claim for proof in proofs}
+    assert by_audit[_trainings.WHITE_BOX] is by_audit[_trainings.PER_STEP] is refutes
+    assert refutes or not by_audit[_trainings.BLACK_BOX]
 
 
 def test_unknown_entries_are_refused() -> None:
