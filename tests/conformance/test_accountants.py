@@ -19,6 +19,7 @@ NAMES = plugins.names("audit.accounting.accountants")
 PLUGINS = {name: plugins.find("audit.accounting.accountants", name) for name in NAMES}
 APPROXIMATIONS = tuple(name for name in NAMES if getattr(PLUGINS[name], "side", "upper") == "estimate")
 CHECKED = tuple(name for name in NAMES if not resolve.is_as_it_is(PLUGINS[name]))
+ODOMETER = "renyi_odometer"  # pays for figures that hold at every moment at once
 PLAIN = "composition_theorems"  # adds releases up one by one, whatever they are
 
 
@@ -44,7 +45,7 @@ def test_states_where_the_figure_comes_from(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_gaussian_in_closed_form(name: str) -> None:
     true = epsilon_of_gdp(1 / 4, 1e-5)
-    assert true * (1 - 1e-9) <= ask(name, 4.0, 1.0, 1).epsilon <= true * 1.35
+    assert true * (1 - 1e-9) <= ask(name, 4.0, 1.0, 1).epsilon <= true * (1.6 if name == ODOMETER else 1.35)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != PLAIN])
