@@ -61,6 +61,7 @@ def _seen_by(play: Play, access: Access, party: Recipe) -> Play:
         play,
         access=access,
         attacks=attacks,
+        estimators=tuple(kind for kind in play.estimators if any(kind in attack.estimators for attack in attacks)),
         recipes=frozenset({party.name}),
         recorded=play.access,
         party_signals=frozenset(read),

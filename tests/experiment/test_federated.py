@@ -13,6 +13,7 @@ from audit.core.events import dp_sgd
 from audit.core.results import MechanismResult, Status
 from audit.execution.store import Store
 from audit.experiment import assemble, run
+from audit.experiment.plan import plan_of
 from tests.marks import slow_rows
 
 CONFIG = """
@@ -80,6 +81,16 @@ def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_pa
     assert failed(results) == set()
     kept = [path for path in tmp_path.rglob("*") if path.is_dir() and path.name == "models"]
     assert len(kept) == 1 and len(list(kept[0].iterdir())) == 1, "one training serves all parties"
+
+
+def test_a_federated_audit_can_be_planned() -> None:
+    """Each party's ceilings are those of the estimators that can speak before it, not of all that the game names."""
+    rows = plan_of(assemble.assemble(parse(CONFIG, ()).config)).ceilings
+    estimators = {
+        party: {row.estimator for row in rows if row.mechanism == f"fed ({party})"}
+        for party in ("secure sum", "released models")
+    }
+    assert estimators == {"secure sum": {"one_run"}, "released models": {"one_run", "fdp_rank"}}
 
 
 def test_fixed_cohorts_take_turns(tmp_path: Path) -> None:
